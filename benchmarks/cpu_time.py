@@ -61,8 +61,10 @@ MEASURES = (
     Measure("WRITE", SMALL_OCTETS, 1),
     Measure("WRITE", SMALL_OCTETS, 1, nfs_servers.DISK),
     Measure("READ", LARGE_OCTETS, 1),
+    Measure("READ@16", LARGE_OCTETS, 1),
     Measure("WRITE", LARGE_OCTETS, 1),
     Measure("READ", LARGE_OCTETS, 16),
+    Measure("READ@16", LARGE_OCTETS, 16),
     Measure("WRITE", LARGE_OCTETS, 16),
     Measure("WRITE", LARGE_OCTETS, 16, nfs_servers.DISK),
 )

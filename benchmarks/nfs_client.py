@@ -1,7 +1,8 @@
 """The client process of the benchmarks: NULL, READ and WRITE over one connection, by order (`orders`).
 
 A READ or WRITE of more than 1 MiB, the most that the server moves in one call, is as many calls of 1 MiB at once: so
-the file system of the client reads and writes a large file.
+the file system of the client reads and writes a large file. The caller's memory begins with a page; that of a READ@16
+begins 16 octets behind it, as large memory of the C library does, and a `bytearray` and a NumPy array with it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import mmap
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -56,13 +58,20 @@ class NfsClient:
             return lambda _: connection.call(v3.NULL, None)
         handle = self._handles[order.place]
         size = min(order.octets, nfs_servers.CALL_OCTETS)
-        filling = BEFORE_READ if order.call == "READ" else nfs_servers.FILE_FILLING
-        views = [memoryview(bytearray(filling) * order.octets) for _ in range(order.in_flight)]
+        reads = order.call.startswith("READ")
+        filling = BEFORE_READ if reads else nfs_servers.FILE_FILLING
+        begin = int(order.call.partition("@")[2] or 0)
+        # Not by a function of the library, as the client of another version may be measured.
+        views = [
+            memoryview(mmap.mmap(-1, begin + order.octets, mmap.MAP_PRIVATE))[begin:] for _ in range(order.in_flight)
+        ]
+        for view in views:
+            view[:] = filling * order.octets
         parts = [[view[at : at + size] for at in range(0, order.octets, size)] for view in views]
         offsets = [slot * order.octets % nfs_servers.FILE_OCTETS for slot in range(order.in_flight)]
 
         def one(offset: int, part: memoryview) -> Awaitable[Any]:
-            if order.call == "READ":
+            if reads:
                 return connection.call(v3.READ, v3.READ3args(handle, offset, size), into=part)
             arguments = v3.WRITE3args(handle, offset, size, v3.stable_how.UNSTABLE, part)
             return connection.call(v3.WRITE, arguments)

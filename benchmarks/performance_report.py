@@ -42,6 +42,8 @@ MEASURES = (
         for size in SIZES
         for in_flight in (1, 16)
     ),
+    # Into a caller's buffer that begins 16 octets behind the begin of a page.
+    *(Measure("READ@16", MEGABYTE, in_flight, MEMORY) for in_flight in (1, 16)),
 )
 BY_NAME = {measure.name: measure for measure in MEASURES}
 Samples = dict[tuple[str, str], dict[int, Sample]]

@@ -33,6 +33,7 @@ FLOOR = HERE.parent / "build" / "floor"
 FLOOR_SOURCES = (HERE / "floor.c", NATIVE_SOURCES / "crc32c.c", NATIVE_SOURCES / "crc32c.h")
 FABTESTS = shutil.which("fi_rma_bw")
 ALL_CALLS = ("NULL", "READ", "WRITE")
+OWN_CALLS = (*ALL_CALLS, "READ@16")
 PROGRAM_S_MAX = 60.0
 """How long a program that measures itself may take."""
 
@@ -252,15 +253,27 @@ NATIVE = Subject(
     "this library, version 2 of RPC-over-RDMA, with the package rpcrdma_native",
     ours("rdma", "2", "1"),
     installed(NATIVE_MODULE, f"{DATA_PATH}; make install, where a C compiler is"),
+    calls=OWN_CALLS,
     connects=True,
 )
-PYTHON = Subject("RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"), connects=True)
+PYTHON = Subject(
+    "RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"), calls=OWN_CALLS, connects=True
+)
 SUBJECTS = (
     NATIVE,
     PYTHON,
-    Subject("RDMA 1, native", "version 1 with rpcrdma_native", ours("rdma", "1", "1"), NATIVE.missing, connects=True),
-    Subject("RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0"), connects=True),
-    Subject("TCP", "the same server and client over TCP", ours("tcp", "auto", "1"), connects=True),
+    Subject(
+        "RDMA 1, native",
+        "version 1 with rpcrdma_native",
+        ours("rdma", "1", "1"),
+        NATIVE.missing,
+        calls=OWN_CALLS,
+        connects=True,
+    ),
+    Subject(
+        "RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0"), calls=OWN_CALLS, connects=True
+    ),
+    Subject("TCP", "the same server and client over TCP", ours("tcp", "auto", "1"), calls=OWN_CALLS, connects=True),
     Subject(
         "libnfs",
         "a client in C on our server over TCP",

@@ -23,7 +23,7 @@ of RFC 2119, in lower case where the specification demands something without one
 statement is `done` when at least one test would fail if the implementation broke the statement. `rpcrdma decode` and
 [`rpcrdma explain`](../explain.md) name the statements that a capture breaks by these ids. The last column has the
 checks of [`rpcrdma check`](../check.md) in which Linux does otherwise, and the versions that conform to all checks of a
-statement: [Linux judged](../check-linux.md). It is empty where no check that Linux met tries the statement.
+statement: [Judged servers](../judged-servers.md). It is empty where no check that Linux met tries the statement.
 """
 
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]

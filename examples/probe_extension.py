@@ -15,9 +15,9 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.transport import (
     ErrorRow,
     Extension,
-    ExtensionError,
     ExtensionLink,
     ExtensionMessage,
+    ExtensionRefused,
     HeaderRow,
     PropertyRow,
 )
@@ -38,7 +38,6 @@ class Probes:
     """The extension of one end: `probe` asks the peer, whose own object answers."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self.extension = Extension(
             name="probe",
             headers=(
@@ -51,7 +50,6 @@ class Probes:
                 ),
             ),
             errors=(ErrorRow(TOO_LARGE, "TOO_LARGE", words=1),),
-            on_error=self._failed,
         )
 
     async def probe(self, link: ExtensionLink, body: bytes, *, backwards: bool = False) -> bytes:
@@ -59,15 +57,17 @@ class Probes:
 
         Raises:
             ProbeFailed: the peer does not echo it.
+            rpcrdma.errors.TransportClosed: the connection has ended.
         """
         if not link.supported:
             raise ProbeFailed("the peer does not know the extension")
-        xid = link.send(PROBE, [body], flags=REVERSED if backwards else 0)
-        self._waiting[xid] = answer = asyncio.get_running_loop().create_future()
         try:
-            return await answer
-        finally:
-            del self._waiting[xid]
+            echo: bytes = await link.ask(PROBE, [body], flags=REVERSED if backwards else 0)
+        except ExtensionRefused as refused:
+            error = refused.error
+            words = f"no more than {error.words[0]} octets" if error.code == TOO_LARGE else error.cause.value
+            raise ProbeFailed(words) from None
+        return echo
 
     def _echo(self, link: ExtensionLink, message: ExtensionMessage) -> None:
         if len(message.body) > BODY_OCTETS_MAX:
@@ -76,16 +76,8 @@ class Probes:
         body = bytes(message.body)
         link.send(PROBED, [body[::-1] if message.flags & REVERSED else body], xid=message.xid, answer=True)
 
-    def _echoed(self, _link: ExtensionLink, message: ExtensionMessage) -> None:
-        answer = self._waiting.get(message.xid)
-        if answer is not None and not answer.done():
-            answer.set_result(bytes(message.body))
-
-    def _failed(self, _link: ExtensionLink, error: ExtensionError) -> None:
-        answer = self._waiting.get(error.xid)
-        if answer is not None and not answer.done():
-            words = f"no more than {error.words[0]} octets" if error.code == TOO_LARGE else error.cause.value
-            answer.set_exception(ProbeFailed(words))
+    def _echoed(self, link: ExtensionLink, message: ExtensionMessage) -> None:
+        link.answer(message.xid, bytes(message.body))
 
 
 async def main() -> None:

@@ -50,7 +50,7 @@ static void domain_free(PyObject *self) {
 }
 
 /* Domain.register(buffer, access, keep) -> Region: pins the memory. The region keeps the buffer until `deregister`, or
-   leaves that to the caller, who ends the region before the memory is freed. */
+   leaves that to the caller, who ends the region when the memory is freed; the device holds its pages until then. */
 static PyObject *domain_register(PyObject *self, PyObject *args) {
     Domain *domain = (Domain *)self;
     PyObject *given;

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rpcrdma.rpc.auth import AuthNone, AuthSys
     from rpcrdma.rpc.host_identity import HostIdentity
     from rpcrdma.transport.call import Call
+    from rpcrdma.wire.bulk_memory import buffer
 
 __all__ = [
     "AuthNone",
@@ -69,6 +70,7 @@ __all__ = [
     "ServeOptions",
     "Server",
     "TransportClosed",
+    "buffer",
     "connect",
     "nfs_open",
     "serve",
@@ -87,6 +89,7 @@ _HOMES = {
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
     "rpcrdma.rpc.host_identity": ("HostIdentity",),
     "rpcrdma.transport.call": ("Call",),
+    "rpcrdma.wire.bulk_memory": ("buffer",),
 }
 
 

@@ -65,7 +65,12 @@ RPC_RECORD_STEP_OCTETS = RPC_RECORD_OCTETS_MAX
 """Octets that a fragment header alone makes us allocate; more only as the data arrives."""
 
 RPC_CONNECTIONS_MAX = 1024
-"""Connections to one listener's server: as many as the usual limit of open files allows."""
+"""Connections of RDMA to one server, and of TCP: fewer where the limit of open files does not allow both beside the
+files that an NFS server opens."""
+
+CONNECTIONS_KEPT_PARTS = 8
+"""The last of so many parts of the places for connections is not for one address: even if all of its connections are
+in use, so that none may be ended, others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -280,6 +285,14 @@ TLS_HANDSHAKE_OCTETS_MAX = 128 << 10
 """Octets of TLS records of a peer before its handshake is finished: HOST_AUTHENTICATION_OCTETS_MAX of certificates, and
 what comes along with its last message."""
 
+TLS_TURN_RECORDS_MAX = 64
+"""TLS records of one connection that are decrypted in a turn of the event loop: a change of keys takes 25 microseconds,
+so these are CONNECTION_TURN_S. 64 KiB of data, which are read at once, come in as few as four."""
+
+TLS_UNSENT_OCTETS_MAX = 256 << 10
+"""Octets of TLS that wait for the socket before the connection ends: 82 KiB of data that are encrypted at once, and the
+answers to 6,000 changes of keys that the peer has left unread. A change is needed once in 2^24 records."""
+
 RTR_ITEMS_MAX = 16
 """Items of one message that are placed by the round-trip extension; so many directions for the response, too, and sets
 of them. As many as chunks of either kind."""
@@ -323,8 +336,9 @@ RECEIVE_BUFFERS_KEPT_MAX = 256
 9 MiB of the size that versions with transport properties offer."""
 
 RESULT_OCTETS_KEPT_MAX = 16 << 20
-"""Octets that a connection keeps for further results: as many as 16 calls of 1 MiB have in flight. A connection that is
-idle at a deadline of its timer, such as that of the keep-alive call, gives them up."""
+"""Octets that a client's connection keeps for further results, or a server for further calls over TCP: as many as 16
+calls of 1 MiB have in flight. A client's connection that is idle at a deadline of its timer, such as that of the
+keep-alive call, gives them up."""
 
 GRANTED_OCTETS_MAX = 4 << 20
 """Octets of receive buffers that the credits of one connection stand for, if messages can be large: 113 buffers of the
@@ -502,6 +516,25 @@ PROBED_VERSIONS_MAX = 32
 RAW_MESSAGE_OCTETS_MAX = 1 << 20
 """Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
 that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""
+
+RAW_PASSAGES_MAX = 1024
+"""Passages of a scripted conversation that are kept, the first quarter and the last ones: a check sends and hears some
+600 at most. A peer may write 24 octets in each of a million RDMA Writes."""
+
+RAW_PASSAGE_OCTETS_MAX = 1 << 15
+"""Octets of a passage that are kept: eight times the usual size of a message."""
+
+RAW_WAITING_MAX = 1024
+"""Messages that a scripted peer holds for later steps, and messages of one call: four times what a check asks for."""
+
+CHECK_SHOWN_OCTETS_MAX = 512
+"""Octets of a message that reports of checks show: 16 lines of hex."""
+
+CHECK_PASSAGES_MAX = 1 << 14
+"""Passages in one report, some 15 MB: twenty for each check of a server. Then a check has its first and last ones."""
+
+CHECK_CONNECTIONS_MAX = 64
+"""Connections that `check --listen` serves at once: a client under trial makes one or a few."""
 
 PROXY_DELAYED_OCTETS_MAX = 64 << 20
 """Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s. The proxy reads no

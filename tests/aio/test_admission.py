@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 
-from rpcrdma.aio.server.admission import Admission
+from rpcrdma.aio.server.admission import Admission, descriptors_for
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.limits import RDMA_STARTING_S
+from support.cases import each_case
 
 
 def admission(
@@ -25,14 +30,14 @@ def test_nobody_is_displaced_while_there_is_room() -> None:
         it.add(f"a{number}", "a")
     assert it.displaced_by("a", 0.0) is None
     assert it.displaced_by("b", 0.0) is None
-    assert not it.full
+    assert not it.full("x")
 
 
 def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:
     it = admission(busy=("a0",), active=("a2", "a1"))
     for name in ("a0", "a1", "a2", "b0"):
         it.add(name, name[0])
-    assert it.full
+    assert it.full("x")
     assert it.displaced_by("c", 0.0) == "a2"
     assert it.displaced_by("b", 0.0) == "a2"
 
@@ -42,7 +47,7 @@ def test_who_has_most_displaces_its_own_connection_that_has_been_idle_longest() 
     for name in ("b0", "b1", "a0", "a1"):
         it.add(name, name[0])
     assert it.displaced_by("a", 0.0) == "a1"
-    assert it.full
+    assert it.full("x")
 
 
 @pytest.mark.thorough
@@ -96,7 +101,7 @@ def test_where_memory_is_short_a_connection_that_locks_some_makes_room_for_anoth
     it.remove("b1")
     it.add("busy", "b", locked_octets=10)
     assert it.displaced_by("c", 0.0, locks=True) is None
-    assert (it.full, it.memory_full) == (False, True)
+    assert (it.full("x"), it.memory_full) == (False, True)
 
 
 def test_where_all_are_busy_the_newcomer_is_refused() -> None:
@@ -104,7 +109,7 @@ def test_where_all_are_busy_the_newcomer_is_refused() -> None:
     for number in range(4):
         it.add(f"a{number}", "a")
     assert it.displaced_by("b", 0.0) is None
-    assert it.full
+    assert it.full("x")
 
 
 def test_half_open_connections_displace_the_oldest_of_who_has_more_of_them_than_the_newcomer() -> None:
@@ -113,7 +118,7 @@ def test_half_open_connections_displace_the_oldest_of_who_has_more_of_them_than_
         it.add(name, name[0], starting_s=0.0)
     assert it.displaced_by("c", 0.0) == "a0"
     assert it.displaced_by("a", 0.0) is None
-    assert it.full
+    assert it.full("x")
     it.established("a0")
     it.established("a0")
     assert it.starting == 2
@@ -127,7 +132,7 @@ def test_half_open_connections_of_clients_with_as_many_go_on_for_a_time() -> Non
     assert it.displaced_by("d", RDMA_STARTING_S - 0.1) is None
     assert it.displaced_by("d", RDMA_STARTING_S) == "b0"
     it.established("b0")
-    assert not it.full
+    assert not it.full("x")
     assert it.displaced_by("d", 100.0) is None
 
 
@@ -136,6 +141,33 @@ def test_what_has_ended_leaves_nothing_behind() -> None:
     it.add("a0", "a", starting_s=0.0)
     it.remove("a0")
     it.remove("a0")
-    assert (len(it), it.starting, it.full) == (0, 0, False)
+    assert (len(it), it.starting, it.full("x")) == (0, 0, False)
     assert it.displaced_by("b", 0.0) is None
     assert (it._all, it._starting, it._client_of) == ({}, {}, {})
+
+
+def test_one_address_never_has_all_places() -> None:
+    """Also if all its connections are in use, as those that watch a directory are: then its newcomers are refused."""
+    it = admission(connections_max=16, busy=tuple(f"a{number}" for number in range(14)))
+    for number in range(14):
+        assert (it.displaced_by("a", 0.0), it.full("a")) == (None, False)
+        it.add(f"a{number}", "a")
+    assert (it.displaced_by("a", 0.0), it.full("a")) == (None, True)
+    for number in range(2):
+        assert (it.displaced_by("b", 0.0), it.full("b")) == (None, False)
+        it.add(f"b{number}", "b")
+    assert it.displaced_by("c", 0.0) == "b0"
+
+
+@each_case(
+    ("descriptors", "fit"), [(resource.RLIM_INFINITY, 1024), (1 << 20, 1024), (3380, 1024), (1024, 288), (64, 1)]
+)
+def test_connections_of_both_kinds_leave_descriptors_to_files(
+    descriptors: int, fit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert TcpServerConfig().connections_max == RdmaServerConfig().connections_max == fit
+    if descriptors == 3380:
+        assert descriptors_for(1024) == descriptors
+    if fit > 1 and descriptors != resource.RLIM_INFINITY:
+        assert 2 * fit + descriptors // 4 + descriptors // 8 + 64 <= descriptors

@@ -68,6 +68,20 @@ async def test_calls_that_never_end_on_connections_leave_a_thread_to_another(con
         assert slow.gate.is_set() or slow.running == most
 
 
+@with_threads
+async def test_calls_that_wait_for_one_disk_leave_a_thread_to_another_call_of_their_connection() -> None:
+    slow = Slow()
+    slow.WAITS_FOR = type
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serve([slow], ["tcp://127.0.0.1:0"], options=ServeOptions(drain_s=60)))
+        stack.callback(slow.gate.set)
+        peer = RawSocketPeer(await local_tcp.dial("127.0.0.1", parse_url(server.listening[0]).port))
+        stack.callback(peer.close)
+        await peer.send(record(rpc(4, file_handle() + bytes(4))) * 100 + record(rpc(5, file_handle())))
+        assert await peer.receive(4)
+        assert (slow.running, slow.ran[-1]) == (5, "readlink")
+
+
 @each_case(("source", "most"), [("127.0.0.1", 40), ("127.0.0.2", 30)])
 @without_network
 async def test_a_call_runs_before_most_of_1280_that_10_connections_have_in_flight(source: str, most: int) -> None:

@@ -113,7 +113,7 @@ async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls
 
 
 @pytest.mark.thorough
-@pytest.mark.req("V1-80", "V1-82", "V1-83", "V2-65")
+@pytest.mark.req("V1-80", "V1-82", "V1-83", "V2-65", "V2-102")
 @each_case("transport", TRANSPORTS[1:])
 @each_case("flavor", FLAVORS)
 @with_threads

@@ -164,7 +164,7 @@ WRITES = {
 }
 
 
-@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-48", "V1-53")
+@pytest.mark.req("V1-26", "V1-29", "V1-53")
 @each_case("what", WRITES)
 @each_case("reply", [False, True])
 async def test_memory_may_be_written_twice_and_not_at_all(scene: Scenes, what: str, reply: bool) -> None:

@@ -21,6 +21,7 @@ from client_calls import (
     write,
 )
 from client_calls import WRITE as WRITE_OPCODE
+from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.errors import GarbageArguments
@@ -218,3 +219,32 @@ async def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_sta
             if connection < 2:
                 peer.reset()
         await asyncio.gather(*calls)
+
+
+@each_case("count", [101, 102, 103, 104, 1101, 1103])
+@each_case("inline", [False, True])
+async def test_data_that_is_padded_as_nfs_ganesha_pads_it_is_delivered(
+    client_scene: Scenes, count: int, inline: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As many octets of padding as the count leaves over by four, not zero, and in the Write chunk, too."""
+    caplog.clear()
+    _PADS_WRONGLY.clear()
+    data = CONTENT[:count] + b"\xaa\xbb\xcc"[: count % 4]
+    result = struct.pack(">IIIII", 0, 0, count, 1, count)
+    async with client_scene() as it:
+        client, peer = await it.pair()
+        await assert_works(client, peer, 1)
+        for number in (2, 3):
+            calling = read_into(client, bytearray(1500 if inline else 5000))
+            call = HeardCall(await peer.segment())
+            if inline:
+                assert not call.writes
+                await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid, result + data), number))
+            else:
+                ((handle, _, offset),) = call.writes[0]
+                placed = tagged(WRITE_OPCODE, handle, offset, data)
+                returned = header(call.xid, writes=chunk((handle, len(data), offset)))
+                await peer.send_segments(placed, send(returned + rpc_reply(call.xid, result), number))
+            assert (await calling).value.data == CONTENT[:count]
+    wrong = count % 2 == 1 or (count % 4 == 2 and not inline)
+    assert len([line for line in caplog.messages if "padded wrongly" in line]) == wrong

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.client import connect as connect_module
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -33,6 +34,7 @@ def procedure(number: int) -> Procedure[Any, Any]:
 
 PROGRAM = Program(9, 1, "PROGRAM", {})
 ONE = procedure(1)
+NULL_PROCEDURE = procedure(NULL)
 
 
 class FakeLine:
@@ -130,7 +132,8 @@ class Peer:
 
     async def caller(self, program: Program | None = PROGRAM, **policy: Any) -> Connection:
         policy = {"random": lambda: 1.0, "keepalive_s": None} | policy
-        return Connection(URL, await self.dial(), self.dial, ReconnectPolicy(**policy), program)
+        options = {"warn_after_s": policy.pop("warn_after_s", None)}
+        return Connection(URL, await self.dial(), self.dial, ReconnectPolicy(**policy), program, **options)
 
 
 REFUSED = ConnectFailed("connection refused")
@@ -523,3 +526,75 @@ async def test_identifiers_in_use_are_passed_over() -> None:
     await caller.close()
     await asyncio.wait(calls)
     assert all(isinstance(call.exception(), TransportClosed) for call in calls)
+
+
+@in_virtual_time
+async def test_a_silence_is_warned_of_once_and_again_only_if_it_lasts_twice_as_long(caplog: Any) -> None:
+    def warnings() -> list[str]:
+        return [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+    peer = Peer(silent, REFUSED)
+    caller = await peer.caller(warn_after_s=3.0)
+    calls = [asyncio.ensure_future(caller.call(ONE, None, timeout_s=60 if number else None)) for number in range(3)]
+    await time_passes(2.9)
+    assert warnings() == []
+    await time_passes(0.2)
+    told = (
+        f"{URL}: no answer to PROCEDURE_1 for 3 s, like 2 other calls; the connection has not ended, and the call has"
+    )
+    assert warnings() == [f"{told} no time limit"]
+    await time_passes(50)
+    assert len(warnings()) == 1
+    assert [type(end) for end in await asyncio.gather(*calls[1:], return_exceptions=True)] == [CallTimeout] * 2
+    calls[0].cancel()
+    # Slow answers: not once for each.
+    assert await caller.call(NULL_PROCEDURE, None) == NULL
+    for wait_s, count in ((5, 1), (5, 1), (9, 2)):
+        with pytest.raises(CallTimeout):
+            await caller.call(ONE, None, timeout_s=wait_s)
+        await time_passes(2)
+        assert len(warnings()) == count, wait_s
+        assert await caller.call(NULL_PROCEDURE, None) == NULL
+    # What goes on while the server is away.
+    peer.lines[0].lose("reset by the peer")
+    with pytest.raises(CallTimeout):
+        await caller.call(ONE, None, timeout_s=20)
+    assert warnings()[-1].partition(" for 12 s; ")[2] == (
+        "the connection was lost (connection refused) and is made again if the server is back, and the call fails 20 s "
+        "after it was made"
+    )
+    await caller.close()
+
+
+@in_virtual_time
+async def test_answers_in_time_and_stalls_of_this_process_are_no_silence(caplog: Any) -> None:
+    peer = Peer(answering)
+    caller = await peer.caller(warn_after_s=3.0)
+    for _ in range(20):
+        assert await caller.call(ONE, None) == 1
+        await time_passes(0.7)
+    await time_passes(60)
+    peer.lines[0].answer = silent
+    call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=100))
+    await time_passes(0)
+    # Looks come late on a loop that stalls, and one of them is not three.
+    caller._silence._look()
+    caller._silence._look()
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    call.cancel()
+    await caller.close()
+
+
+@in_virtual_time
+async def test_a_host_that_does_not_answer_while_connecting_is_warned_of(
+    caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dial(*_arguments: Any) -> Any:
+        await time_passes(8)
+        raise REFUSED
+
+    monkeypatch.setattr(connect_module, "_dial", dial)
+    with pytest.raises(ConnectFailed):
+        await connect_module.connect(str(URL))
+    told = f"{URL}: no answer for 3 s; an attempt to connect fails after 10 s"
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [told]

@@ -13,6 +13,7 @@ import pytest
 from client_calls import MIB
 from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.client.returning_client import ReturningClient
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
@@ -407,6 +408,23 @@ async def test_reverse_calls_of_any_size_need_no_setting_where_the_client_says_w
         assert r.client.negotiated is not None
         assert r.client.negotiated.own_properties is not None
         assert r.client.negotiated.own_properties["reverse"] == "general"
+
+
+@pytest.mark.thorough
+@pytest.mark.req("RT-34")
+@pytest.mark.versions("2")
+async def test_a_reverse_call_may_choose_how_the_round_trip_extension_moves_its_data() -> None:
+    async with rig("rdma") as r:
+        await r.client.call(JOIN, 1)
+        returning = ReturningClient(r.front.client)
+        data = bytes(100_001)
+        for caller in (r.front.client, returning):
+            for placement, by_send in (("rtr", 1), ("rdma", 0), ("", 0)):
+                before = r.client.statistics.calls_by_send
+                assert bytes(await caller.call(BOUNDED_ECHO, data, placement=placement)) == data
+                assert r.client.statistics.calls_by_send - before == by_send
+            with pytest.raises(ValueError, match="by-sizes"):
+                await caller.call(BOUNDED_ECHO, data, placement="by-sizes")
 
 
 @pytest.mark.req("BD-9")

@@ -79,7 +79,7 @@ async def taken(peer: RawSocketPeer, xid: int = ASK) -> None:
     assert (await peer.segment()).payload[:4] == struct.pack(">I", xid)
 
 
-@pytest.mark.req("BD-3", "BD-14", "BD-12", "V1-3", "V1-56")
+@pytest.mark.req("BD-3", "BD-14", "BD-12", "V1-56")
 async def test_what_answers_no_reverse_call_is_dropped_and_the_answer_after_it_counts(scene: Scenes) -> None:
     """Without credits in it, it leaves one."""
     service = CallsBack(None)

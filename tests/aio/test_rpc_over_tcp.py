@@ -16,8 +16,9 @@ from jumping_sockets import now_s
 from local_tcp import LocalSocket, received_until_closed, without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
+from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
 from support.waiting import time_passes, until
@@ -168,6 +169,36 @@ def test_the_caller_passes_over_replies_that_are_not_its_own() -> None:
     another = answered_by(lambda xid: reply_to(bytes(octet ^ 1 for octet in xid)), closes=False, timeout_s=20)
     with pytest.raises(CallTimeout):
         local_tcp.run(another)
+
+
+@each_case("octets", ["hello", "hello1", "hello12", "hello1234", "hello12345", "hello123456"])
+def test_data_with_too_little_or_too_much_padding_is_delivered_and_its_server_is_named_once(
+    octets: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(xid: bytes) -> bytes:
+        return record(xid + REPLY[8:28] + b"\0\0\0\5" + octets.encode())
+
+    caplog.clear()
+    _PADS_WRONGLY.clear()
+    for _ in range(2):
+        assert local_tcp.run(answered_by(answer)) == b"hello"
+    assert [line.partition(":7: ")[0] for line in caplog.messages if "padded wrongly" in line] == ["192.0.2.1"]
+
+
+@each_case("octets", ["hell", "hello1234567"])
+def test_a_reply_that_ends_within_its_data_or_long_behind_it_fails_the_call(octets: str) -> None:
+    with pytest.raises(DecodeError):
+        local_tcp.run(answered_by(lambda xid: record(xid + REPLY[8:28] + b"\0\0\0\5" + octets.encode())))
+
+
+@without_network
+async def test_a_caller_that_is_idle_at_a_deadline_keeps_no_memory_for_replies() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        reply = await caller.call(ECHO, bytes(100_000), timeout_s=20)
+        assert caller._messages._octets >= 100_000
+        await time_passes(40)
+        assert caller._messages._octets == 0
+        assert reply == bytes(100_000)
 
 
 def cut_reply(end: int) -> Answer:

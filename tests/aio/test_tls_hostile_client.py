@@ -1,17 +1,23 @@
-"""Clients that misuse the probe or the handshake of RPC-with-TLS: they harm only themselves."""
+"""Peers that misuse the probe, the handshake or the records of RPC-with-TLS: they harm only themselves."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 import local_tcp
 from jumping_sockets import now_s
@@ -24,11 +30,12 @@ from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.limits import TLS_HANDSHAKE_S
+from rpcrdma.limits import TLS_HANDSHAKE_S, TLS_TURN_RECORDS_MAX
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Role
+from support.cases import each_case
 from support.host_pair import Hosts
 from support.programs import procedure
 from support.waiting import until
@@ -112,9 +119,11 @@ class Raw:
     def session(self, context: ssl.SSLContext) -> ssl.SSLObject:
         return context.wrap_bio(self.incoming, self.outgoing)
 
-    async def shaken(self, hosts: Hosts) -> ssl.SSLObject:
+    async def shaken(self, hosts: Hosts, secrets: Path | None = None) -> ssl.SSLObject:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
+        if secrets is not None:
+            context.keylog_filename = secrets
         context.load_verify_locations(hosts.authority.path)
         session = self.session(context)
         while True:
@@ -400,5 +409,162 @@ async def test_one_octet_at_a_time_makes_a_session_as_well(hosts: Hosts) -> None
         session = await (await raw.offered()).shaken(hosts)
         session.write(CALL)
         await raw.send(raw.outgoing.read())
+        assert await raw.answered(session, len(RESULT)) == RESULT
+        raw.sock.close()
+
+
+class Sealed:
+    """Seals records of TLS 1.3 with a traffic secret (RFC 8446 sections 5.2, 7.2 and 7.3), as OpenSSL would not."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+        self.count = 0
+        self._expand()
+
+    def _derived(self, label: bytes, length: int) -> bytes:
+        label = b"tls13 " + label
+        info = length.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0"
+        return HKDFExpand(SHA384(), length, info).derive(self.secret)
+
+    def _expand(self) -> None:
+        self.cipher, self.iv = AESGCM(self._derived(b"key", 32)), int.from_bytes(self._derived(b"iv", 12), "big")
+
+    def record(self, content: bytes, kind: int = 23) -> bytes:
+        header = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
+        nonce = (self.iv ^ self.count).to_bytes(12, "big")
+        self.count += 1
+        return header + self.cipher.encrypt(nonce, content + bytes([kind]), header)
+
+    def change_of_keys(self) -> bytes:
+        """That asks for an answer."""
+        octets = self.record(bytes.fromhex("1800000101"), kind=22)
+        self.secret, self.count = self._derived(b"traffic upd", 48), 0
+        self._expand()
+        return octets
+
+
+def sealing(secrets: Path, sender: str) -> Sealed:
+    """What seals the sender's records, by the secrets that OpenSSL has logged."""
+    secret = re.search(rf"^{sender}_TRAFFIC_SECRET_0 \w+ (\w+)", secrets.read_text(), re.MULTILINE)
+    assert secret is not None
+    return Sealed(bytes.fromhex(secret[1]))
+
+
+def in_tls(hosts: Hosts, role: Role, directory: Path) -> tuple[tls_socket.TlsSocket, socket.socket, Sealed]:
+    """One end of a session, the socket of its peer, and what seals the peer's records."""
+    near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
+    contexts = []
+    for each, certificate in ((Role.CLIENT, None), (Role.SERVER, hosts.server)):
+        given = HostAuthentication(certificate=certificate, authorities=hosts.authority.path, names=["server.example"])
+        contexts.append(given.tls(each, "tls").context())
+    ours, theirs = contexts if role is Role.CLIENT else reversed(contexts)
+    secrets = directory / "secrets"
+    theirs.keylog_filename = secrets
+    theirs.check_hostname = False
+    ends = tls_socket.TlsSocket(near, ours), tls_socket.TlsSocket(far, theirs)
+    ends[0 if role is Role.CLIENT else 1].begin()
+    while not all(end.secured for end in ends):
+        for end in ends:
+            try:
+                end.advance()
+            except BlockingIOError:
+                continue
+    return ends[0], far, sealing(secrets, "CLIENT" if role is Role.SERVER else "SERVER")
+
+
+ANSWER_OCTETS = 27
+"""A record with a change of keys."""
+
+
+@each_case("role", [Role.CLIENT, Role.SERVER])
+def test_a_turn_takes_few_records_and_the_next_ones_go_on(hosts: Hosts, role: Role, tmp_path: Path) -> None:
+    """Changes of keys and records of one octet; a record's header and body may come apart."""
+    count = 10 * TLS_TURN_RECORDS_MAX
+    end, peer, sealed = in_tls(hosts, role, tmp_path)
+    octets = b"".join(sealed.change_of_keys() for _ in range(count)) + sealed.record(b"data")
+    buffer = memoryview(bytearray(100))
+    got = b""
+    turns = 0
+
+    def turn() -> bytes:
+        nonlocal turns
+        turns += 1
+        try:
+            return bytes(buffer[: end.recvmsg_into([buffer])[0]])
+        except BlockingIOError:
+            return b""
+
+    def answers() -> int:
+        try:
+            octets = peer.recv(1 << 20)
+        except BlockingIOError:
+            return 0
+        assert not len(octets) % ANSWER_OCTETS, len(octets)
+        return len(octets) // ANSWER_OCTETS
+
+    # Behind the first turn's octets, the cut leaves a part of a header, then of a body.
+    for part in (octets[:3], octets[3:20], octets[20:]):
+        peer.send(part)
+        got += turn()
+    answered = answers()
+    assert answered <= TLS_TURN_RECORDS_MAX
+    while end.more:
+        got += turn()
+        new = answers()
+        assert new <= TLS_TURN_RECORDS_MAX
+        answered += new
+    # OpenSSL keeps the answer to the first change until it sends something else.
+    assert (got, answered) == (b"data", count - 1)
+
+    peer.send(b"".join(sealed.record(b"x") for _ in range(count)))
+    turns, got = 0, b""
+    buffer = memoryview(bytearray(1 << 16))
+    while len(got) < count:
+        got += turn()
+    assert turns >= count / TLS_TURN_RECORDS_MAX
+    end.close()
+    peer.close()
+
+
+@each_case("role", [Role.CLIENT, Role.SERVER])
+def test_a_peer_that_reads_no_answers_to_its_changes_of_keys_is_cut_off(
+    hosts: Hosts, role: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = 8192
+    monkeypatch.setattr(tls_socket, "TLS_UNSENT_OCTETS_MAX", bound)
+    end, peer, sealed = in_tls(hosts, role, tmp_path)
+    most = 0
+
+    def flood() -> None:
+        nonlocal most
+        for _ in range(1000):
+            peer.send(sealed.change_of_keys())
+            with contextlib.suppress(BlockingIOError):
+                end.recvmsg_into([memoryview(bytearray(100))])
+            most = max(most, end.unsent)
+
+    with pytest.raises(ConnectionResetError, match="does not read the answers"):
+        flood()
+    assert 0 < most <= bound
+    end.close()
+    peer.close()
+
+
+@without_network
+async def test_answers_of_tls_alone_are_sent_when_the_socket_takes_them_again(hosts: Hosts, tmp_path: Path) -> None:
+    """They count as unsent octets of the connection, and wait for the socket, not for the next reply."""
+    secrets = tmp_path / "secrets"
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts, secrets)
+        sealed = sealing(secrets, "CLIENT")
+        stream = next(iter(server._tcp.connections))._stream
+        while not stream.unsent_octets:
+            await raw.send(sealed.change_of_keys())
+            await asyncio.sleep(0)
+        assert stream.blocked_at is not None
+        while stream.unsent_octets:
+            raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
+        await raw.send(sealed.record(CALL))
         assert await raw.answered(session, len(RESULT)) == RESULT
         raw.sock.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rpcrdma.aio.urls import Url, parse_url
@@ -31,6 +33,12 @@ from support.cases import each_case
 )
 def test_a_service_url_is_taken_apart(text: str, url: Url) -> None:
     assert parse_url(text) == url
+
+
+@each_case("host", ["server", "192.0.2.1", "[::1]"])
+def test_a_place_as_mount_takes_it_is_refused_with_its_url(host: str) -> None:
+    with pytest.raises(LocalProtocolError, match=re.escape(f"write rdma://{host}/data or tcp://{host}/data")):
+        parse_url(f"{host}:/data")
 
 
 @each_case(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from mmap import PAGESIZE
 from typing import Any
 
 import pytest
 
 import rpcrdma
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.metrics import transport_metrics
@@ -20,10 +26,14 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
+from rpcrdma.rpc.record import RecordReceiver
 from rpcrdma.rpc.service import CallContext
+from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.verbs.binding import WorkStatus
-from rpcrdma.wire.buffers import Buffer, PooledMemory
+from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import PooledMemory, ResultMemory
 from support import device_in_memory
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
@@ -235,20 +245,35 @@ async def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest
     assert len(managers[0].registrations) == 0
 
 
-async def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
-    fetched: list[object] = []
+async def test_bulk_data_of_each_kind_lies_in_memory_that_begins_with_a_page_and_stays_registered() -> None:
+    fetched: list[memoryview] = []
 
     async def fetch(_offset: int, buffer: memoryview) -> tuple[int, bool]:
-        fetched.append(buffer.obj)
+        fetched.append(buffer)
         return len(buffer), False
 
     ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
     await ahead.at(0, 10, 0)
-    fetched.append((await BufferRing(100, 1).acquire()).obj)
+    fetched.append(await BufferRing(100, 1).acquire())
     nothing: Any = None
     behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
-    fetched.append((await behind._buffer()).obj)
-    assert {type(each) for each in fetched} == {PooledMemory}
+    fetched.append(await behind._buffer())
+    # Results and the sinks of RDMA Reads, from the pool and beyond it; those of an endpoint without a pool.
+    pool = BufferPool(pool_octets_max=OCTETS)
+    fetched += [pool.acquire(OCTETS), pool.acquire(5000), PlainBuffers().acquire(OCTETS)]
+    # Results at the client, Sends of the larger size, records and their first part.
+    fetched += [ResultMemory().take(OCTETS), ReceivePool(36864).take()]
+    record = RecordReceiver()
+    fetched += record.next_buffers()
+    fetched[-1][:4] = OCTETS.to_bytes(4, "big")
+    record.bytes_received(4)
+    fetched += record.next_buffers()
+    left, right = socket.socketpair()
+    with left, right:
+        fetched.append(TlsSocket(left, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ()).buffer)
+    places = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in fetched]
+    assert [place % PAGESIZE for place in places] == [0] * len(places)
+    assert {type(each.obj) for each in fetched} == {PooledMemory}
 
 
 @pytest.mark.thorough

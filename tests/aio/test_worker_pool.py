@@ -64,10 +64,14 @@ class Rig:
     def _deliver(self, connection: str, _result: None) -> None:
         self.finished.append(connection)
 
-    def call(self, address: str, connection: str, count: int = 1, *, brief: bool = False) -> None:
-        self.gates.setdefault(connection, threading.Semaphore(0))
+    def call(
+        self, address: str, connection: str, count: int = 1, *, brief: bool = False, disk: str | None = None
+    ) -> None:
+        """Calls of a connection; its name with that of the disk is theirs, if they wait for one."""
+        name = f"{connection} {disk}" if disk else connection
+        self.gates.setdefault(name, threading.Semaphore(0))
         for _ in range(count):
-            self.pool.submit(address, connection, connection, brief=brief, may_be_let_go=False)
+            self.pool.submit(address, connection, name, brief=brief, may_be_let_go=bool(disk), waits_for=disk)
 
     def next(self, count: int = 1) -> list[str]:
         return [self.started.get(timeout=60) for _ in range(count)]
@@ -113,6 +117,32 @@ def test_one_connection_leaves_threads_to_another_and_one_client_to_another(work
             assert rig.next() == ["b1"]
         assert rig.running == workers
         assert rig.started.empty()
+
+
+@each_case("brief", [False, True])
+@each_case(("workers", "alone"), [(1, 1), (2, 1), (3, 1), (5, 2), (8, 5), (32, 29)])
+def test_a_disk_that_stands_still_leaves_a_thread_to_every_connection(workers: int, alone: int, brief: bool) -> None:
+    with pool_of(workers) as rig:
+        for client in "abc":
+            rig.call(client, client, 100, brief=brief, disk="still")
+        rig.next()
+        rig.loop.time_passes()
+        rig.next(alone - 1)
+        assert rig.running == alone
+        if workers > 2:
+            # Also to one whose calls that wait came before.
+            rig.call("a", "a", disk="good")
+            rig.loop.time_passes()
+            assert rig.next() == ["a good"]
+            rig.end("a good")
+        rig.call("d", "d", disk="good")
+        if workers > 1:
+            rig.loop.time_passes()
+            assert rig.next() == ["d good"]
+        assert rig.started.empty()
+        for client in "abcd":
+            rig.pool.connection_ended(client)
+        assert (rig.pool._waiting, rig.pool._turns.waiting) == ({}, {})
 
 
 def test_a_client_that_has_none_gets_the_next_thread_and_then_the_one_that_has_fewest() -> None:
@@ -181,12 +211,16 @@ def test_all_calls_run_and_nothing_is_left_of_what_is_over() -> None:
     with pool_of(8) as rig:
         for number in range(2000):
             rig.gates[f"{number % 17}"] = threading.Semaphore(2000)
-            rig.call(f"client {number % 3}", f"{number % 17}", brief=number % 2 == 0)
+            rig.gates[f"{number % 17} disk"] = rig.gates[f"{number % 17}"]
+            rig.call(
+                f"client {number % 3}", f"{number % 17}", brief=number % 2 == 0, disk="disk" if number % 5 else None
+            )
         rig.take(2000)
-        ran = Counter(rig.finished)
+        ran = Counter(name.removesuffix(" disk") for name in rig.finished)
         pool = rig.pool
     assert max(ran.values()) - min(ran.values()) <= 1
     assert (pool._connections, pool._turns._clients, pool._idle) == ({}, {}, 8)
+    assert (pool._wait_for, pool._waiting) == ({}, {})
 
 
 def test_a_turn_of_the_loop_wakes_threads_once_for_all_its_calls() -> None:

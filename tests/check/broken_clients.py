@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import local_streams
+
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
@@ -159,7 +161,7 @@ class ScriptedClient:
 
     async def connect(self, host: str, port: int) -> None:
         """One connection, until the conversation is over."""
-        target = RawTarget(host=host, port=port, provider=self.provider)
+        target = RawTarget(host=host, port=port, timeout_s=60.0, provider=self.provider)
         self.failures.append((await run_conversation(self._conversation, target)).failure)
 
 
@@ -358,7 +360,7 @@ def ids_of(patterns: str) -> set[str]:
     return {each.id for each in CLIENT_CATALOGUE if any(fnmatch.fnmatchcase(each.id, p) for p in patterns.split())}
 
 
-def before(client: Connecting, patterns: str, provider: Provider | None = None, pause_s: float = 0.05) -> list[Result]:
+def before(client: Connecting, patterns: str, provider: Provider | None = None) -> list[Result]:
     """The results of these checks for a client that connects until all have been met."""
     ids = ids_of(patterns)
 
@@ -366,16 +368,15 @@ def before(client: Connecting, patterns: str, provider: Provider | None = None, 
         async with serve([Files()], ["tcp://127.0.0.1:0"]) as server:
             behind = parse_url(server.listening[0])
             checks = [each for each in CLIENT_CATALOGUE if each.id in ids]
-            options = TrialOptions(
-                timeout_s=2.0, pause_s=pause_s, behind=(behind.host, behind.port), risky=True, provider=provider
-            )
+            behind_them = (behind.host, behind.port)
+            options = TrialOptions(timeout_s=60.0, behind=behind_them, risky=True, provider=provider)
             trial = ClientTrial(checks, options)
             async with listening(trial, "127.0.0.1", 0) as (host, port):
                 while not trial.done.is_set():
                     await client.connect(host, port)
         return trial.results()
 
-    return asyncio.run(main())
+    return local_streams.run(main())
 
 
 def held(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -10,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import local_streams
 import pytest
 from recorded_runs import Run, recording
 
@@ -76,7 +76,7 @@ def _judged(
                 callers |= await recalled_delegations(target, found.given, file)
             return await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
 
-    return asyncio.run(main())
+    return local_streams.run(main())
 
 
 @pytest.fixture

@@ -319,7 +319,7 @@ OBLIGING = FakeServer(obliging, any_start=True)
 
 
 @asynccontextmanager
-async def serving(server: FakeServer, timeout_s: float = 0.5) -> AsyncIterator[RawTarget]:
+async def serving(server: FakeServer, timeout_s: float = 60.0) -> AsyncIterator[RawTarget]:
     """The server on a port of this machine."""
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     async with listening:

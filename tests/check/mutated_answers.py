@@ -161,7 +161,7 @@ def _payloads(right: Mapping[str, Any]) -> Iterator[tuple[str, Fields]]:
         )
         yield "longer results", _with_body(right, body + bytes(4))
         if results:
-            yield "another result status", _with_body(right, _flipped(body, at + 3, 5))
+            yield "another result status", _with_body(right, _flipped(body, at + 3, 22))
             yield "shorter results", _with_body(right, body[:-4])
             yield "other results", _with_body(right, _flipped(body, len(body) - 1))
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import local_streams
 import pytest
 from fake_servers import (
     REPLY_START,
@@ -34,8 +35,9 @@ from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rtr import extension, groups, layout
+from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
 from rpcrdma.transport.assembly import Assembly
@@ -138,7 +140,7 @@ def test_each_of_these_servers_is_caught() -> None:
         # All at once: most of the time passes in waiting for servers that say nothing.
         return await asyncio.gather(*(before(fake.server, fake.version, *fake.patterns) for fake in FAKES.values()))
 
-    results = dict(zip(FAKES, asyncio.run(main()), strict=True))
+    results = dict(zip(FAKES, local_streams.run(main()), strict=True))
     uncaught = {
         name: sorted({result.check.id for result in found if not result.readings} - caught(found))
         for name, found in results.items()
@@ -148,7 +150,7 @@ def test_each_of_these_servers_is_caught() -> None:
 
 def test_a_server_that_demands_markers_gets_them() -> None:
     server = demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right)
-    results = asyncio.run(before(server, "1", "mpa.markers.*", "mpa.frame.*", "rpc.two-calls"))
+    results = local_streams.run(before(server, "1", "mpa.markers.*", "mpa.frame.*", "rpc.two-calls"))
     assert {result.verdict for result in results} == {Verdict.CONFORMS}
 
 
@@ -158,7 +160,7 @@ def test_a_server_without_crcs_looks_at_none() -> None:
         async with serving(FakeServer(obliging, any_start=True, start=NO_CRC, framed=without_crc)) as target:
             return await run_conversation(check.conversation, target, GIVEN)
 
-    assert asyncio.run(main()).failure is None
+    assert local_streams.run(main()).failure is None
 
 
 def test_silence_is_tried_twice() -> None:
@@ -172,7 +174,7 @@ def test_silence_is_tried_twice() -> None:
         calls.append(frame.xid)
         return null_reply(frame.xid) if len(calls) > 1 else b""
 
-    (result,) = asyncio.run(before(FakeServer(first_overlooked), "1", "v1.null"))
+    (result,) = local_streams.run(before(FakeServer(first_overlooked), "1", "v1.null"))
     assert result.verdict is Verdict.CONFORMS
     assert calls[1] == calls[0] + 32
 
@@ -191,11 +193,11 @@ def test_a_mistake_in_frames_is_booked_on_its_own_statement() -> None:
         (reserved_bits, "DDP-4", Verdict.VIOLATES),
         (backwards, "DDP-10", Verdict.IGNORES),
     ):
-        (result,) = asyncio.run(before(FakeServer(obliging, framed=framed), "1", "v1.null"))
+        (result,) = local_streams.run(before(FakeServer(obliging, framed=framed), "1", "v1.null"))
         assert (result.statements, result.verdict) == ((statement,), verdict)
         assert result.sections != result.check.sections
     for code, statement in ((0x0999, "RD-4"), (None, "RD-15")):
-        (result,) = asyncio.run(before(FakeServer(closing, terminates=code), "1", "rdmap.opcode.untagged-write"))
+        (result,) = local_streams.run(before(FakeServer(closing, terminates=code), "1", "rdmap.opcode.untagged-write"))
         assert (result.statements, result.verdict) == ((statement,), Verdict.VIOLATES)
 
 
@@ -241,6 +243,17 @@ def with_padded_lengths(lists: Any) -> Any:
     segments = [tuple(each._replace(length=each.length + 3 & ~3) for each in chunk.segments) for chunk in lists.writes]
     writes = tuple(chunk._replace(segments=made) for chunk, made in zip(lists.writes, segments, strict=True))
     return lists._replace(writes=writes)
+
+
+def other_data_stored(patch: pytest.MonkeyPatch) -> None:
+    right = DataProcedures._write
+
+    def write(self: DataProcedures, *of: Any) -> Any:
+        args = of[-1]
+        args.data = bytes(args.data)[:-1] + b"\x77"
+        return right(self, *of)
+
+    patch.setattr(DataProcedures, "_write", write)
 
 
 def padding_written(patch: pytest.MonkeyPatch) -> None:
@@ -334,7 +347,11 @@ def errors_without_response(patch: pytest.MonkeyPatch) -> None:
 
 
 def directions_of_any_range(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(extension, "directed", lambda sets, *_: range(sum(len(each.results) for each in sets)))
+    def directed(sets: Any, _arguments: Any, payload: Any, _begun: Any) -> list[int | None]:
+        left = iter(range(len(payload.items)))
+        return [next(left, None) for each in sets for _ in each.results]
+
+    patch.setattr(answers, "directed", directed)
 
 
 def padding_of_ones(patch: pytest.MonkeyPatch) -> None:
@@ -388,6 +405,9 @@ MUTATIONS = {
         chunks(with_padded_lengths), ("v1.read.5-into-8", "v1.read.1-into-1", "v1.read.10-into-segments-1-2-3-4")
     ),
     "writes padding": Mutation(padding_written, ("v1.read.5-into-8", "v1.read.1-into-1")),
+    "stores other data": Mutation(
+        other_data_stored, ("v1.write.[1-5]", "v1.write.[135]-padded*", "v2.write.5", "v2.rtr.write.*t")
+    ),
     "invalidates uninvited": Mutation(always_invalidating, ("v1.invalidation.n*", "v1.invalidation.other-version")),
     "reduces attributes": Mutation(reduced_whole(v3.GETATTR), ("v1.getattr.write-chunk",)),
     "reduces a union": Mutation(reduced_whole(v3.READ), ("v1.read.5001-into-8192",)),
@@ -423,7 +443,38 @@ def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.Mon
     mutation.put_in(monkeypatch)
     # The first answers of a version 1 that is broken may be wrong, too.
     met = ["1"] if all(check.id.startswith("v1.") for check in checks) else []
-    assert caught(judge(checks, versions=versions, write=".", met=met, timeout_s=1.0)) == {check.id for check in checks}
+    assert caught(judge(checks, versions=versions, write=".", met=met)) == {check.id for check in checks}
+
+
+class _Unpadded(Payload):
+    """Its item stands in the stream without padding."""
+
+    def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Any]:
+        (item,) = self.items
+        at = item.at
+        return super().gather(leave_out) if [*leave_out] else [self.reduced[:at], item.data, self.reduced[at:]]
+
+
+def test_padding_as_of_ganesha_is_blamed_alone(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 9.14 it has `size % 4` octets, which are not zero and also stand in the Write chunk of a READ."""
+    right = answering.ServerCall.success
+
+    def success(self: answering.ServerCall, result: Any) -> Payload:
+        reply = right(self, result)
+        if not reply.items:
+            return reply
+        (item,) = reply.items
+        data = bytes(item.data)
+        return _Unpadded(reply.reduced, [BulkItem(item.at, item.position, data + b"\xee" * (len(data) % 4))])
+
+    monkeypatch.setattr(answering.ServerCall, "success", success)
+    # Where the chunk has no room for its padding, ganesha leaves it out.
+    padded = ["5-into-8", "7-into-64", "5001-into-8192", "10-into-segments-4-4-4-4", "10-into-segments-3-0-16"]
+    ids = [f"v1.read.{name}" for name in ("inline", *padded)]
+    results = judge(chosen(*ids, "v1.write.*", "v1.invalidation.*"), write=".", met=["1"])
+    blamed = {r.check.id: (r.verdict, *r.statements) for r in results if r.verdict is not Verdict.CONFORMS}
+    assert blamed.pop("v1.read.inline") == (Verdict.VIOLATES, "V1-86")
+    assert blamed == dict.fromkeys(ids[1:], (Verdict.VIOLATES, "V1-28"))
 
 
 def test_a_server_that_continues_no_reply_conforms_with_the_resources_that_it_tells(

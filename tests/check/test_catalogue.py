@@ -34,9 +34,10 @@ def test_ids_are_unique_and_sorted_into_families() -> None:
 
 
 def test_statements_are_those_of_the_ledger() -> None:
-    ledger = {row["id"]: Statement(row["source"], row["section"], row["level"]) for _, row in ROWS}
+    columns = ("source", "section", "level", "statement")
+    ledger = {row["id"]: Statement(*(row[name] for name in columns)) for _, row in ROWS}
     used = {statement for check in CATALOGUE for statement in check.statements}
-    assert {name: ledger.get(name) for name in used} == dict(STATEMENTS), "write these rows into statements.py"
+    assert {name: ledger.get(name) for name in used} == dict(STATEMENTS), "write these rows into statements.tsv"
 
 
 def test_a_statement_is_tried_or_has_the_reason_why_not() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fnmatch
+import io
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
+import local_streams
 import pytest
 from broken_clients import (
     ALL_CAUGHT,
@@ -31,6 +34,7 @@ from broken_clients import (
 )
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.serve import serve
@@ -38,6 +42,9 @@ from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma.check.entry import check
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
+from rpcrdma.dissect.capture_dissector import CaptureDissector
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma.dissect.connection import Settings
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
@@ -65,7 +72,7 @@ def judged(
         options = ConnectOptions(
             rpcrdma_version=versions,
             reconnect=False,
-            call_timeout_s=5,
+            call_timeout_s=60,
             services=services,
             provider=provider or "iwarp",
             extension=extension,
@@ -79,9 +86,8 @@ def judged(
                         await connection.call(procedure, args)
 
     async def tried(part: Sequence[Check], behind: Url) -> list[Result]:
-        trial_options = TrialOptions(
-            timeout_s=5.0, pause_s=0.03, behind=(behind.host, behind.port), risky=True, provider=provider
-        )
+        address = (behind.host, behind.port)
+        trial_options = TrialOptions(timeout_s=60.0, behind=address, risky=True, provider=provider)
         trial = ClientTrial(part, trial_options)
         async with listening(trial, "127.0.0.1", 0) as (host, port):
             while not trial.done.is_set():
@@ -97,7 +103,7 @@ def judged(
             found = await asyncio.gather(*(tried(part, behind) for part in parts if part))
         return list(itertools.chain(*found))
 
-    return asyncio.run(main())
+    return local_streams.run(main())
 
 
 def needs_services(check: Check) -> bool:
@@ -143,7 +149,7 @@ def test_a_conversation_with_a_mistake_ends_the_trial_in_words() -> None:
     mistaken = check("client.mistaken", "A mistake is told", "V1-60", {"hear": []})
 
     async def main() -> ClientTrial:
-        trial = ClientTrial([mistaken], TrialOptions(timeout_s=5.0))
+        trial = ClientTrial([mistaken], TrialOptions(timeout_s=60.0))
         async with listening(trial, "127.0.0.1", 0) as (host, port):
             client = asyncio.ensure_future(BrokenClient(NULL).connect(host, port))
             await trial.done.wait()
@@ -151,7 +157,7 @@ def test_a_conversation_with_a_mistake_ends_the_trial_in_words() -> None:
         return trial
 
     with pytest.raises(LocalProtocolError, match=r"client\.mistaken: steps\[0\]\.hear: expected a list"):
-        asyncio.run(main()).results()
+        local_streams.run(main()).results()
 
 
 def test_each_check_has_a_broken_client() -> None:
@@ -184,7 +190,7 @@ def test_a_broken_client_is_caught(client: Connecting, patterns: str) -> None:
 )
 def test_a_client_without_the_condition_of_a_check_is_not_judged(client: Connecting, patterns: str, cause: str) -> None:
     """The check is tried on further connections before."""
-    results = before(client, patterns, pause_s=0.005)
+    results = before(client, patterns)
     assert {(each.verdict, each.cause) for each in results} == {(Verdict.NOT_SEEN, f"{cause} on 3 connections")}
 
 
@@ -241,14 +247,14 @@ def test_over_a_device_memory_of_the_client_is_written_and_invalidated() -> None
 
 def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
     checks = [check for check in CLIENT_CATALOGUE if "program" in check.needs]
-    assert ClientTrial(checks, TrialOptions(timeout_s=1.0)).done.is_set()
+    assert ClientTrial(checks, TrialOptions(timeout_s=60.0)).done.is_set()
 
 
 @pytest.mark.thorough
 def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> None:
     async def main() -> Verdict:
         checks = [each for each in CLIENT_CATALOGUE if each.id == "client.startup.rejected"]
-        trial = ClientTrial(checks, TrialOptions(timeout_s=5.0))
+        trial = ClientTrial(checks, TrialOptions(timeout_s=60.0))
         async with listening(trial, "127.0.0.1", 0) as (host, port):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE))
@@ -262,9 +268,26 @@ def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> No
             await trial.done.wait()
         return trial.results()[0].verdict
 
-    assert asyncio.run(main()) is Verdict.CONFORMS
+    assert local_streams.run(main()) is Verdict.CONFORMS
+
+
+@pytest.mark.thorough
+async def test_a_capture_tells_the_mistakes_of_the_check_from_those_of_the_client(tmp_path: Path) -> None:
+    file = tmp_path / "trial.pcap"
+    capture = PacketCapture(file)
+    checks = [each for each in CLIENT_CATALOGUE if each.id == "client.reply.unknown-type"]
+    trial = ClientTrial(checks, TrialOptions(timeout_s=60.0, capture=capture))
+    async with listening(trial, "127.0.0.1", 0) as (host, port):
+        await BrokenClient(NULL).connect(host, port)
+        await trial.done.wait()
+    capture.close()
+    data = io.BytesIO(file.read_bytes())
+    messages = list(CaptureDissector(Settings()).messages(read_packets(data, data.read(MAGIC_OCTETS))))
+    server = f"{host}:{port}"
+    assert {message.source == server for message in messages} == {True, False}
+    assert all(("deliberate" in message.facts) == (message.source == server) for message in messages)
 
 
 def test_a_client_that_stays_away_is_not_judged() -> None:
-    trial = ClientTrial(CLIENT_CATALOGUE, TrialOptions(timeout_s=1.0))
+    trial = ClientTrial(CLIENT_CATALOGUE, TrialOptions(timeout_s=60.0))
     assert {result.verdict for result in trial.results()} == {Verdict.NOT_SEEN}

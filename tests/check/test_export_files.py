@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,30 @@ def test_a_note_names_the_files_that_could_not_be_removed(tmp_path: Path) -> Non
     abilities, left = prepared(tmp_path, stop)
     assert len(left) == 2
     assert abilities.notes[0].startswith(f"remove ./{left[0]} and ./{left[1]}, which the checks could not: ")
+
+
+def test_a_file_as_path_has_its_directory_and_a_change_of_it_is_noticed(tmp_path: Path) -> None:
+    """The checks of the reverse direction watch the directory; a file in its place would be refused with NOTDIR."""
+    (tmp_path / "export/inner").mkdir(parents=True)
+    data = tmp_path / "export/inner/data"
+    data.write_bytes(bytes(9001))
+
+    async def found(path: str, change: Callable[[], object] = lambda: None) -> Abilities:
+        async with exported(tmp_path, ANYWHERE) as urls:
+            rdma, tcp = map(parse_url, urls)
+            url = replace(rdma, path=path)
+            async with prepared_export(url, ConnectOptions(), mount_port=tcp.port) as abilities:
+                assert abilities.met == {"nfs", "file"}
+                change()
+        return abilities
+
+    of_directory, of_file = asyncio.run(found("/inner")), asyncio.run(found("/inner/data"))
+    assert of_file.given["directory"] == of_directory.given["directory"]
+    assert of_file.given["file"] == of_directory.given["file"] != of_file.given["directory"]
+    assert not of_file.file_changed
+    assert asyncio.run(found("/inner/data", lambda: data.write_bytes(b"other"))).file_changed
+    data.write_bytes(bytes(9001))
+    assert asyncio.run(found("/inner/data", data.unlink)).file_changed
 
 
 def test_the_files_are_removed_when_the_run_is_interrupted(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 import json
 import re
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+import local_streams
 import pytest
 from fake_servers import FakeServer, demanding_markers, serving
 from mutated_answers import mutated_events, mutated_memory
@@ -80,6 +80,11 @@ UNNOTICED = [
         "the conversation may be over by then",
     ),
     Unnoticed("writes uninvited", "v1.*.short", "the octets that fit the chunk may be written"),
+    Unnoticed(
+        "one octet less in memory, one octet more in memory, other data in memory",
+        "v1.reply.length-beyond",
+        "the octets that fit the memory may be written",
+    ),
     Unnoticed(
         "terminates with swapped codes, terminates with an unspecified error",
         "ddp.after-an-error rdmap.terminate.layout",
@@ -181,6 +186,12 @@ UNNOTICED = [
         "v1.invalidation.* v2*.invalidation.* v1.read.[1-9]* v1.null v2.null v207.null",
     ),
     Unnoticed("another invalidate", "v2.read.reply-chunk", "the handle may be named or not"),
+    Unnoticed(
+        "answers, another type, ends",
+        "v1.invalidation.errors",
+        "whether the header is refused is a matter of v1.reads.end-2",
+        "v1.reads.end-2",
+    ),
     # Results and memory
     Unnoticed(
         f"{RESULTS}, another result status, other data in memory, one octet less in memory",
@@ -237,6 +248,8 @@ class Notices:
     missed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Kinds with the checks that have not noticed one."""
     noticed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    blamed: set[tuple[str, str]] = field(default_factory=set)
+    """Checks that blame their own statement for a mistake in a message that only shows a result, with its kind."""
     readings: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, check: str, kind: str, result: Result, *, of_empty_call: bool = False) -> None:
@@ -247,6 +260,12 @@ class Notices:
             self.missed[kind].add(EMPTY_CALLS if of_empty_call else check)
         self.readings |= {(check, name) for name in result.readings}
 
+    def add_aside(self, check: str, kind: str, result: Result) -> None:
+        """Adds the result of a mistake in a message that only shows a result."""
+        if result.verdict in NOTICED and not result.broken:
+            self.blamed.add((check, kind))
+        self.readings |= {(check, name) for name in result.readings}
+
 
 @pytest.fixture(scope="module")
 def notices(recorded: Callable[[str], Recorded]) -> Notices:
@@ -254,8 +273,8 @@ def notices(recorded: Callable[[str], Recorded]) -> Notices:
     runs = {**recorded("auto").runs, **recorded("2-07").runs}
     found = Notices()
     with recording(runs):
-        asyncio.run(_before(demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right), "markers"))
-        asyncio.run(_before(FakeServer(Recalling(), any_start=True), "recall"))
+        local_streams.run(_before(demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right), "markers"))
+        local_streams.run(_before(FakeServer(Recalling(), any_start=True), "recall"))
     assert runs.keys() == {check.id for check in CATALOGUE}, "record a run of each check"
     with replaying():
         in_virtual_time(lambda: _notice_all(found, runs.values()))
@@ -278,6 +297,9 @@ async def _notice_all(found: Notices, runs: Iterable[Run]) -> None:
         right, _ = await judged_again(run)
         assert (right.check.id, right.verdict, right.cause) == (run.check.id, Verdict.CONFORMS, "")
         for at, event in enumerate(run.events):
+            if is_aside(run, event):
+                for kind, heard in mutated_events(run, at):
+                    found.add_aside(run.check.id, kind, (await judged_again(run.changed(at, heard)))[0])
             if not is_judged(run, at):
                 continue
             header = event.heard.fields.get("header", {})
@@ -301,9 +323,19 @@ def is_reply_to_an_empty_call(event: Event) -> bool:
     return event.patterns[0].get("message", {}).get("rpc", {}).get("results") == ""
 
 
+def is_aside(run: Run, event: Event) -> bool:
+    """Whether the event only shows the result of another step."""
+    return event.patterns in [step["hear"] for step in run.check.conversation["steps"] if "aside" in step]
+
+
 def is_judged(run: Run, at: int) -> bool:
-    """Whether the event is compared: not the usual start-up, no message that is passed over, no mere repetition."""
+    """Whether the event is compared: not the usual start-up, no message that is passed over, no mere repetition.
+
+    Nor is one that only shows the result of another step.
+    """
     event = run.events[at]
+    if is_aside(run, event):
+        return False
     if at and all(each.patterns == event.patterns for each in run.events[at - 1 : at + 2]):
         return False
     if event.heard.kind == "startup":
@@ -326,6 +358,11 @@ def test_each_check_notices_each_kind_of_mistake(notices: Notices) -> None:
         if (left := {check for check in checks if (kind, check) not in permitted})
     ]
     assert lines == [], "\n".join(["compare these mistakes in the patterns of the checks, or say why not:", *lines])
+
+
+def test_a_mistake_of_a_message_that_only_shows_a_result_breaks_no_statement_of_the_check(notices: Notices) -> None:
+    """Such as the padding of a READ behind the WRITE that is judged."""
+    assert notices.blamed == set()
 
 
 def test_no_exception_is_left_over(notices: Notices) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
+import local_streams
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, serving
 from recalling_server import Recalling, closed
@@ -24,7 +24,7 @@ def judged(server: FakeServer, checks: Iterable[Check] = CHECKS, files: Iterable
             fresh_files = files or [b"fresh"] * FRESH_FILES * len(CHECKS)
             return await run_checks(checks, target, GIVEN, MET, fresh_files=fresh_files)
 
-    return asyncio.run(main())
+    return local_streams.run(main())
 
 
 def one(name: str) -> list[Check]:
@@ -36,7 +36,7 @@ def trial(server: FakeServer) -> set[str]:
         async with serving(server) as target:
             return await recalled_delegations(target, GIVEN, b"fresh")
 
-    return asyncio.run(main())
+    return local_streams.run(main())
 
 
 def test_a_server_that_recalls_one_delegation_after_the_other_conforms() -> None:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import local_streams
 import pytest
 from fake_servers import FakeServer, Frame, Version2, as_properties_or_reply, null_reply
 from test_broken_servers import before, chosen, without_continuation
@@ -86,7 +87,8 @@ def test_each_of_these_servers_differs_by_its_reading() -> None:
         return await asyncio.gather(*(before(each.server, each.version, *each.patterns) for each in OTHERS))
 
     found = [
-        {(result.verdict, *result.readings, result.check.id) for result in results} for results in asyncio.run(main())
+        {(result.verdict, *result.readings, result.check.id) for result in results}
+        for results in local_streams.run(main())
     ]
     assert found == [{(Verdict.DIFFERS, each.reading, check.id) for check in chosen(*each.patterns)} for each in OTHERS]
 
@@ -96,7 +98,7 @@ def test_as_many_calls_are_sent_as_this_connection_was_granted(granted: int, sen
     def answer(frame: Frame, received: int) -> bytes | None:
         return null_reply(frame.xid, grant=granted) if received <= 1 + sent else None
 
-    results = asyncio.run(before(FakeServer(answer), "1", "v1.credits.all-granted"))
+    results = local_streams.run(before(FakeServer(answer), "1", "v1.credits.all-granted"))
     assert found(results) == {("v1.credits.all-granted", Verdict.CONFORMS, "")}
 
 
@@ -126,5 +128,5 @@ def test_where_a_draft_names_no_reaction_a_server_may_refuse_or_go_on(
     draft: Any, other: Callable[[Version2, Frame], bytes], names: str
 ) -> None:
     patterns = [f"{draft.family}.{name}" for name in names.split()]
-    results = asyncio.run(before(FakeServer(Version2(draft, other)), draft.version, *patterns))
+    results = local_streams.run(before(FakeServer(Version2(draft, other)), draft.version, *patterns))
     assert found(results) == {(check.id, Verdict.CONFORMS, "") for check in chosen(*patterns)}

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock
 from xml.etree import ElementTree as ET
 
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
-from rpcrdma.check import CATALOGUE
+from rpcrdma.check import CATALOGUE, Abilities
+from rpcrdma.cli.check import judging
+from rpcrdma.cli.main import build_parser
+from rpcrdma.scripted import Outcome
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -80,7 +85,9 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
     ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details")
     assert ran.status == 1
     assert "1 conforms, 1 violates a MUST" in ran.text
-    assert "v1.type.5: An unknown type is refused\n    RFC 8166 4.5.2 (V1-60)\n    expected RDMA_ERROR" in ran.text
+    statement = "RFC 8166 4.5.2 (V1-60, MUST): A header of a known version that does not decode gets ERR_CHUNK."
+    title = "v1.type.5: An unknown type is refused"
+    assert f"{title}\n    {statement}\n    expected RDMA_ERROR with ERR_CHUNK; found" in ran.text
     assert ran.text.count(">|") == 2, "the start-up and the call"
     assert "00000001 00000020 00000005" in ran.text.replace("\n" + " " * 19, " ")
     reached = ran.text.partition("\nstatements:\n")[2]
@@ -105,12 +112,16 @@ def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_pa
     failures = sum(verdict == "violates a MUST" for verdict in verdicts.values())
     assert (suite.get("tests"), suite.get("failures")) == (str(len(verdicts)), str(failures))
     assert len(suite.findall("testcase/failure")) == failures
+    quoted = f"RFC 8166 4.5.2 (V1-60, MUST): {row['statement_texts']['V1-60']}"
+    assert any((each.text or "").startswith(f"{quoted}\n") for each in suite.findall("testcase/failure"))
     text = page.read_text()
-    assert "v1.type.5" in text
-    row = '<td>V1-69<td>RFC 8166 4.6.1<td class="v1">ignores a SHOULD<td>ignores a SHOULD: v1.type.msgp'
+    facts = 'data-check="v1.type.5" data-verdict="violates a MUST" data-statements="V1-60" data-failed="yes"'
+    assert f"<article {facts}>" in text
+    assert f"<blockquote>{quoted}</blockquote>" in text
+    row = '<td>V1-69<td>RFC 8166 4.6.1<td class="v2">ignores a SHOULD<td>ignores a SHOULD: v1.type.msgp'
     assert row in text.partition("<h2>Statements</h2>")[2]
-    assert "<script" not in text
-    assert "http" not in text, "one file of its own"
+    assert 'name="viewport"' in text, "it fits a narrow screen"
+    assert not re.search(r"https?://| src=|<link", text), "one file of its own"
 
 
 def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
@@ -186,6 +197,81 @@ def test_an_interrupted_run_has_its_report(tmp_path: Path) -> None:
     assert rows.pop("v1.type.5")[0] == "violates a MUST"
     assert rows == {"v1.null": ("conforms", None), "v1.type.largest": unseen}
     assert len(ET.fromstring(junit.read_text()).findall("testcase")) == 3
+
+
+@each_case("ended", ["in the run", "before it"])
+async def test_the_report_is_written_before_the_server_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: str
+) -> None:
+    """To remove files from a server that answers no more takes long, and a second signal ends the process."""
+    left, begun, waiting = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def prepared(*_: object, **__: object) -> AsyncIterator[Abilities]:
+        abilities = Abilities()
+        try:
+            yield abilities
+        finally:
+            waiting.set()
+            await left.wait()
+            abilities.notes.append("remove a file")
+
+    async def endless(*_: object, **__: object) -> dict[str, Outcome]:
+        begun.set()
+        await asyncio.Event().wait()
+        return {}
+
+    spoken = AsyncMock(return_value={"1": Outcome(heard={"header": {}})}) if ended == "in the run" else endless
+    monkeypatch.setattr(judging, "prepared_export", prepared)
+    monkeypatch.setattr(judging, "spoken_versions", spoken)
+    monkeypatch.setattr(judging, "run_checks", endless)
+    report = tmp_path / "report.xml"
+    command = ["check", "rdma://192.0.2.1/", "--only", "v1.null", "--junit", str(report), "--html", str(tmp_path / "h")]
+    args = build_parser().parse_args(command)
+    args.capture = None
+    running = asyncio.ensure_future(judging.judge(args))
+    await begun.wait()
+    running.cancel()
+    await waiting.wait()
+    assert len(ET.fromstring(report.read_text()).findall("testcase/skipped")) == 1
+    assert "the command was interrupted before it" in (tmp_path / "h").read_text()
+    assert "not seen: 1 check, as the command was interrupted before it" in capsys.readouterr().out
+    left.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert capsys.readouterr() == ("", "note: remove a file\n")
+
+
+async def test_the_report_on_clients_is_written_before_their_connections_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def listening(*_: object) -> AsyncIterator[tuple[str, int]]:
+        yield "192.0.2.1", 1
+        told.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(judging, "listening", listening)
+    command = ["check", "--listen", "rdma://192.0.2.1:1", "--only", "client.calls"]
+    args = build_parser().parse_args(command)
+    args.capture = None
+    running = asyncio.ensure_future(judging.judge(args))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    await running
+    assert "1 not seen" in told[0]
+
+
+@pytest.mark.thorough
+def test_a_run_that_fails_before_its_checks_has_its_files(
+    command: Command, nobody_listens: int, tmp_path: Path
+) -> None:
+    files = {name: tmp_path / name for name in ("junit", "html")}
+    options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    assert command.run("check", f"rdma://127.0.0.1:{nobody_listens}", *options).status == 3
+    assert all("the run ended before it: " in path.read_text() for path in files.values())
 
 
 @pytest.mark.thorough

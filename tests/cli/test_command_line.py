@@ -179,7 +179,6 @@ def test_shared_options_say_how_to_connect() -> None:
     ("line", "said"),
     [
         ("", "COMMAND"),
-        ("fly", "'fly'"),
         ("ls", "URL"),
         ("ls http://host/x", "rdma://HOST"),
         ("ls rdma://host:port/x", "port must be a number"),
@@ -206,6 +205,23 @@ def test_wrong_usage_says_what_is_wrong_and_what_to_do(
     assert said.replace("'", "") in complaint.replace("'", "")
     assert advice.startswith("hint: rpcrdma ")
     assert advice.endswith("--help shows how to use it")
+
+
+@each_case(
+    ("line", "said", "told"),
+    [
+        ("lss rdma://h", "there is no command 'lss'", "did you mean rpcrdma ls?"),
+        ("xdr lnt a.x", "there is no command 'lnt'", "did you mean rpcrdma xdr lint?"),
+        ("fly", "there is no command 'fly'", "rpcrdma --help lists the commands"),
+        ("get server:/data .", "server:/data is not a URL", "write rdma://server/data or tcp://server/data"),
+        ("put a 192.0.2.1:/", "192.0.2.1:/ is not a URL", "write rdma://192.0.2.1/ or tcp://192.0.2.1/"),
+        ("put a b", "b is not a URL", "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(line: str, said: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main(line.split())
+    assert capsys.readouterr().err == f"error: {said}\nhint: {told}\n"
 
 
 @each_case(

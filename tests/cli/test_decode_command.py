@@ -65,6 +65,28 @@ def test_what_is_wrong_is_said_with_its_section(monkeypatch, capsys) -> None:
     assert [line for line in out.splitlines() if "<-- wrong: reserved flags are set" in line]
 
 
+BATCHES = f"{Path(__file__).parents[2] / 'examples' / 'extension_batches' / 'batches.py'}:batches_extension"
+
+
+def test_messages_of_an_added_extension_have_its_names_and_break_no_rule(monkeypatch, capsys) -> None:
+    batch = "00000007 00000002 00000020 00000210 00000000 00000001 00000008 00000007 00000000"
+    limit = "00000007 00000002 00000020 00000005 00000000 00000001 00000210 00000004 000000"
+    assert decode(monkeypatch, capsys, batch)[0] == 4
+    status, out, _ = decode(monkeypatch, capsys, batch, "--add-extension", BATCHES)
+    assert (status, out.splitlines()[0]) == (0, "#1 Batch xid 0x00000007")
+    assert decode(monkeypatch, capsys, batch.replace("00000210 00000000", "00000210 00000004"))[0] == 4
+    status, out, _ = decode(monkeypatch, capsys, f"{limit}40", "--add-extension", BATCHES)
+    assert status == 0
+    assert [line.split() for line in out.splitlines() if "Batch Limit" in line] == [
+        ["24", "4", "rdma_which", "528", "(Batch", "Limit)", "which", "property"],
+        ["28", "4", "Batch", "Limit", "64"],
+    ]
+    short = limit.replace("00000004 000000", "00000003 00004000")
+    status, out, _ = decode(monkeypatch, capsys, short, "--add-extension", BATCHES)
+    assert status == 4
+    assert "wrong: Batch Limit at offset 28: " in out
+
+
 def test_fields_are_shown_up_to_the_fault(monkeypatch, capsys) -> None:
     for cut in range(4, 28, 4):
         status, out, _ = decode(monkeypatch, capsys, V1_CALL.replace(" ", "")[: 2 * cut], "--json")

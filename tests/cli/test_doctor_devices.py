@@ -369,7 +369,7 @@ def test_an_address_of_this_machine_is_its_devices(hardware: Path) -> None:
 def test_the_native_step_is_recommended_where_it_is_lacking() -> None:
     found = check_data_path("Python: rpcrdma_native is not installed", native=False, turned_off=False)
     assert found.mark is Mark.NOTE
-    assert "pip install 'rpcrdma[native]'" in found.remedy
+    assert "pip install ./native" in found.remedy
     found = check_data_path("Python: RPCRDMA_NATIVE=0", native=False, turned_off=True)
     assert (found.mark, found.remedy) == (Mark.NOTE, "to turn the native step on: unset RPCRDMA_NATIVE")
     found = check_data_path("native, CRC by AVX-512", native=True, turned_off=False)

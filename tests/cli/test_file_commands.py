@@ -96,7 +96,7 @@ def test_cat_prints_files_and_goes_on_after_a_missing_one(remote: Remote) -> Non
         assert remote.done("cat", remote.url(f"/{size}")).out == SOME_OCTETS[:size]
     ran = remote.run("cat", remote.url("/missing"), remote.url("/1"))
     assert (ran.status, ran.out) == (1, SOME_OCTETS[:1])
-    assert ran.err == f"error: /{remote.name}/missing: no such file or directory\n"
+    assert ran.err == f"error: {remote.url('/missing')}: no such file or directory\n"
 
 
 def test_the_copy_of_a_file_gets_the_name_that_is_given_or_its_own(remote: Remote, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> N
 
 def test_what_is_missing_is_not_copied(remote: Remote, tmp_path: Path) -> None:
     ran = remote.run("get", remote.url("/missing"), str(tmp_path / "b"))
-    assert (ran.status, ran.err) == (1, f"error: /{remote.name}/missing: no such file or directory\n")
+    assert (ran.status, ran.err) == (1, f"error: {remote.url('/missing')}: no such file or directory\n")
     ran = remote.run("put", str(tmp_path / "missing"), remote.url("/b"))
     assert (ran.status, ran.err) == (1, f"error: {tmp_path / 'missing'}: no such file or directory\n")
     assert list(tmp_path.iterdir()) == list(remote.local.iterdir()) == []
@@ -182,7 +182,7 @@ def test_the_copy_of_a_file_that_changes_is_discarded_and_an_old_one_stays(
     after_first(monkeypatch, "write" if put else "read", lambda: (source / "large").write_bytes(SOME_OCTETS[::-1]))
     local, url = str(here / ("large" if put else "b")), remote.url(f"/{command}/{'b' if put else 'large'}")
     ran = remote.run(command, *((local, url) if put else (url, local)))
-    named = local if put else f"/{remote.name}/get/large"
+    named = local if put else url
     assert (ran.status, ran.err.splitlines()) == (
         1,
         [
@@ -254,7 +254,7 @@ def test_rm_names_the_first_failures_with_a_tree_and_goes_on(
     assert ran.status == 1
     errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
     assert len(errors) == TOLD_MAX + 1
-    where = re.escape(f"/{remote.name}/mixed/kept/")
+    where = re.escape(remote.url("/mixed/kept/"))
     assert all(re.fullmatch(rf"error: {where}\d\d: permission denied", line) for line in errors[:-1])
     assert len(set(errors)) == len(errors)
     assert errors[-1] == f"error: 5 more failures to remove parts of {remote.url('/mixed')}"
@@ -269,7 +269,7 @@ def test_rm_names_the_first_failures_with_a_tree_and_goes_on(
 def test_rm_minds_what_does_not_exist_unless_told_otherwise(remote: Remote) -> None:
     ran = remote.run("rm", remote.url("/missing"))
     assert ran.status == 1
-    assert ran.err == f"error: /{remote.name}/missing: no such file or directory\n"
+    assert ran.err == f"error: {remote.url('/missing')}: no such file or directory\n"
     assert remote.done("rm", "-f", remote.url("/missing")).err == ""
 
 

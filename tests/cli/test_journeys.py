@@ -25,7 +25,7 @@ pytestmark = pytest.mark.journey
 
 FILES = {"large": bytes(range(250)) * 1200, "few": b"few\n", "empty": b"", "below/deeper/last": b"last" * 1500}
 BOTH = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-ERROR = {"message", "hint", "kind", "exit_status", "errno", "path"}
+ERROR = {"message", "hint", "kind", "exit_status", "errno", "path", "url"}
 
 
 def make_tree(top: Path) -> Path:
@@ -141,7 +141,7 @@ def test_exports_are_shown_each_with_its_files_and_space(start: StartServer, tmp
         assert space["files"] == os.statvfs(tmp_path).f_files
         for words in (["rm"], ["put", str(tmp_path / "data" / "empty")]):
             ran = command.run(*words, f"{server}/fixed/few?mountport={port}")
-            told = "error: /fixed/few: read-only file system\nhint: the export is read-only\n"
+            told = f"error: {server}/fixed/few: read-only file system\nhint: the export is read-only\n"
             assert (ran.status, ran.err) == (1, told)
         assert contents(tmp_path / "fixed") == contents(tmp_path / "data")
         assert served.stop() == 0

@@ -17,7 +17,7 @@ from support.cases import each_case
 if TYPE_CHECKING:
     from conftest import Command, Remote, StartServer
 
-KEYS = {"kind", "message", "path", "errno", "hint", "exit_status"}
+KEYS = {"kind", "message", "path", "url", "errno", "hint", "exit_status"}
 
 
 def errors(out: str) -> list[dict[str, Any]]:
@@ -36,8 +36,9 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     (error,) = errors(ran.text)
     path = f"/{remote.name}/none"
     assert (error["kind"], error["path"], error["errno"], error["exit_status"]) == ("file", path, "ENOENT", 1)
-    assert error["message"] == f"{path}: no such file or directory"
-    assert ran.err == f"error: {path}: no such file or directory\n"
+    assert error["url"] == remote.url("/none")
+    assert error["message"] == f"{error['url']}: no such file or directory"
+    assert ran.err == f"error: {error['message']}\n"
     ran = remote.run(command, remote.url("/none/x" if command == "mkdir" else "/none"))
     assert (ran.status, ran.out) == (1, b""), "without --json errors are talk alone"
 

@@ -116,3 +116,11 @@ def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote:
         )
     else:
         assert ran.status == 0
+
+
+@pytest.mark.thorough
+def test_ping_calls_the_program_that_it_is_told(remote: Remote) -> None:
+    assert remote.done("ping", "-c", "3", "--json", "--program", "100003:3", remote.base).json["calls"] == 3
+    failed = remote.run("ping", "-c", "3", "--program", "0x20000001", remote.base)
+    assert failed.status == 1
+    assert "does not offer the program" in failed.err

@@ -195,7 +195,7 @@ def test_checks_find_their_files_and_limits_as_rpcrdma_check_does(start: StartSe
         assert main(["check", "--list", "--json", "--only", "v1.back-channel.error"]) == 0
         file.write_text(capsys.readouterr().out)
         assert main(["send", url, "--write", ".", str(file)]) == 1
-        assert "error: steps[1]: expected accepted 0, found" in capsys.readouterr().err
+        assert "error: steps[1]: expected a successful reply, found" in capsys.readouterr().err
         assert [path.name for path in root.iterdir()] == ["file"]
 
 

@@ -322,7 +322,7 @@ def test_hosts_that_are_not_allowed_cannot_mount(
     with served:
         assert main(["ls", served.urls["tcp"]]) == 1
         assert capfd.readouterr().err.splitlines() == [
-            "error: /: permission denied",
+            f"error: {served.urls['tcp']}: permission denied",
             "hint: the server exports / to 192.0.2.0/24 alone",
         ]
         assert served.stop() == 0

@@ -78,7 +78,7 @@ def test_an_export_that_another_server_lacks_names_who_was_asked(
     asked = parse_url(server.urls["rdma"]).authority
     assert main(["ls", f"{server.urls['rdma']}/d"]) == 1
     complaint, advice = capfd.readouterr().err.splitlines()
-    assert complaint == "error: /d: no such file or directory"
+    assert complaint == f"error: {server.urls['rdma']}/d: no such file or directory"
     assert advice == (
         "hint: the server exports /data, /team/a, /team/b; "
         f"MOUNT was answered by 127.0.0.1:{port}; if {asked} is another server, {REMEDY}"
@@ -126,7 +126,7 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
     for command in (["ls"], ["stat"], ["cat"]):
         assert main([*command, in_url(named, "rdma", "/none/x")]) == 1
         complaint, advice = capfd.readouterr().err.splitlines()
-        assert complaint == "error: /none/x: no such file or directory"
+        assert complaint == f"error: {named.urls['rdma']}/none/x: no such file or directory"
         assert advice == "hint: the server exports /data, /team/a, /team/b"
 
 
@@ -138,33 +138,37 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
         *(("mkdir", "/team/b/none"), ("stat", "/data/sub/../none"), ("watch", "/data/none")),
     ],
 )
-def test_errors_name_the_path_of_the_url(
-    named: Served, command: str, path: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_name_the_url(named: Served, command: str, path: str, capfd: pytest.CaptureFixture[str]) -> None:
     (named.root / "data" / "sub").mkdir(exist_ok=True)
     # A directory is not made: the parent directory is missing.
     asked = f"{path}/x" if command == "mkdir" else path
     assert main([command, in_url(named, "rdma", asked)]) == 1
-    assert capfd.readouterr().err.startswith(f"error: {path}: no such file or directory")
+    assert capfd.readouterr().err.startswith(f"error: {named.urls['rdma']}{path}: no such file or directory")
 
 
 @pytest.mark.thorough
-def test_links_without_end_are_named_by_the_path_of_the_url(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
+def test_links_without_end_are_named_by_the_url(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
     (named.root / "data" / "self").symlink_to("self")
     for command in ("stat", "cat", "ls"):
         assert main([command, in_url(named, "rdma", "/data/self/below")]) == 1
-        assert capfd.readouterr().err == "error: /data/self/below: too many levels of symbolic links\n"
+        assert (
+            capfd.readouterr().err
+            == f"error: {named.urls['rdma']}/data/self/below: too many levels of symbolic links\n"
+        )
 
 
 @pytest.mark.thorough
-def test_copies_name_the_path_of_the_url(named: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_copies_name_the_url(named: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    at = named.urls["rdma"]
     assert main(["get", in_url(named, "rdma", "/data/none"), str(tmp_path / "copy")]) == 1
-    assert capfd.readouterr().err == "error: /data/none: no such file or directory\n"
+    assert capfd.readouterr().err == f"error: {at}/data/none: no such file or directory\n"
     assert main(["put", str(tmp_path / "data" / "in-data"), in_url(named, "tcp", "/team/a/none/x")]) == 1
-    assert capfd.readouterr().err.splitlines()[0] == "error: /team/a/none/x: no such file or directory"
+    assert (
+        capfd.readouterr().err.splitlines()[0] == f"error: {named.urls['tcp']}/team/a/none/x: no such file or directory"
+    )
     source, target = (in_url(named, "rdma", path) for path in ("/data/none", "/data/other"))
     assert main(["mv", source, target]) == 1
-    assert capfd.readouterr().err == "error: /data/none -> /data/other: no such file or directory\n"
+    assert capfd.readouterr().err == f"error: {at}/data/none -> {at}/data/other: no such file or directory\n"
     assert main(["rm", in_url(named, "rdma", "/team/a")]) == 1
     assert "/team/a" in capfd.readouterr().err
 

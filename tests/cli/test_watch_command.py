@@ -62,7 +62,7 @@ def test_it_ends_when_the_time_is_up(remote: Remote) -> None:
 def test_what_is_no_directory_is_not_watched(remote: Remote) -> None:
     (remote.local / "file").touch()
     ran = remote.run("watch", remote.url("/file"))
-    assert (ran.status, ran.err) == (1, f"error: /{remote.name}/file: not a directory\n")
+    assert (ran.status, ran.err) == (1, f"error: {remote.url('/file')}: not a directory\n")
 
 
 @pytest.mark.journey

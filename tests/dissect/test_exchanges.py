@@ -15,7 +15,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.exchange_page import exchange_page
 from rpcrdma.dissect.exchange_text import exchange_lines
 from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.fields import Field, Message
+from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.cases import each_case
@@ -234,3 +234,37 @@ def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
         conversation.send(0, words(7, 1, 32, 0, 0, 0, 0) + rpc, message)
         assert message.facts["procedure"] == "P_V1 TRY"
         assert any(group.name.endswith("arguments") for group in message.groups) is read
+
+
+@each_case(("deliberate", "of_client", "of_both"), [(False, ["wrong"], 2), (True, ["deliberate"], 1)])
+def test_the_deliberate_mistakes_of_a_checker_are_told_from_those_of_the_server(
+    tmp_path: Path, *, deliberate: bool, of_client: list[str], of_both: int
+) -> None:
+    """Captures of `rpcrdma check` and `send` mark their own end."""
+    file = tmp_path / "capture.pcap"
+    with HandMadeCapture(file, deliberate=deliberate) as capture:
+        capture.send(CLIENT, call(7, lists=words(2, 0, 0)))
+        capture.send(SERVER, reply(7)[:16] + words(0, 2, 0) + reply(7)[28:])
+    data = io.BytesIO(file.read_bytes())
+    dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+    found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
+    lines = [line for one in found for line in exchange_lines(one)]
+    kinds = [kind for line in lines for kind in ("wrong", "deliberate") if f"{kind}: " in line]
+    assert kinds == [*of_client, "wrong"]
+    assert sum(len(one.faults) for one in found) == of_both
+    assert sum(len(one.deliberate_faults) for one in found) == 2 - of_both
+    page = exchange_page("x", found).text
+    assert (", deliberate: " in page, page.count("<div class='fault'>")) == (deliberate, of_both)
+
+
+def test_a_page_holds_no_characters_that_act_on_a_reader() -> None:
+    hostile = "\x1b]0;\x07\x9b\udcff<script>'\"&\u202e"
+    fault = FieldFault(hostile, 0, hostile, hostile)
+    fields = [Field(hostile, 0, 4, hostile, hostile, hostile, hostile)]
+    groups = [Field(f"{hostile} arguments", 0, 4, fields=fields), Field(hostile, 0, 4, fields=fields)]
+    facts = {"xid": 1, "message": "call", "procedure": hostile, "version": hostile, "error": hostile, "octets": 9}
+    message = Message("roce", hostile, 1, 0.0, hostile, "b", 1, groups, [fault], [hostile], facts, bytes(9))
+    text = exchange_page(hostile, Exchanges().each([message])).text
+    assert not [each for each in text if not each.isprintable() and each != "\n"]
+    assert text.count("<script") == exchange_page("", []).text.count("<script")
+    assert "'\"&\\u202e" not in text

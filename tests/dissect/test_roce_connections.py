@@ -13,6 +13,7 @@ from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_packets
 from rpcrdma.dissect.connection import Settings
+from rpcrdma.dissect.exchanges import Exchanges
 from rpcrdma.dissect.fields import Message
 from support.octets import words
 from support.raw_roce import CLIENT, CLIENT_QP, MTU, SERVER, SERVER_QP, HandMadeRoce, ack, datagram, packet, reach
@@ -202,7 +203,7 @@ def test_rules_of_the_places_of_packets() -> None:
             packet(0x06, SERVER_QP, 100, reach(1, 0, 512) + bytes(MTU)),
             packet(0x0C, SERVER_QP, 101, reach(1, 0, 4)),
         ],
-        "0x13 is not decoded": [packet(0x13, SERVER_QP, 100, bytes(28))],
+        "0x15 is reserved": [packet(0x15, SERVER_QP, 100, bytes(28))],
     }
     for words_, transports in cases.items():
         made = connected()
@@ -210,6 +211,50 @@ def test_rules_of_the_places_of_packets() -> None:
             made.add(CLIENT, transport)
         reasons = [fault.reason for message in dissected(made) for fault in message.faults]
         assert any(words_.lower() in reason.lower() for reason in reasons), (words_, reasons)
+
+
+def test_congestion_notifications_change_no_exchange() -> None:
+    made = conversation()
+    expected = dissected(made)
+    for place in range(SET_UP, len(made.packets))[::-1]:
+        for sender, receiver in ((CLIENT, SERVER_QP), (SERVER, CLIENT_QP)):
+            made.packets.insert(place, datagram(sender, packet(0x81, receiver, 0, bytes(16))))
+    messages = dissected(made)
+    others = [message for message in messages if message.summary != "congestion notification"]
+    assert [message.summary for message in others] == [message.summary for message in expected]
+    assert len(messages) == len(expected) + 2 * (len(made.packets) - SET_UP) // 3
+    assert not any(exchange.failed for exchange in Exchanges().each(messages))
+
+
+def test_a_capture_with_congestion_notifications_alone_is_roce() -> None:
+    made = HandMadeRoce()
+    for _ in range(2):
+        made.add(SERVER, packet(0x81, CLIENT_QP, 0, bytes(16)))
+    assert names(dissected(made)) == ["congestion notification"] * 2
+
+
+def test_an_operation_without_a_counterpart_in_rdmap_has_its_place_in_the_order() -> None:
+    atomic, write, flush = bytes(28), reach(1, 0, 8) + bytes(8), bytes(4) + reach(1, 0, 8)
+    codes = {0x13: atomic, 0x14: atomic, 0x1C: flush, 0x1D: write}
+    made = connected()
+    for psn, (code, rest) in enumerate(codes.items(), 100):
+        made.add(CLIENT, packet(code, SERVER_QP, psn, rest))
+        made.add(SERVER, packet(0x12, CLIENT_QP, psn, ack() + bytes(8)))
+    made.add(CLIENT, packet(0x04, SERVER_QP, 100 + len(codes), CALL[:MTU]))
+    messages = dissected(made)[SET_UP:]
+    assert names(messages) == ["Atomic Compare and Swap", "Atomic Fetch and Add", "Flush", "Atomic Write", "Send"]
+    assert not any(message.faults for message in messages[:-1])
+
+
+def test_reserved_operation_codes_alone_break_a_rule() -> None:
+    """IBA 9.2.1: codes of other transports, of manufacturers, and of connections between queue pairs of other kinds."""
+    given = {*range(0x15), 0x16, 0x17, 0x1C, 0x1D, *range(0x20, 0x2C), *range(0x40, 0x56), 0x64, 0x65, 0x81}
+    given |= {*range(0xA0, 0xB5), 0xB6, 0xB7, 0xBC, 0xBD, *range(0xC0, 0x100)}
+    for code in range(256):
+        made = connected()
+        made.add(CLIENT, packet(code, SERVER_QP, 100, bytes(44)))
+        faults = [fault.reason for message in dissected(made) for fault in message.faults]
+        assert any("is reserved" in reason for reason in faults) == (code not in given), hex(code)
 
 
 def told_after(made: HandMadeRoce) -> int:

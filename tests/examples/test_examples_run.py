@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.errors import RemoteProtocolError, TransportClosed
+from rpcrdma.transport import ExtensionLink, ExtensionMessage, HeaderRow
 from tool_runs import TOOLS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -67,3 +75,24 @@ def test_the_extension_of_probes_works_beside_those_of_the_library() -> None:
     assert re.fullmatch(r"round trip \d+ us", round_trip)
     assert re.fullmatch(r"100,000 octets in \d+ messages", large)
     assert refused == "one octet more: no more than 100000 octets"
+
+
+async def test_a_probe_ends_with_a_connection_that_ends_in_the_handler_of_its_peer() -> None:
+    example = runpy.run_path(str(EXAMPLES / "probe_extension.py"))
+    probes, answering = example["Probes"](), example["Probes"]()
+
+    def ends(_link: ExtensionLink, _message: ExtensionMessage) -> None:
+        raise RemoteProtocolError("the peer's handler has failed")
+
+    row = HeaderRow(example["PROBE"], "PROBE", ends)
+    extension = dataclasses.replace(answering.extension, headers=(row, answering.extension.headers[1]))
+    provider = LoopbackProvider()
+    options = ServeOptions(rdma=RdmaServerConfig(extensions=[extension], provider=provider))
+    calling = ConnectOptions(extensions=[probes.extension], provider=provider, reconnect=False)
+    async with (
+        serve([], ["rdma://127.0.0.1:0"], options=options) as server,
+        connect(server.listening[0], options=calling) as connection,
+    ):
+        link = connection.extension("probe")
+        with pytest.raises(TransportClosed):
+            await probes.probe(link, b"anyone?")

@@ -6,6 +6,7 @@ import array
 import asyncio
 import ctypes
 import datetime as dt
+import errno
 import gc
 import io
 import json
@@ -29,6 +30,8 @@ from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
 
 pytestmark = pytest.mark.thorough
@@ -545,3 +548,49 @@ def test_progress_of_a_tree_counts_files_alone(fs: Any, top: Path, tmp_path: Pat
     progress = Branches()
     fs.get(at(top), str(tmp_path / "copy"), recursive=True, callback=progress)
     assert sorted((each.size, each.value) for each in progress.of) == [(0, 0), (0, 0), (5, 5)]
+
+
+def test_a_refusal_is_never_an_empty_listing(fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """A refused entry is listed with an unknown type; a refused directory raises, below the top as well."""
+    (top / "below").mkdir()
+    for name in ("file", "shut", "below/inner"):
+        (top / name).write_bytes(b"data")
+    looked_up, readdirplus, readdir = NfsProcedures.lookup, NfsProcedures.readdirplus, NfsProcedures.readdir
+    closed = "nothing"
+
+    async def lookup(self: NfsProcedures, directory: Node, name: str) -> Node:
+        if name == "shut":
+            raise nfs_error(nfsstat3.NFS3ERR_ACCES, f"{directory.path}/{name}")
+        return await looked_up(self, directory, name)
+
+    async def names(self: NfsProcedures, directory: Node, *page: Any) -> Any:
+        if directory.path.endswith(closed):
+            raise nfs_error(nfsstat3.NFS3ERR_ACCES, directory.path)
+        return await readdir(self, directory, *page)
+
+    async def without_attributes(self: NfsProcedures, directory: Node, *page: Any) -> Any:
+        found = await readdirplus(self, directory, *page)
+        for entry in found.reply.entries:
+            entry.name_handle.value = None
+        return found
+
+    monkeypatch.setattr(NfsProcedures, "lookup", lookup)
+    monkeypatch.setattr(NfsProcedures, "readdirplus", without_attributes)
+    every = [at(top, name) for name in ("below/inner", "file", "shut")]
+    assert [name.removeprefix(fs.place(name).prefix) for name in fs.find(at(top))] == every
+    assert {info["name"].rpartition("/")[2]: info["type"] for info in fs.ls(at(top), detail=True)} == {
+        "below": "directory",
+        "file": "file",
+        "shut": "other",
+    }
+    assert f"{at(top)}/shut is listed without its attributes: Permission denied" in caplog.text
+    monkeypatch.setattr(NfsProcedures, "readdirplus", names)
+    for closed in (top.name, "below"):
+        for lists in (fs.find, fs.glob, fs.du, lambda path: list(fs.walk(path))):
+            with pytest.raises(PermissionError):
+                lists(at(top) + ("/**" if lists == fs.glob else ""))
+        told: list[OSError] = []
+        assert fs.find(at(top, "missing")) == fs.glob(at(top, "missing/*")) == []
+        assert len(list(fs.walk(at(top), on_error=told.append))) == (closed == "below")
+        assert len(list(fs.walk(at(top), on_error="omit"))) == (closed == "below")
+        assert [error.errno for error in told] == [errno.EACCES]

@@ -93,6 +93,10 @@ def test_errors_name_the_server(two: Two) -> None:
             with pytest.raises(FileNotFoundError) as caught:
                 use(path)
             assert caught.value.filename == path
+            host, _, below = path.partition("/")
+            assert str(caught.value).endswith(
+                f"{two.fs.protocol.removeprefix('nfs')}://{host.partition('+')[0]}/{below}'"
+            )
     two.fs.pipe_file(f"{two.first}/file", b"")
     with pytest.raises(NotADirectoryError) as refused:
         two.fs.pipe_file(f"{two.first}/file/below/x", b"")

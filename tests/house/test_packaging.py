@@ -44,3 +44,11 @@ def test_the_source_distribution_holds_all_that_tests_need() -> None:
         needed = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert {name for name in needed - held if not set(Path(name).parts) & MADE} == set()
     assert f"{CORPUS}/" in "\n".join(held)
+
+
+def test_nobody_is_sent_to_an_index_for_a_package_that_none_has() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "native" / "README.md"]
+    sent = re.compile(r"pip install [^`\n]*\brpcrdma(?:\[|-native)")
+    assert [
+        str(path.relative_to(ROOT)) for path in [*(ROOT / "src").rglob("*.py"), *pages] if sent.search(path.read_text())
+    ] == []

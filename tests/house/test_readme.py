@@ -1,7 +1,8 @@
 """README and `docs` show commands that parse, marked ones that run, and Python that imports existing names.
 
-A ```console block after `<!-- run -->` is run line by line; of `<!-- run: server -->` the last line is kept running for
-the `<!-- run: client -->` blocks that follow. All of it has to work for root and for users.
+A page is played as its reader would, from an empty directory: of ```console blocks after `<!-- run -->` every line is
+run, in the order of the page; after `<!-- run: server -->` the last line is kept running for the rest of the page. All
+of it has to work for root and for users.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,6 @@ DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars"
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
-COUNTER_X = """
-program COUNTER_PROGRAM {
-    version COUNTER_V1 {
-        void COUNTERPROC_NULL(void) = 0;
-        unsigned int COUNTERPROC_ADD(unsigned int) = 1;
-    } = 1;
-} = 0x20000042;
-"""
-
 
 def blocks(kind: str, text: str = DOCUMENTS) -> list[tuple[str, str]]:
     """(how it is run or "", body) of each block."""
@@ -60,23 +51,12 @@ def command_lines(body: str) -> list[str]:
     return [line.removeprefix("$ ") for line in body.splitlines() if line.startswith("$ ")]
 
 
-def commands(how: str) -> list[str]:
-    return [line for kind, body in blocks("console") if kind == how for line in command_lines(body)]
-
-
+PLAYED = {
+    path.name: [(kind, command_lines(body)) for kind, body in blocks("console", path.read_text()) if kind]
+    for path in PAGES
+}
+"""Of each page (how it is run, lines) of the blocks that are run."""
 SHOWN = [line for _, body in blocks("console") for line in command_lines(body)]
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """The files of README's reader, in a directory of its own."""
-    path = Path(tempfile.mkdtemp(prefix="rpcrdma-readme-"))
-    (path / "counter.x").write_text(COUNTER_X)
-    (path / "photos").mkdir()
-    (path / "photos" / "large.raw").write_bytes(bytes(range(256)) * 2000)
-    (path / "photos" / "small.txt").write_text("a caption")
-    yield path
-    shutil.rmtree(path)
 
 
 def environment(directory: Path) -> dict[str, str]:
@@ -104,13 +84,6 @@ def test_commands_parse(line: str) -> None:
     build_parser().parse_args(shlex.split(line)[1:])
 
 
-@pytest.mark.thorough
-def test_commands_run_alone(directory: Path) -> None:
-    assert commands("alone")
-    for line in dict.fromkeys(commands("alone")):
-        assert run(line, directory) or line.startswith("rpcrdma xdr")
-
-
 USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 """Makes of root a user who has root's files: with an identity that is not 0, and without root's rights."""
 
@@ -127,61 +100,76 @@ def who(request: pytest.FixtureRequest) -> Sequence[str]:
     return USER
 
 
-@pytest.mark.thorough
-def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) -> None:
-    """At free ports instead of the printed ones, which another process may use."""
-    assert run("id -u", directory, who).strip() == ("1000" if who else str(os.geteuid()))
-    *before, start = commands("server")
-    for line in before:
-        run(line, directory, who)
-    words = shlex.split(re.sub(r"127\.0\.0\.1:2004[89]\b", "127.0.0.1:0", start))
+def serving(line: str, directory: Path, who: Sequence[str]) -> CommandProcess:
+    """Starts the server at free ports instead of the printed ones, which another process may use."""
+    words = shlex.split(re.sub(r"127\.0\.0\.1:2004[89]\b", "127.0.0.1:0", line))
     assert words[0] == "rpcrdma"
-    server = CommandProcess(
-        words[1:],
-        through=who,
-        cwd=directory,
-        env=environment(directory),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with server:
-        assert server.stdout is not None
-        try:
-            rdma, tcp = (server.stdout.readline().split()[2] for _ in range(2))
-            port = tcp.rpartition(":")[2]
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    return CommandProcess(words[1:], through=who, cwd=directory, env=environment(directory), **settings)
 
-            def there(line: str) -> str:
-                line = line.replace("rpcrdma ", f"rpcrdma --mount-port {port} ", 1)
-                return line.replace("rdma://127.0.0.1:20049", rdma)
 
-            output = {line: run(there(line), directory, who) for line in commands("client")}
-        finally:
-            server.terminate()
-            server.stdout.read()
-    assert server.returncode == 0
-    notes = (directory / "notes.txt").read_text()
-    assert {text for line, text in output.items() if " cat " in line} == {notes}
-    assert (directory / "fetched" / "notes.txt").read_text() == notes
-    assert (directory / "copies" / "reports" / "2026" / "q1.txt").read_text() == "first quarter\n"
-    assert list((directory / "shared" / "archive" / "reports" / "2026").iterdir()) == []
+def play(page: str, directory: Path, who: Sequence[str] = ()) -> dict[str, str]:
+    """What each line of a page prints that its reader runs."""
+    output, server, url, port = {}, None, "", ""
+    try:
+        for how, lines in PLAYED[page]:
+            for line in lines:
+                if how == "server" and line == lines[-1]:
+                    server = serving(line, directory, who)
+                    assert server.stdout is not None
+                    url, tcp = (server.stdout.readline().split()[2] for _ in range(2))
+                    port = tcp.rpartition(":")[2]
+                    continue
+                there = line.replace("rdma://127.0.0.1:20049", url) if server is not None else line
+                if there != line:
+                    there = there.replace("rpcrdma ", f"rpcrdma --mount-port {port} ", 1)
+                output[line] = run(there, directory, who)
+    finally:
+        if server is not None:
+            with server:
+                assert server.stdout is not None
+                server.terminate()
+                server.stdout.read()
+    assert server is None or server.returncode == 0
+    return output
 
 
 @pytest.mark.thorough
-def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> None:
+@each_case("page", [page for page, played in PLAYED.items() if {how for how, _ in played} == {"alone"}])
+def test_the_commands_of_a_page_work_in_an_empty_directory(page: str, tmp_path: Path) -> None:
+    for line, printed in play(page, tmp_path).items():
+        assert printed, line
+
+
+@pytest.mark.thorough
+def test_the_first_commands_of_readme_copy_a_file_there_and_back(tmp_path: Path, who: Sequence[str]) -> None:
+    output = play("README.md", tmp_path, who)
+    notes = (tmp_path / "notes.txt").read_text()
+    assert {text for line, text in output.items() if " cat rdma" in line} == {notes}
+    assert (tmp_path / "fetched" / "notes.txt").read_text() == notes
+
+
+@pytest.mark.thorough
+def test_the_tutorial_of_a_server_copies_a_tree(tmp_path: Path, who: Sequence[str]) -> None:
+    play("first-server.md", tmp_path, who)
+    assert (tmp_path / "copies" / "reports" / "2026" / "q1.txt").read_text() == "first quarter\n"
+    assert list((tmp_path / "shared" / "archive" / "reports" / "2026").iterdir()) == []
+
+
+@pytest.mark.thorough
+@each_case("page", ["host-authentication.md", "tls.md"])
+def test_certificates_made_as_documented_authenticate_hosts(page: str, tmp_path: Path) -> None:
     from rpcrdma import HostAuthentication
     from rpcrdma.transport import Role
 
     if shutil.which("openssl") is None:
         pytest.skip(reason="no openssl on this machine, by which the document makes certificates")
-    assert len(commands("certificates")) == 6 + 5, "two pages make certificates of the same names"
-    for line in commands("certificates"):
-        run(line, directory)
+    assert play(page, tmp_path)
     client, server = (
         HostAuthentication(
-            certificate=directory / f"{name}.pem",
-            key=directory / f"{name}-key.pem",
-            authorities=directory / "authority.pem",
+            certificate=tmp_path / f"{name}.pem",
+            key=tmp_path / f"{name}-key.pem",
+            authorities=tmp_path / "authority.pem",
             names=names,
         )
         for name, names in (("client", ()), ("server", ("client.example",)))

@@ -59,7 +59,7 @@ def assert_broken(raw: RawPeer, reason: str) -> None:
     assert (event.by_peer, event.protocol_error, raw.take(), raw.qp.wants_close) == (True, True, b"", True)
 
 
-@pytest.mark.req("MPA-37", "MPA-40", "MPA-31", "EM-5", "MPA-46")
+@pytest.mark.req("MPA-37", "MPA-40", "MPA-31", "EM-5", "MPA-46", "EM-2")
 @both_cuts
 def test_an_initiator_asks_and_is_connected_by_the_reply(chunking: Chunking) -> None:
     raw = peer(MpaRole.INITIATOR, private_data=b"mine", chunking=chunking)
@@ -194,7 +194,9 @@ MALFORMED_REPLIES = [
 ]
 
 
-@pytest.mark.req("MPA-32", "MPA-35", "MPA-36", "MPA-38", "MPA-40", "MPA-42", "MPA-43", "MPA-47", "MPA-48", "EM-15")
+@pytest.mark.req(
+    "MPA-32", "MPA-35", "MPA-36", "MPA-38", "MPA-40", "MPA-42", "MPA-43", "MPA-47", "MPA-48", "EM-15", "MPA-31"
+)
 @each_case(("role", "frames"), [(MpaRole.RESPONDER, MALFORMED), (MpaRole.INITIATOR, MALFORMED_REPLIES)])
 def test_a_malformed_frame_closes_without_an_answer(role: MpaRole, frames: list[tuple[bytes, str]]) -> None:
     for octets, reason in frames:

@@ -43,6 +43,7 @@ def test_a_send_queue_of_a_disconnect_alone_ends_the_connection() -> None:
         assert events_of(raw.qp) == events
 
 
+@pytest.mark.req("RD-13")
 def test_a_disconnect_waits_for_reads_that_hold_back_what_was_posted() -> None:
     raw = connected(depth=1)
     sink = raw.pd.register(bytearray(8), REMOTE)
@@ -75,7 +76,7 @@ def test_the_end_of_the_stream_is_told_by_where_it_comes(octets: int, reason: st
     assert (reason in event.reason, event.by_peer) == (True, True)
 
 
-@pytest.mark.req("RD-15", "RD-14", "RD-11")
+@pytest.mark.req("RD-15", "RD-14", "RD-11", "DDP-15")
 @each_case("form", ["RFC", "siw"])
 def test_an_inbound_terminate_is_told_in_words_and_not_answered(form: str) -> None:
     raw = connected(MpaRole.RESPONDER)

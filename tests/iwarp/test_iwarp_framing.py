@@ -33,7 +33,7 @@ def test_the_digest_is_crc_32c(vector: dict[str, Any]) -> None:
     assert crc32c(bytes.fromhex(vector["data"])) == vector["value"]
 
 
-@pytest.mark.req("MPA-1", "MPA-7", "MPA-8", "MPA-24")
+@pytest.mark.req("MPA-1", "MPA-7", "MPA-8", "MPA-24", "MPA-19")
 @each_case("vector", VECTORS["fpdu"])
 def test_frames_are_the_golden_octets(vector: dict[str, Any]) -> None:
     octets = bytes.fromhex(vector["hex"])
@@ -153,6 +153,7 @@ def test_the_largest_ulpdu_follows_from_the_tcp_segment(emss: int, plain: int, m
     assert size_mulpdu(emss, markers=True) == marked
 
 
+@pytest.mark.req("MPA-1", "MPA-24")
 @each_case("crc", [True, False])
 @each_case("octets", [0, 1, 3, 999, 1000, 1001, 2000, 5003])
 def test_a_run_is_the_fpdus_of_its_message_one_by_one(octets: int, crc: bool) -> None:

@@ -122,6 +122,8 @@ SEGMENTS = {"untagged": UNTAGGED, "tagged": TAGGED}
 def assert_terminated(victim: Victim, expected: bytes) -> None:
     event = end_of(victim.qp)
     assert (event.by_peer, event.protocol_error) == (True, True)
+    # The upper layer is told what the Terminate tells: layer, type and code.
+    assert f"({expected[20] >> 4}/{expected[20] & 15}/{expected[21]:02x})" in event.reason
     assert (victim.take(), victim.qp.wants_close) == (expected, True)
     assert {completion.status for completion in completions_of(victim.qp)} <= {Status.FLUSHED}
     assert victim.writable == bytes(LENGTH)
@@ -136,8 +138,27 @@ in_random_sizes = sizes(random.Random(3).randint)
 cuts = each_case("chunking", [whole, byte_by_byte, in_random_sizes])
 
 
-@pytest.mark.req("DDP-15", "DDP-16", "DDP-17", "DDP-18", "DDP-19", "MPA-49")
-@pytest.mark.req("RD-4", "RD-10", "RD-11", "RD-14", "RD-15", "RD-16")
+@pytest.mark.req(
+    "DDP-15",
+    "DDP-16",
+    "DDP-17",
+    "DDP-18",
+    "DDP-19",
+    "MPA-49",
+    "RD-4",
+    "RD-10",
+    "RD-11",
+    "RD-14",
+    "RD-15",
+    "RD-16",
+    "V1-78",
+    "DDP-4",
+    "DDP-6",
+    "DDP-11",
+    "RD-1",
+    "RD-2",
+    "DDP-3",
+)
 @each_case(("kind", "name"), [(kind, name) for kind in SEGMENTS for name in SEGMENTS[kind]])
 @cuts
 def test_segments_against_the_rules(kind: str, name: str, chunking: Chunking) -> None:
@@ -160,7 +181,7 @@ READS = {
 }
 
 
-@pytest.mark.req("RD-7", "RD-16", "RD-4", "RD-15", "DDP-20")
+@pytest.mark.req("RD-7", "RD-16", "RD-4", "RD-15", "DDP-20", "V1-78", "V1-77")
 @each_case("name", READS)
 @cuts
 def test_reads_of_what_may_not_be_read(name: str, chunking: Chunking) -> None:
@@ -171,16 +192,17 @@ def test_reads_of_what_may_not_be_read(name: str, chunking: Chunking) -> None:
     assert_terminated(victim, terminate(code, request, read_header=True))
 
 
-@pytest.mark.req("RD-13", "RD-8", "DDP-18", "V1-89")
+@pytest.mark.req("RD-13", "RD-8", "DDP-18", "V1-89", "RD-6")
 @each_case("agreed", [0, 2])
-def test_more_reads_than_agreed(agreed: int) -> None:
-    victim = Victim(depth=agreed)
+@cuts
+def test_more_reads_than_agreed(agreed: int, chunking: Chunking) -> None:
+    victim = Victim(chunking, depth=agreed)
     requests = [read_request(n, 5, 6, 10, READABLE, START) for n in range(1, agreed + 2)]
     victim.give(b"".join(map(fpdu, requests)))
     assert_terminated(victim, terminate(0x0207, requests[agreed]))
 
 
-@pytest.mark.req("DDP-16", "RD-9")
+@pytest.mark.req("DDP-16", "RD-9", "DDP-18")
 def test_a_send_without_a_receive() -> None:
     victim = Victim()
     victim.give(fpdu(untagged(3, 0, 1)))
@@ -204,7 +226,7 @@ SEQUELS = {
 RESPONSES = {
     "other handle": (0x1100, tagged(2, READABLE, START + 50, bytes(100))),
     "in front": (0x1101, tagged(2, WRITABLE, START + 49, bytes(100))),
-    "behind": (0x1101, tagged(2, WRITABLE, START + 51, bytes(99))),
+    "behind": (0x1101, tagged(2, WRITABLE, START + 51, bytes(100))),
     "too long": (0x1101, tagged(2, WRITABLE, START + 50, bytes(101))),
     "much too long": (0x1101, tagged(2, WRITABLE, START + 50, BIG)),
     "too short": (0x1101, tagged(2, WRITABLE, START + 50, bytes(99))),
@@ -214,14 +236,15 @@ LONG_RESPONSES = {
     "too long": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(5001), last=False)),
     "too long at its end": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(5001))),
     "too short": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(4999))),
-    "gap": (0x1101, tagged(2, WRITABLE, START + 5001, bytes(4999))),
+    "gap": (0x1101, tagged(2, WRITABLE, START + 5001, bytes(5000))),
+    "overlap": (0x1101, tagged(2, WRITABLE, START + 4999, bytes(5000))),
     "other handle": (0x1100, tagged(2, READABLE, START + 5000, bytes(5000))),
     "a Write": (0x0206, tagged(0, WRITABLE, START + 5000, bytes(5000))),
     "DDP version": (0x1104, tagged(2, WRITABLE, START + 5000, bytes(5000), ddp_version=2)),
 }
 
 
-@pytest.mark.req("DDP-5", "DDP-6", "DDP-8", "DDP-16", "DDP-18", "RD-8", "RD-16")
+@pytest.mark.req("DDP-5", "DDP-6", "DDP-8", "DDP-16", "DDP-18", "RD-8", "RD-16", "DDP-11")
 @each_case(
     ("read", "first", "sequels"),
     [
@@ -250,7 +273,7 @@ TAGGED_SEQUELS = {
 }
 
 
-@pytest.mark.req("DDP-5", "DDP-16")
+@pytest.mark.req("DDP-5", "DDP-16", "RD-5")
 @each_case("name", TAGGED_SEQUELS)
 @each_case("octets", [10, 5000])
 @cuts
@@ -313,7 +336,7 @@ def assert_bulk_checked(name: str, wrong: int, lead: int, chunking: Chunking) ->
     assert_terminated(victim, expected)
 
 
-@pytest.mark.req("RD-8", "RD-16", "DDP-16")
+@pytest.mark.req("RD-8", "RD-16", "DDP-16", "DDP-9")
 @each_case(("code", "other", "ahead"), [(0x1100, True, 0), (0x1101, False, 1)])
 @cuts
 def test_an_empty_segment_leads_a_read_response_nowhere_else(
@@ -357,7 +380,7 @@ def test_memory_withdrawn_while_a_segment_arrives_is_not_touched_any_more(at: in
     assert_terminated(victim, terminate(0x1100, segment))
 
 
-@pytest.mark.req("MPA-25", "MPA-30", "MPA-47", "MPA-49", "MPA-50", "MPA-4")
+@pytest.mark.req("MPA-25", "MPA-30", "MPA-47", "MPA-49", "MPA-50", "MPA-4", "DDP-1")
 @each_case(
     "segment",
     [
@@ -394,7 +417,6 @@ def test_a_flaw_in_any_octet_is_found() -> None:
             assert victim.take() == terminate(0x2002)
 
 
-@pytest.mark.req("MPA-47")
 @each_case(
     ("segment", "length"), [*((tagged(0, 0, 0), n) for n in (0, 1, 13)), *((untagged(3, 0, 1), n) for n in (14, 17))]
 )
@@ -422,7 +444,7 @@ def test_only_the_first_error_is_told() -> None:
     assert_terminated(victim, terminate(0x1203, untagged(3, 0, 2)))
 
 
-@pytest.mark.req("RD-11", "DDP-17")
+@pytest.mark.req("RD-11", "DDP-17", "DDP-11")
 def test_a_good_frame_in_front_of_a_bad_one_is_delivered() -> None:
     victim = Victim()
     victim.give(fpdu(untagged(3, 0, 1, b"good")) + fpdu(untagged(3, 0, 1, b"bad")))

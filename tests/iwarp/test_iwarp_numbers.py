@@ -61,6 +61,7 @@ CODES = {
 }
 
 
+@pytest.mark.req("DDP-18")
 def test_codes_have_the_numbers_of_the_specifications() -> None:
     numbers = {
         name: layer << 12 | kind << 8 | code for (layer, kind), codes in CODES.items() for code, name in codes.items()
@@ -106,6 +107,7 @@ def test_a_setting_at_its_bound_is_taken(settings: dict[str, object]) -> None:
     assert {name: getattr(config, name) for name in settings} == settings
 
 
+@pytest.mark.req("EM-11")
 @each_case(
     ("settings", "name"),
     [

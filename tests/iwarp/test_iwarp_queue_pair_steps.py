@@ -285,6 +285,7 @@ def test_nothing_is_nudged_before_it_is_connected(name: str) -> None:
 # Work.
 
 
+@pytest.mark.req("DDP-7")
 def test_sizes_of_messages_stay_below_their_bound() -> None:
     qp = initiator()
     sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
@@ -306,7 +307,6 @@ def test_sizes_of_messages_stay_below_their_bound() -> None:
     assert len(qp._sender.send_queue) == 2
 
 
-@pytest.mark.req("DDP-7")
 @each_case(
     ("start", "length", "fits"),
     [
@@ -338,6 +338,7 @@ def test_a_read_needs_memory_that_the_peer_may_write() -> None:
     assert send(qp) == b""
 
 
+@pytest.mark.req("DDP-14")
 def test_work_after_the_end_is_flushed_at_once() -> None:
     qp = responder()
     sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
@@ -493,6 +494,7 @@ def test_a_disconnect_lets_a_response_go_out() -> None:
     assert events_of(qp) == [Disconnected(reason="disconnected", by_peer=False)]
 
 
+@pytest.mark.req("RD-15")
 def test_a_fault_is_told_and_the_rest_is_silence() -> None:
     qp = responder()
     qp.post_receive("in", memoryview(bytearray(8)))
@@ -519,6 +521,7 @@ def test_a_fault_is_told_and_the_rest_is_silence() -> None:
     assert send(qp) == b""
 
 
+@pytest.mark.req("RD-15")
 def test_a_fault_of_the_first_frame_is_told_only_if_it_was_whole() -> None:
     broken = mute()
     give(broken, fpdu(tagged(0, 0, 0), flaw=1))

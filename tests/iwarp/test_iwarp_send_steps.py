@@ -180,7 +180,7 @@ def test_a_send_is_one_message_with_the_next_number() -> None:
         assert scene.once() == b""
 
 
-@pytest.mark.req("DDP-2", "DDP-5", "DDP-7", "DDP-8", "DDP-9", "DDP-10", "RD-5")
+@pytest.mark.req("DDP-2", "DDP-5", "DDP-7", "DDP-8", "DDP-9", "DDP-10", "RD-5", "MPA-3")
 @each_case("length", [0, 1, 111, 112, 113, 224, 225, 512, 513, 600, 672])
 @each_case("pieces", [1, 2])
 def test_a_write_is_cut_to_the_segment_size(length: int, pieces: int) -> None:
@@ -506,6 +506,7 @@ def test_completions_come_with_the_last_octet_unless_they_are_unwanted() -> None
 # Responses.
 
 
+@pytest.mark.req("RD-3")
 @each_case("markers", [False, True])
 @each_case("length", [0, 1, 111, 112, 113, 224, 300])
 def test_a_response_shows_the_memory_and_is_then_over(length: int, markers: bool) -> None:

@@ -43,6 +43,7 @@ class Sharing(RawPeer):
         self.stream = memoryview(b"".join([*sends[:6], write, *sends[6:]]))
 
 
+@pytest.mark.req("MPA-29", "MPA-51")
 @pytest.mark.thorough
 @each_case("chunking", [byte_by_byte, whole, sizes(random.Random(3).randint)])
 def test_each_gets_its_own_octets_whatever_comes_between_them(chunking: Chunking) -> None:

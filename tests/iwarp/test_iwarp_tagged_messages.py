@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
+
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.segments import READ_REQUEST
 from rpcrdma.iwarp.sender import ReadWork, Sender
@@ -123,6 +125,7 @@ def test_segments_open_and_close_a_message() -> None:
     assert not scene.completions
 
 
+@pytest.mark.req("RD-8")
 def test_segments_of_a_response_are_counted_and_the_last_answers_the_read() -> None:
     scene = Scene(reading=True)
     first, second = scene.sender.reads

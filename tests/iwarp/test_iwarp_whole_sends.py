@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import pytest
+
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.joined_pair import whole
 from rpcrdma.verbs import Access, ReceivePool, SoftwareProtectionDomain, Status, Verb
@@ -58,6 +60,9 @@ def frames() -> Iterator[tuple[str, bytes]]:
         yield f"offset {offset}", untagged(3, 0, 1, text, offset=offset)
     for invalidate in (0, 1, HANDLE, HANDLE + 1):
         yield f"invalidate {invalidate}", untagged(4, 0, 1, text, invalidate=invalidate)
+    # Behind a first half.
+    yield "another opcode", untagged(5, 0, 1, text, offset=4)
+    yield "another handle", untagged(3, 0, 1, text, offset=4, invalidate=1)
     yield "DDP version 2", untagged(3, 0, 1, text, ddp_version=2)
     yield "RDMAP version 2", untagged(3, 0, 1, text, rdmap_version=2)
     yield "not the last", untagged(3, 0, 1, text, last=False)
@@ -74,6 +79,7 @@ def frames() -> Iterator[tuple[str, bytes]]:
 FRAMES = dict(frames())
 
 
+@pytest.mark.req("DDP-4", "DDP-5", "DDP-8", "DDP-11", "DDP-16", "RD-10")
 @each_case(
     "before",
     [
@@ -90,6 +96,7 @@ def test_a_segment_has_the_same_effect_whatever_came_before(before: bytes) -> No
         assert outcome(octets, shared=True) == outcome(octets, shared=False)
 
 
+@pytest.mark.req("MPA-4", "MPA-18")
 def test_the_scene_lets_messages_through() -> None:
     delivered, ended, told, memory, handles = outcome(fpdu(FRAMES["opcode 4"]), shared=True)
     assert (delivered, ended, told, memory) == ([(b"a Send", HANDLE)], [], b"", bytes(64))
@@ -97,6 +104,7 @@ def test_the_scene_lets_messages_through() -> None:
     assert outcome(fpdu(FRAMES["Write of 64"]), shared=True) == ([], [], b"", b"\x07" * 64, [HANDLE])
 
 
+@pytest.mark.req("RD-9", "DDP-16")
 def test_no_more_messages_than_receives() -> None:
     octets = b"".join(fpdu(untagged(3, 0, number, b"x")) for number in range(1, 5))
     found = outcome(octets, shared=True)

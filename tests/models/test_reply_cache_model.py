@@ -242,7 +242,10 @@ class Threads:
         self.waiting: dict[str, Any] = {}
         self.running: dict[str, tuple[Any, Any]] = {}
 
-    def submit(self, _address: str, _connection: object, call: Any, *, brief: bool, may_be_let_go: bool) -> None:
+    def submit(
+        self, _address: str, _connection: object, call: Any, *, brief: bool, may_be_let_go: bool, waits_for: object
+    ) -> None:
+        assert waits_for is None
         assert may_be_let_go
         self.waiting[call.args.decode()] = call
         self._happened.append(("waits", call.args.decode()))

@@ -96,4 +96,4 @@ def test_a_certificate_as_the_standard_library_describes_it() -> None:
 
 def test_what_people_read_holds_no_control_characters() -> None:
     described = {"subject": ((("organizationName", "B\u00fccher\n\x1b[31m"),),)}
-    assert host_identity(described, b"").subject == "organizationName=B\u00fccher\\n\\x1b[31m"
+    assert host_identity(described, b"").subject == "organizationName=B\u00fccher\\x0a\\x1b[31m"

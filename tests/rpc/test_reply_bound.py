@@ -56,7 +56,7 @@ def test_a_procedure_states_its_bound_always_or_for_its_arguments() -> None:
     assert counted.reply_bound(None) == ReplyBound(9)
 
 
-@pytest.mark.req("V1-13", "V2-15")
+@pytest.mark.req("V2-15")
 def test_without_a_bound_a_procedure_has_64_kib_and_procedure_0_nothing() -> None:
     assert OTHER.reply_bound(None) == UNSTATED == ReplyBound(65536)
     assert NULL.reply_bound(None) == ReplyBound(0)

@@ -158,6 +158,7 @@ def outcome(read: Callable[[Decoder], object], data: bytes, start: int) -> objec
     return dec.pos
 
 
+@pytest.mark.req("OR-6")
 @each_case("start", [0, 5])
 @each_case("xid", [0, 1, 2])
 def test_the_usual_header_of_a_reply_is_read_as_any_other(xid: int, start: int) -> None:

@@ -182,6 +182,7 @@ def test_a_fault_in_a_reply_is_told_with_its_place(
     assert fault_of(lambda: message.decode_reply(at(start, words(*header)), XID)) == fault
 
 
+@pytest.mark.req("OR-6")
 @each_case("xid", [0, 1, 2])
 def test_a_reply_is_that_of_its_first_word_alone(xid: int) -> None:
     """Not that of another word which is the XID by chance."""

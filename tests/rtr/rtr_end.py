@@ -98,10 +98,11 @@ class End(Link):
         self.calls: dict[int, Carried] = {}
         self.awaited: set[int] = {ONE, OTHER, THIRD}
         self.steps: Steps = []
+        self.carrier: RequestCarrier | None = None
         self.extension.on_ready(self)  # type: ignore[arg-type]
 
     def carry(self, calls: RequestCarrier) -> None:
-        self.steps.append(("carry", calls))
+        self.carrier = calls
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
         self.steps.append(("refuse", xid, cause, limit))

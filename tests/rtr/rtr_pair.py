@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
 from rpcrdma.rtr.receive_slabs import SlabStore
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
 from rpcrdma.transport import CallFailed, ReplyArrived, TransportConfig
 from rpcrdma.wire.buffers import Buffer
 
@@ -79,21 +79,30 @@ class RtrPair(EndpointPair):
         bound: int | None = None,
         into: Sequence[Buffer | None] = (),
         placement: str = "",
+        backwards: bool = False,
     ) -> Exchange:
-        """One call with these items; `bound` is the most that the result may have, its own length if not given."""
+        """One call with these items; `bound` is the most that the result may have, its own length if not given.
+
+        `backwards`: the server calls the client.
+        """
+        caller, answerer = (self.server, self.client) if backwards else (self.client, self.server)
+        caller_events, answerer_events = self.client_events, self.server_events
+        if backwards:
+            caller_events, answerer_events = answerer_events, caller_events
         self._xid += 1
         xid = self._xid
         items = () if result is None else (len(result) if bound is None else bound,)
-        self.client.call(
+        caller.call(
             xid, message(xid, 0, (b"argument", argument)), ReplyBound(8 + 4 * len(items), items), into, placement
         )
-        (incoming,) = self.arrived()
+        self.run()
+        (incoming,) = calls_in(answerer_events())
         incoming.decoder.octets(16, "start")
         seen = None if argument is None else incoming.decoder.bulk(1 << 24, "item")
         incoming.decoder.done("call")
-        self.server.reply(incoming, message(xid, 1, (b"response", result)))
+        answerer.reply(incoming, message(xid, 1, (b"response", result)))
         self.run()
-        events = self.client_events()
+        events = caller_events()
         assert len(events) == 1, events
         (event,) = events
         if isinstance(event, CallFailed):
@@ -102,5 +111,5 @@ class RtrPair(EndpointPair):
         event.decoder.octets(16, "start")
         got = None if result is None else event.decoder.bulk(1 << 24, "item")
         event.decoder.done("reply")
-        self.server_events()
+        answerer_events()
         return Exchange(seen, got)

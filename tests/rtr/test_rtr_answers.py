@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.rtr.answers import DirectedReply, directed
+from rpcrdma.rtr.answers import DirectedReply, arguments_start, directed
 from rpcrdma.rtr.layout import Peer, runs_of
 from rpcrdma.rtr.messages import (
     XMTCONT,
@@ -46,47 +46,71 @@ def one(count: int = 1) -> tuple[ResultDirection, ...]:
     return (ResultDirection(0, Way.SEGMENTS),) * count
 
 
+WHOLE_CALL = (0, TOP)
+
+
+def followed(*ranges: tuple[int, int, int], results: int, arguments: tuple[int, int] = (40, 80)) -> list[int | None]:
+    """The items that follow the directions of sets, each given by its range and number, without a stated relation."""
+    sets = [DirectionSet(begin, most, one(count)) for begin, most, count in ranges]
+    found = tried(directed, sets, arguments, payload(*[9] * results), None)
+    assert isinstance(found, list), found
+    return found
+
+
 @each_case("credential", range(6))
 @each_case("verifier", [0, 1, 4, 5])
-def test_directions_are_for_ranges_with_all_arguments(credential: int, verifier: int) -> None:
+def test_arguments_begin_behind_credential_and_verifier(credential: int, verifier: int) -> None:
     start = {0: 0, 1: 4, 2: 4, 3: 4, 4: 4, 5: 8}[credential] + {0: 0, 1: 4, 4: 4, 5: 8}[verifier] + 24 + 8 + 8
     header = call_header(credential, verifier)
-    assert len(header) == start
-    for arguments in (0, 4, 40):
-        stream = header + bytes(arguments)
-        end = len(stream)
-        for begin in (0, 1, start - 1, start):
-            for most in (end, end + 1, TOP):
-                assert tried(directed, [DirectionSet(begin, most, one())], stream, end) == range(1)
-            assert tried(directed, [DirectionSet(begin, end - 1, one())], stream, end) == range(0)
-        for begin in (start + 1, start + 4, TOP):
-            assert tried(directed, [DirectionSet(begin, TOP, one())], stream, end) == range(0)
-
-
-def test_directions_of_a_header_that_is_cut_off_are_for_the_whole_call() -> None:
-    header = call_header(5, 2)
+    assert tried(arguments_start, header) == tried(arguments_start, header + bytes(9)) == start == len(header)
     for length in range(len(header)):
-        stream = header[:length]
-        assert tried(directed, [DirectionSet(0, length, one())], stream, length) == range(1)
-        for begin in (1, 24, length):
-            assert tried(directed, [DirectionSet(begin or 1, TOP, one())], stream, length) == range(0)
-    assert tried(directed, [DirectionSet(1, TOP, one())], header, len(header)) == range(1)
+        assert tried(arguments_start, header[:length]) == 0
 
 
-def test_the_first_range_that_fits_is_followed_and_directions_are_counted_through() -> None:
-    stream = call_header(0, 0) + bytes(8)
-    end = len(stream)
-    less, more = (0, end - 1), (0, end)
-    for ranges, expected in (
-        ([], range(0)),
-        ([(*more, 2)], range(2)),
-        ([(*less, 2), (*more, 1)], range(2, 3)),
-        ([(*less, 2), (*less, 3), (*more, 4), (*more, 1)], range(5, 9)),
-        ([(*less, 2), (*more, 0)], range(2, 2)),
-        ([(*less, 2)], range(0)),
+@pytest.mark.req("RT-27")
+def test_directions_whose_range_has_no_arguments_have_no_result() -> None:
+    for begin in (0, 40, 41, 79):
+        for most in (max(begin + 1, 41), 80, TOP):
+            assert followed((begin, most, 1), results=1) == [0]
+    for begin, most in ((0, 0), (0, 40), (80, 80), (80, TOP)):
+        assert followed((begin, most, 1), results=1) == [None]
+    # A call without arguments is in a range with the place of its arguments.
+    for begin, most, expected in ((0, 40, 0), (40, 40, 0), (40, TOP, 0), (0, 39, None), (41, TOP, None)):
+        assert followed((begin, most, 1), results=1, arguments=(40, 40)) == [expected]
+
+
+@pytest.mark.req("RT-25", "RT-27")
+def test_without_a_stated_relation_results_follow_the_directions_of_all_sets_in_order() -> None:
+    for ranges, results, expected in (
+        ([], 1, []),
+        ([(0, 80, 3)], 2, [0, 1, None]),
+        ([(40, 50, 1), (50, 60, 1), (60, 80, 1)], 3, [0, 1, 2]),
+        ([(0, 40, 2), (40, 50, 2), (50, 80, 1), (80, TOP, 1)], 4, [None, None, 0, 1, 2, None]),
+        ([(40, 50, 0), (50, 80, 2)], 1, [0, None]),
     ):
-        sets = [DirectionSet(begin, most, one(count)) for begin, most, count in ranges]
-        assert tried(directed, sets, stream, end) == expected
+        assert followed(*ranges, results=results) == expected  # type: ignore[arg-type]
+
+
+# Arguments of a call begin at 40, paired ones at 48, 56 and 64; `begun` are the items before each paired result.
+@pytest.mark.req("RT-27")
+@each_case(
+    ("begun", "expected"),
+    [
+        ([0, 1, 2], [0, None, 1, 2]),
+        ([0, 0, 1], [None, None, 0, 1]),
+        ([0, 2, 3], [0, 1, 2, None]),
+        ([0, 3], [0, 1, None, None]),
+        ([1, 2, 3], [1, None, 2, None]),
+        ([0, 0, 0, 0], [None, None, None, None]),
+    ],
+)
+def test_results_follow_the_set_of_the_argument_to_which_they_belong(
+    begun: list[int], expected: list[int | None]
+) -> None:
+    sets = [DirectionSet(44, 56, one(2)), DirectionSet(56, 64, one()), DirectionSet(64, TOP, one())]
+    reply = payload(9, 9, 9)
+    reply.begun = begun
+    assert tried(directed, sets, (40, 80), reply, [48, 56, 64]) == expected
 
 
 def requester(*, pages: int = PAGES, octets: int = 0) -> Peer:
@@ -119,15 +143,14 @@ def in_segments(least: int = 0) -> ResultDirection:
 
 def answer(
     *directions: ResultDirection,
-    followed: range | None = None,
     frames_max: int = 8,
     link: Link | None = None,
     peer: Peer | None = None,
     counted: bool = False,
 ) -> DirectedReply:
     found: Any = link or Link()
-    numbers = range(len(directions)) if followed is None else followed
-    return DirectedReply(found, peer or requester(), directions, numbers, frames_max, counted=counted)
+    sets = [DirectionSet(*WHOLE_CALL, directions)]
+    return DirectedReply(found, peer or requester(), sets, (40, 80), frames_max, counted=counted)
 
 
 def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
@@ -158,7 +181,7 @@ def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
 
 def shown(one_answer: DirectedReply, sent: Payload, room: int = 8) -> list[str] | None:
     """How each item goes, in a word."""
-    assert tried(one_answer.refusal, sent) is None
+    assert tried(one_answer.refusal, sent, None) is None
     group = tried(one_answer.plan, sent, room)
     if group is None:
         return None
@@ -235,21 +258,6 @@ def test_an_item_of_no_octets_is_inline() -> None:
 
 
 @each_case(
-    ("followed", "expected"),
-    [
-        (range(4), ["segments", "segments", "NO_ITEM", "NO_ITEM"]),
-        (range(1, 3), ["NO_ITEM", "segments", "segments", "NO_ITEM"]),
-        (range(2, 3), ["NO_ITEM", "NO_ITEM", "segments", "NO_ITEM"]),
-        (range(3, 4), ["NO_ITEM", "NO_ITEM", "NO_ITEM", "segments"]),
-        (range(0), ["NO_ITEM"] * 4),
-        (range(2, 2), ["NO_ITEM"] * 4),
-    ],
-)
-def test_items_go_by_the_directions_that_are_followed(followed: range, expected: list[str]) -> None:
-    assert shown(answer(*[in_segments()] * 4, followed=followed), payload(20, 30)) == expected
-
-
-@each_case(
     ("way", "size", "is_refused"),
     [
         ("explicit", 100, False),
@@ -270,8 +278,7 @@ def test_an_item_that_is_to_be_written_has_memory_for_it(way: str, size: int, is
         "choice": choice(60, 40),
         "segments": in_segments(),
     }
-    one_answer = answer(in_segments(), explicit(), directions[way], followed=range(1, 3))
-    plan = one_answer.refusal(payload(0, size))
+    plan = answer(in_segments(), explicit(), directions[way]).refusal(payload(9, 0, size), None)
     if not is_refused:
         assert plan is None
         return
@@ -283,15 +290,15 @@ def test_an_item_that_is_to_be_written_has_memory_for_it(way: str, size: int, is
 
 
 def test_memory_of_by_size_counts_only_from_the_least_size_on() -> None:
-    assert answer(by_size(5, 4, least=6)).refusal(payload(5)) is None
-    assert answer(by_size(5, 4, least=6)).refusal(payload(6)) is not None
+    assert answer(by_size(5, 4, least=6)).refusal(payload(5), None) is None
+    assert answer(by_size(5, 4, least=6)).refusal(payload(6), None) is not None
 
 
 @pytest.mark.req("RT-18")
 def test_a_reply_that_no_group_holds_is_refused() -> None:
     sent = payload(513)
-    assert answer(in_segments(), frames_max=3).refusal(sent) is None
-    plan = answer(in_segments(), frames_max=2).refusal(sent)
+    assert answer(in_segments(), frames_max=3).refusal(sent, None) is None
+    plan = answer(in_segments(), frames_max=2).refusal(sent, None)
     assert plan is not None
     assert plan.refusal is not None
     assert (plan.form, plan.refusal.cause) == (ReplyForm.REFUSED, Cause.REPLY_RESOURCE)
@@ -299,7 +306,7 @@ def test_a_reply_that_no_group_holds_is_refused() -> None:
     assert plan.reason == f"a reply of {sent.length} octets for 2 transmissions"
     # An item by choice is written where segments have no room.
     assert shown(answer(choice(600), frames_max=2), sent) == ["explicit"]
-    assert answer(choice(512), frames_max=2).refusal(sent) is not None
+    assert answer(choice(512), frames_max=2).refusal(sent, None) is not None
     assert shown(answer(choice(513), frames_max=2), sent) == ["explicit"]
     assert shown(answer(choice(513), frames_max=3), sent) == ["segments"]
     assert shown(answer(choice(1000), choice(64), frames_max=1), payload(300, 65)) == ["explicit", "segments"]
@@ -330,16 +337,11 @@ def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
     one_answer = answer(choice(600))
     assert shown(one_answer, sent, 2) == ["explicit"]
     assert shown(one_answer, sent, 3) == ["segments"]
-    # Without `refusal` before it, the transmissions are the allowed ones of the call.
-    assert answer(in_segments(), frames_max=2).plan(sent, 8) is None
-    group = answer(choice(600), frames_max=2).plan(sent, 8)
-    assert group is not None
-    assert len(group.written) == 1
 
 
 def frames(sent: Payload, *directions: ResultDirection, **options: Any) -> int:
     one_answer = answer(*directions, **options)
-    assert tried(one_answer.refusal, sent) is None
+    assert tried(one_answer.refusal, sent, None) is None
     group = tried(one_answer.plan, sent, 8)
     assert isinstance(group, ResponseGroup), group
     response(group, sent)
@@ -393,4 +395,4 @@ def test_a_reply_to_an_end_without_segments_is_inline_or_written() -> None:
     bare = requester(pages=0)
     assert frames(payload(100), explicit(100), peer=bare) == 1
     assert shown(answer(choice(100), peer=bare), payload(100)) == ["explicit"]
-    assert answer(in_segments(), peer=bare).refusal(payload(100)) is not None
+    assert answer(in_segments(), peer=bare).refusal(payload(100), None) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from mmap import PAGESIZE
 from typing import Any
 
 import pytest
@@ -23,8 +24,14 @@ from rpcrdma.rtr.properties import (
     Support,
     shown_support,
 )
+from rpcrdma.rtr.receive_slabs import SlabBuffer
 from rpcrdma.transport import TransportConfig
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain
+from rpcrdma.verbs.device_receives import ReceiveSlab
+from rpcrdma.verbs.device_registrations import KeptRegistrations
+from rtr_pair import address_of
 from support.cases import each_case
+from support.device_in_memory import DeviceInMemory
 
 TOP = 0xFFFFFFFF
 ALL = range(8)
@@ -157,7 +164,7 @@ def test_connections_share_memory_that_has_the_length_that_they_want() -> None:
     longer = rtr.extension.receives(40000)
     again = rtr.extension.receives(40000)
     shapes = [(each.octets, each.plain_octets) for each in (first, second, longer, again)]
-    assert shapes == [(36864, 4096), (36864, 4096), (40000, 4096), (40000, 4096)]
+    assert shapes == [(36864, 4096), (36864, 4096), (40960, 4096), (40960, 4096)]
     assert first._store is second._store
     assert longer._store is again._store is not first._store
 
@@ -219,6 +226,29 @@ def test_ranges_that_overlap_or_descend_are_a_fault(ranges: list[tuple[int, int]
         check_ranges(sets(*ranges))
     fault = caught.value
     assert (fault.code, fault.words) == (ReportCode.OFFSET, words)
+
+
+@pytest.mark.req("RT-35")
+@each_case("octets", [1100, 5000, 8000, 36864, 40000, 200_000])
+@each_case("segment_octets", [1024, 4096, 8192, 16384, 65536])
+def test_each_segment_in_each_kind_of_memory_is_aligned_as_its_structure_says(segment_octets: int, octets: int) -> None:
+    rtr = RoundTrip(RoundTripConfig(segment_octets=segment_octets), receive_octets=octets)
+    kind = rtr.structure.groups[-1][1]
+    assert kind.align == (min(segment_octets, PAGESIZE) if kind.placeable else 0)
+    assert (rtr.extension.receives is not None) is kind.placeable
+    if rtr.extension.receives is None:
+        return
+    # One of the announced size, and one as another user of the connection needs it.
+    for receives in (rtr.extension.receives(octets), rtr.extension.receives(octets + 3)):
+        short = receives.take()
+        device = DeviceInMemory().EventChannel().identifier().domain()
+        slab = ReceiveSlab(DeviceProtectionDomain(device, KeptRegistrations()), receives)
+        buffers = [*(receives.draw() for _ in range(3)), *receives.divide(short, 1), *receives.divide(slab.view, 32)]
+        for buffer in buffers:
+            assert isinstance(buffer, SlabBuffer)
+            for start, _ in rtr.structure.placeable:
+                place = buffer.target(start, 1)
+                assert not place or address_of(place) % kind.align == 0
 
 
 @pytest.mark.req("RT-10")

@@ -65,10 +65,9 @@ from support.cases import each_case
 
 @each_case("role", list(Role))
 @each_case("support", [6, 7])
-def test_calls_of_a_client_are_carried_if_its_peer_takes_requests(role: Role, support: int) -> None:
+def test_calls_of_either_end_are_carried_if_its_peer_takes_requests(role: Role, support: int) -> None:
     end = End(role=role, told={0x101: Support(support)})
-    carried = role is Role.CLIENT and support == 7
-    assert [step for step, *_ in end.steps] == ["carry"] * carried
+    assert (end.carrier is not None) == (support == 7)
     assert end.state.peer.support == support
     assert end.receives.prefix_octets == PREFIX
 
@@ -196,15 +195,14 @@ def test_memory_that_a_request_names_is_exposed_by_it() -> None:
     assert answer._frames_max == 3
 
 
-@each_case(("end", "followed"), [(15, range(0)), (16, range(2)), (17, range(2))])
-def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, followed: range) -> None:
+def test_arguments_end_behind_the_items_that_a_request_has_elsewhere() -> None:
     """The stream has four octets, the items seven and their padding, and four."""
     here = End()
     items = (Item(4, 7, Explicit(segments(2))), Item(12, 4, Explicit(segments(1))))
-    here.request(items=items, directions=(DirectionSet(0, end, (ResultDirection(1, Way.SEGMENTS),) * 2),))
+    here.request(items=items, directions=(DirectionSet(0, 16, (ResultDirection(1, Way.SEGMENTS),) * 2),))
     ((*_, incoming),) = here.take()
     assert isinstance(incoming.reply, DirectedReply)
-    assert incoming.reply._followed == followed
+    assert incoming.reply._arguments == (0, 16)
 
 
 @each_case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTripConfig
 from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import ReplyArrived, TransportConfig
+from rpcrdma.transport import CallArrived, ReplyArrived, ReplySent, TransportConfig
 from rtr_pair import RtrPair, address_of, slab_memory
 from support.cases import each_case
 
@@ -49,6 +50,72 @@ def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int
     assert (client.items_sent_in_segments, client.items_in_segments) == (1, 1)
     assert client.octets_in_segments == length
     assert not pair.client_pd.regions
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-34")
+@each_case("settings", [(SERVER, ALWAYS), (ALWAYS, ALWAYS)])
+def test_calls_of_both_directions_use_the_extension_by_the_preference_of_their_caller(
+    version: str, settings: tuple[RoundTripConfig, RoundTripConfig]
+) -> None:
+    pair = RtrPair(*settings, version=version, reverse=True)
+    pair.server.allow_reverse()
+    argument, result = octets(65536), octets(200_001, 2)
+    for forwards in range(3):
+        # Promises of one direction leave the credits of the other as they are.
+        for _ in range(forwards):
+            assert pair.exchange(argument, result, placement="rtr") == (argument, result)
+        assert pair.exchange(argument, None, backwards=True).argument == argument
+        assert pair.exchange(None, result, backwards=True).result == result
+        assert pair.exchange(argument, result, backwards=True) == (argument, result)
+    ends = pair.client.statistics, pair.server.statistics
+    assert [end.registrations for end in ends] == [end.rdma_reads for end in ends] == [0, 0]
+    assert [(end.items_sent_in_segments, end.items_in_segments, end.items_joined) for end in ends] == [(9, 9, 0)] * 2
+    assert pair.exchange(argument, result, placement="rdma", backwards=True) == (argument, result)
+    assert (ends[0].rdma_writes, ends[0].items_in_segments, ends[1].items_in_segments) == (1, 9, 9)
+
+
+@pytest.mark.req("RT-34")
+@each_case("granted", [1, 2, 16])
+@each_case("promises", [0, 8, 256])
+def test_calls_of_both_directions_at_once_end_with_few_credits_and_with_many(granted: int, promises: int) -> None:
+    config = TransportConfig(credits_granted=granted, reverse_credits_granted=granted)
+    pair = RtrPair(*[replace(ALWAYS, promises_max=promises)] * 2, transport=config, reverse=True)
+    pair.server.allow_reverse()
+    ends = [(pair.client, pair.client_events), (pair.server, pair.server_events)]
+    sizes = (None, 9000, 65_536, 2000, 200_001)
+    for xid in range(1, 11):
+        for end, _ in ends:
+            item = sizes[xid % 5]
+            bound = ReplyBound(12, (200_001,))
+            end.call(xid, message(xid, 0, (b"argument", None if item is None else octets(item, xid))), bound)
+    ended = 0
+    while ended < 20:
+        pair.run()
+        events = [(end, event) for end, take in ends for event in take()]
+        assert events, f"{ended} calls have ended"
+        for end, event in reversed(events):
+            if isinstance(event, CallArrived):
+                xid = event.incoming.xid
+                item = sizes[(xid + 2) % 5]
+                end.reply(event.incoming, message(xid, 1, (b"response", b"" if item is None else octets(item, xid))))
+            elif isinstance(event, ReplyArrived):
+                xid = event.call.xid
+                event.decoder.octets(16, "start")
+                assert event.decoder.bulk(1 << 24, "item") == octets(sizes[(xid + 2) % 5] or 0, xid)
+                ended += 1
+            else:
+                assert isinstance(event, ReplySent), event
+
+
+@pytest.mark.req("RT-34")
+def test_calls_to_a_client_that_takes_no_requests_of_the_extension_go_as_without() -> None:
+    without = RoundTripConfig(support=Support.RESPONSE | Support.CONTINUE)
+    pair = RtrPair(without, ALWAYS, reverse=True)
+    pair.server.allow_reverse()
+    data = octets(65536)
+    assert pair.exchange(data, data, backwards=True) == (data, data)
+    assert pair.server.statistics.groups_sent == 0
 
 
 @each_case("length", [8192, 65536])
@@ -177,14 +244,17 @@ def test_a_call_for_which_credits_are_short_goes_by_rdma() -> None:
 
 
 @pytest.mark.req("RT-17")
-def test_promised_receives_are_posted_and_given_back() -> None:
-    pair = RtrPair(ALWAYS, SERVER)
+@each_case("backwards", [False, True])
+def test_promised_receives_are_posted_and_given_back(backwards: bool) -> None:
+    pair = RtrPair(ALWAYS, ALWAYS, reverse=True)
+    pair.server.allow_reverse()
     data = octets(65536)
-    base = pair.client_qp.receives_posted
+    caller, receiving = (pair.server, pair.server_qp) if backwards else (pair.client, pair.client_qp)
+    base = receiving.receives_posted
     for _ in range(300):
-        pair.exchange(None, data)
-    assert pair.client_qp.receives_posted <= base + 4
-    assert pair.client.statistics.items_in_segments == 300
+        pair.exchange(None, data, backwards=backwards)
+    assert receiving.receives_posted <= base + 4
+    assert caller.statistics.items_in_segments == 300
 
 
 def test_memory_of_the_caller_is_filled_although_the_item_came_elsewhere() -> None:

@@ -12,7 +12,9 @@ from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
+from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
+from support.compiled import load
 from support.octets import words
 from transmission_peer import (
     BOTH_DRAFTS,
@@ -407,13 +409,13 @@ def answered(peer: TransmissionPeer, result: bytes = RESULT) -> list[tuple[int, 
     [
         ([(8, END)], [PLACED]),
         ([(START, 0xFFFFFFFF)], [PLACED]),
-        ([(0, END - 4)], [NOTHING]),
-        ([(START + 4, END)], [NOTHING]),
-        ([(START, START + 4), (START + 4, END)], [NOTHING] * 2),
+        ([(0, START)], [NOTHING]),
+        ([(START + 4, END)], [PLACED]),
+        ([(START, START + 4), (START + 4, END)], [PLACED, NOTHING]),
         ([(0, 4), (4, 8), (8, END), (END, END + 4)], [NOTHING, NOTHING, PLACED, NOTHING]),
     ],
 )
-def test_the_range_with_all_arguments_is_for_the_results(
+def test_ranges_with_arguments_are_for_the_results(
     draft: str, ranges: list[tuple[int, int]], items: list[tuple[int, int]]
 ) -> None:
     peer = TransmissionPeer(Role.SERVER, draft)
@@ -422,13 +424,65 @@ def test_the_range_with_all_arguments_is_for_the_results(
 
 
 @pytest.mark.req("RT-9")
-@each_case(("more", "item"), [(0, PLACED), (-1, NOTHING), (-PAGE, NOTHING)])
+@each_case(("more", "item"), [(0, NOTHING), (-1, PLACED), (-PAGE, PLACED)])
 def test_positions_count_the_items_that_the_request_has_elsewhere(more: int, item: tuple[int, int]) -> None:
     peer = TransmissionPeer(Role.SERVER)
     start = END + 4
-    asked = directions((0, start + PAGE + more))
+    asked = directions((start + PAGE + more, 0xFFFFFFFF))
     peer.request(CALL + words(PAGE - 3), in_segments(start, PAGE - 3, 0), directions=asked, data=bytes(PAGE - 3))
     assert answered(peer) == [item]
+
+
+COMPOUND = """
+struct op { unsigned int most; };
+struct calls { op list<8>; };
+struct answer { opaque data<>; };
+pragma limit answer.data 65536;
+pragma ddp answer.data;
+union result switch (bool found) { case TRUE: answer one; case FALSE: void; };
+struct results { result list<8>; };
+pragma pairs results.list calls.list;
+program P { version V { results RUN(calls) = 1; } = 1; } = 7;
+"""
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-27")
+@each_case(
+    ("found", "counts", "kinds"),
+    [
+        ((1, 1, 1), (1, 1, 1), [TBSN, TBSN, TBSN]),
+        ((0, 1, 1), (1, 1, 1), [NOITEM, TBSN, TBSN]),
+        ((1, 0, 1), (2, 0, 1), [TBSN, NOITEM, TBSN]),
+        ((1, 1, 0), (1, 1, 1), [TBSN, TBSN, NOITEM]),
+    ],
+)
+def test_results_of_paired_arguments_follow_the_directions_for_their_argument(
+    draft: str, found: tuple[int, ...], counts: tuple[int, ...], kinds: list[int]
+) -> None:
+    module = load(COMPOUND)
+    peer = TransmissionPeer(Role.SERVER, draft)
+    start = START + 4
+    sets = [
+        words(start + 4 * n, start + 4 * n + 4, count) + IN_SEGMENTS * count for n, count in enumerate(counts) if count
+    ]
+    peer.request(HEADER + words(3, 100, 200, 300), directions=array(*sets), extra=2)
+    call = peer.arrived()
+    call.decoder.pos += START
+    assert [one.most for one in module.decode_calls(call.decoder).list] == [100, 200, 300]
+    reply = Encoder()
+    reply.reduced += words(XID, 1)
+    data = [DATA[n * 1000 :][: 100 * n] for n in (1, 2, 3)]
+    answers = [module.result(bool(has), module.answer(data[n]) if has else None) for n, has in enumerate(found)]
+    module.encode_results(reply, module.results(answers))
+    peer.endpoint.reply(call, reply)
+    heard = peer.heard()
+    sent = Sent(heard[0])
+    assert [item.kind for item in sent.items] == kinds
+    placed = [item for item in sent.items if item.kind == TBSN]
+    for item, each in zip(placed, [each for each, has in zip(data, found, strict=True) if has], strict=True):
+        numbers = [number for number in item.where if isinstance(number, int)]
+        assert pages(heard, numbers)[: item.length] == each
 
 
 @pytest.mark.req("RT-7")

@@ -232,9 +232,12 @@ def divided(parts: object) -> dict[str, Any]:
         (divided([["status", -1]]), "steps[0].hear.parts[0][1]: expected a number from 0 to"),
         (
             divided([["status", True]]),
-            "steps[0].hear.parts[0][1]: expected opaque, words or a number of octets, found true",
+            "steps[0].hear.parts[0][1]: expected opaque, words, attributes or a number of octets, found true",
         ),
-        (divided([["status", ["opaque"]]]), "steps[0].hear.parts[0][1]: expected opaque, words or a number of octets"),
+        (
+            divided([["status", ["opaque"]]]),
+            "steps[0].hear.parts[0][1]: expected opaque, words, attributes or a number of octets",
+        ),
         (in_say({"header": {"reads": [{"memory": 5}]}}), "steps[1].say.header.reads[0].memory: expected text, found 5"),
         (in_say(5), "steps[1].say: expected fields"),
         (in_say({"header": 5}), "steps[1].say.header: expected fields"),

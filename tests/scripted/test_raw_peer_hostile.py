@@ -9,9 +9,10 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
+from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.peer import Heard, RawMemory, RawPeer
+from rpcrdma.scripted.peer_interface import Passage, PassageLog, joined
 from rpcrdma.scripted.values import Names
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
@@ -34,14 +35,16 @@ class Said:
         pass
 
 
-def heard(octets: bytes, version: str = "1", *, started: bool = True) -> tuple[list[Heard], RawMemory, bytes]:
+def heard(
+    octets: bytes, version: str = "1", *, started: bool = True, log: list[Passage] | None = None
+) -> tuple[list[Heard], RawMemory, bytes]:
     """The events of a stream of these octets, the offered memory, and the octets that the peer has sent."""
 
     async def main() -> tuple[list[Heard], RawMemory, bytes]:
         reader, said = asyncio.StreamReader(), Said()
         reader.feed_data(octets)
         reader.feed_eof()
-        peer = RawPeer(reader, cast("Any", said), version, [], Names())
+        peer = RawPeer(reader, cast("Any", said), version, [] if log is None else log, Names())
         peer.started = started
         memory = RawMemory(handle=7, offset=100, data=bytearray(16), may="write")
         peer.regions = {7: memory, 8: RawMemory(handle=8, offset=0, data=bytearray(b"abcd"), may="read")}
@@ -82,6 +85,37 @@ def test_a_write_within_the_memory_is_placed_and_counted_once() -> None:
     assert [event.kind for event in events] == ["end"]
     assert memory.data[:6] == b"abxyzw"
     assert memory.written_octets == 6
+
+
+def test_of_endless_writes_the_first_and_the_last_are_kept_and_their_octets_counted() -> None:
+    log: list[Passage] = []
+    writes = b"".join(fpdu(tagged(0, 7, 100 + 2 * (number % 8), b"a")) for number in range(3 * RAW_PASSAGES_MAX))
+    _, memory, _ = heard(writes, log=log)
+    assert memory.written_octets == 8
+    assert len(memory.written) <= 1024 + 8
+    assert len(log) == RAW_PASSAGES_MAX
+    kept = [each.text for each in log if "left out" not in each.text]
+    assert [each.text for each in log][
+        RAW_PASSAGES_MAX // 4
+    ] == f"{len(writes) // 24 + 1 - len(kept)} passages are left out"
+    assert (kept[0], kept[-1]) == ("write to 0x7, 1 octets", "the connection is closed")
+
+
+@each_case(
+    ("pieces", "runs"), [([(4, 2), (0, 4), (8, 1)], [(0, 6), (8, 1)]), ([(0, 8), (2, 1), (4, 6)], [(0, 10)]), ([], [])]
+)
+def test_pieces_that_adjoin_or_overlap_are_joined(pieces: list[tuple[int, int]], runs: list[tuple[int, int]]) -> None:
+    assert joined(pieces) == runs
+
+
+def test_the_octets_of_a_passage_are_bounded_and_those_left_out_counted() -> None:
+    log: list[Passage] = []
+    PassageLog(log).note("long", bytes(RAW_PASSAGE_OCTETS_MAX + 3), ours=False)
+    assert (len(log[0].octets), log[0].left, log[0].shortened(8).left) == (
+        RAW_PASSAGE_OCTETS_MAX,
+        3,
+        RAW_PASSAGE_OCTETS_MAX - 5,
+    )
 
 
 @each_case(("source", "length"), [(9, 4), (7, 4), (8, 5)])

@@ -212,6 +212,13 @@ def test_parts_have_a_length_or_a_count_of_octets_or_words_before_them() -> None
         assert parts_of(data[:length], form) == found
 
 
+@each_case(("word", "found"), [(1, 88), (0, 4)])
+def test_attributes_that_a_server_leaves_out_are_no_octets_of_the_next_part(word: int, found: int) -> None:
+    results = word.to_bytes(4) + bytes(84 * word) + b"next"
+    parts = parts_of(results, [["attributes", "attributes"], ["next", 4]])
+    assert (len(parts["attributes"]), parts["next"]) == (found, b"next")
+
+
 def test_nothing_comes_after_a_part_that_is_not_whole() -> None:
     assert parts_of(bytes.fromhex("ffffffff 00000001"), [["tag", "opaque"], ["status", 0]]) == {}
     assert parts_of(b"", [["none", 0], ["count", "words"], ["status", 0]]) == {"none": b""}

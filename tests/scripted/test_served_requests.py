@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.limits import RAW_WAITING_MAX
+from rpcrdma.scripted import ServingConversation
+from rpcrdma.scripted.conversation import LeftCourse
 from rpcrdma.scripted.served_call import placed_items, planned_reply
 from support.cases import each_case
 
@@ -57,3 +61,25 @@ def test_a_reply_of_exactly_the_threshold_goes_inline(version: str, header: int)
     call, reply = {"header": {}, "rpc": {}}, bytes(1024 - header)
     assert planned_reply(version, call, reply, 1024).body == reply
     assert planned_reply(version, call, reply, 1023).refused_octets == len(reply)
+
+
+@each_case(
+    ("taken", "header"),
+    [
+        ("_whole", {"xid": 1, "type": 0, "flags": 2}),
+        ("_joined_request", {"xid": 1, "type": 0x101, "count": 0xFFFFFFFF}),
+    ],
+)
+async def test_a_call_in_endless_empty_messages_is_given_up(taken: str, header: dict[str, Any]) -> None:
+    peer: Any = SimpleNamespace(version="2", takes_version=False)
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    message, taken_in = {"header": header, "body": b""}, []
+
+    async def further(_xid: int) -> dict[str, Any]:
+        taken_in.append(message)
+        return message
+
+    live._further = further  # type: ignore[method-assign]
+    with pytest.raises(LeftCourse, match=f"more than {RAW_WAITING_MAX} messages"):
+        await getattr(live, taken)(message)
+    assert len(taken_in) == RAW_WAITING_MAX

@@ -9,7 +9,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.iwarp import IwarpQueuePair
@@ -17,10 +17,12 @@ from rpcrdma.rpc.record import RecordReceiver
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.wire.bulk_memory import PooledMemory, ResultMemory
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _malloc_trim = getattr(_libc, "malloc_trim", None)
 """Only glibc has it; None elsewhere."""
+_Memory = bytearray | PooledMemory
 _LEVEL = 0.03
 """By so much the number of objects goes up and down with the tasks that are at work."""
 _SLACK = 0.03
@@ -31,9 +33,9 @@ _SLACK_KIB = 6 << 10
 class Look(NamedTuple):
     """The resources of a process at one moment, when no call runs, without bounded ones that come and go.
 
-    That is left out: the contents of buffer pools, kept replies, messages that are being received, and the one buffer
-    that each connection has last received bulk data in, to which it refers until the next comes. How much of them there
-    is follows the speed of the machine and the actions of misbehaving clients.
+    That is left out: the contents of buffer pools, memory kept for results and messages, kept replies, messages that
+    are being received, and the one buffer that each connection has last received bulk data in, to which it refers until
+    the next comes. How much of them there is follows the speed of the machine and the actions of misbehaving clients.
     """
 
     kib: int
@@ -49,8 +51,8 @@ def look() -> Look:
         # The C library keeps freed memory for each thread, and the number of threads grows at first.
         _malloc_trim(0)
     objects = gc.get_objects()
-    buffers = [buffer for each in objects if type(each) is BufferPool for buffer in _buffers_of(each)]
-    buffers += [each._message for each in objects if type(each) is RecordReceiver]
+    buffers: list[Any] = [buffer for each in objects for buffer in _buffers_of(each)]
+    buffers += [each._message._room.obj for each in objects if type(each) is RecordReceiver]
     buffers += [each._octets for each in objects if type(each) is Assembly]
     buffers += filter(None, map(_last_target, objects))
     # A connection may have received into a buffer of a pool.
@@ -64,18 +66,23 @@ def look() -> Look:
     return Look(_resident_kib() - (octets >> 10), count)
 
 
-def _last_target(each: object) -> bytearray | None:
+def _last_target(each: object) -> _Memory | None:
     """The buffer of a receiver's record of the payload that went straight to its place, if `each` is one."""
     # A class may have anything for its module.
     if not str(type(each).__module__).startswith("rpcrdma.iwarp."):
         return None
     target = getattr(each, "target", None)
-    return target.obj if isinstance(target, memoryview) and isinstance(target.obj, bytearray) else None
+    return target.obj if isinstance(target, memoryview) and isinstance(target.obj, _Memory) else None
 
 
-def _buffers_of(pool: BufferPool) -> list[bytearray]:
-    """Free buffers and lent buffers."""
-    return [buffer for size in pool._free.values() for buffer in size] + [lent[0] for lent in list(pool._lent.values())]
+def _buffers_of(owner: object) -> list[PooledMemory]:
+    """Free buffers and lent buffers of a pool, and the memory that is kept for results and messages."""
+    if type(owner) is ResultMemory:
+        return [buffer for size in owner._buffers.values() for buffer in size]
+    if type(owner) is BufferPool:
+        free = [buffer for size in owner._free.values() for buffer in size]
+        return free + [lent[0] for lent in list(owner._lent.values())]
+    return []
 
 
 def _kept(cache: ReplyCache) -> tuple[int, int]:
@@ -90,7 +97,7 @@ def _kept(cache: ReplyCache) -> tuple[int, int]:
     return sum(map(gc.is_tracked, objects)), sum(map(sys.getsizeof, (*objects, *tables)))
 
 
-def _resident_octets(memory: bytearray) -> int:
+def _resident_octets(memory: Any) -> int:
     """Octets of whole pages that have been touched: memory set aside for data that never came takes no room."""
     if len(memory) < mmap.PAGESIZE:
         return 0

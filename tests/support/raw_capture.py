@@ -17,11 +17,14 @@ _WANTS_CRC, _ENHANCED_FLAG = 0x40, 0x10
 
 
 class HandMadeCapture:
-    """Writes the octets of both ends to a file that Wireshark reads; `started` with MPA's frames or without."""
+    """Writes the octets of both ends to a file that Wireshark reads; `started` with MPA's frames or without.
 
-    def __init__(self, path: Path, *, started: bool = True) -> None:
+    `deliberate`: the client's mistakes are marked as made on purpose.
+    """
+
+    def __init__(self, path: Path, *, started: bool = True, deliberate: bool = False) -> None:
         self._capture = PacketCapture(path)
-        self._stream = self._capture.stream(*_ENDS, active=True)
+        self._stream = self._capture.stream(*_ENDS, active=True, deliberate=deliberate)
         self._sends = [0, 0]
         self._reads = [0, 0]
         if started:

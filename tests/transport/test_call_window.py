@@ -60,7 +60,6 @@ def test_grant_is_absolute_and_capped_by_the_request(granted: int, expected: int
     assert usable(window) == window.allowed == expected
 
 
-@pytest.mark.req("V1-3")
 def test_illegal_grant_of_zero_counts_as_one() -> None:
     window = requester(32, 8)
     assert admitted(window, CALL) is not None

@@ -43,9 +43,9 @@ CONVERSATIONS: dict[str, tuple[tuple[int, int | None], ReplyBound, tuple[int, in
     "both": ((0, 5000), ReplyBound(8, (6500,)), (0, 4500)),
     "a long call": ((9000, None), ReplyBound(8), (0, None)),
     "a long call with an argument": ((30000, 30000), ReplyBound(8), (0, None)),
-    "a long reply": ((0, None), ReplyBound(12000), (11000, None)),
-    "a long reply that is short": ((0, None), ReplyBound(12000), (8, None)),
-    "all long": ((9000, None), ReplyBound(12000), (11000, None)),
+    "a long reply": ((0, None), ReplyBound(20000), (11000, None)),
+    "a long reply that is short": ((0, None), ReplyBound(20000), (8, None)),
+    "all long": ((9000, None), ReplyBound(20000), (11000, None)),
     "a result that is too large": ((0, None), ReplyBound(8, (5000,)), (0, 5001)),
     "a reply that is too large": ((0, None), ReplyBound(8), (11000, None)),
     "a very long call": ((60000, None), ReplyBound(8), (0, None)),
@@ -87,19 +87,19 @@ FIRST: dict[str, tuple[str, str]] = {
     ),
     "a long reply": (
         (
-            "replies_long registrations remote_invalidations segments_reply=7 octets_offered=12032 "
+            "replies_long registrations remote_invalidations segments_reply=11 octets_offered=20032 "
             "octets_returned=11008 calls_by_rdma"
         ),
         "replies_long rdma_writes=6 octets_written=11008 remote_invalidations",
     ),
     "a long reply that is short": (
-        "calls_short registrations remote_invalidations segments_reply=7 octets_offered=12032",
+        "calls_short registrations remote_invalidations segments_reply=11 octets_offered=20032",
         "calls_short remote_invalidations",
     ),
     "all long": (
         (
-            "calls_long replies_long registrations=2 remote_invalidations segments_read=5 segments_reply=7 "
-            "octets_offered=12032 octets_returned=11008 calls_by_rdma"
+            "calls_long replies_long registrations=2 remote_invalidations segments_read=5 segments_reply=11 "
+            "octets_offered=20032 octets_returned=11008 calls_by_rdma"
         ),
         (
             "calls_long replies_long rdma_reads=5 rdma_writes=6 octets_read=9008 octets_written=11008 registrations "
@@ -149,7 +149,7 @@ SECOND: dict[str, tuple[str, str]] = {
     ),
     "all long": (
         (
-            "replies_long sends=2 registrations remote_invalidations segments_reply=7 octets_offered=12032 "
+            "replies_long sends=2 registrations remote_invalidations segments_reply=11 octets_offered=20032 "
             "octets_returned=11008 messages_continued pieces_sent calls_by_rdma"
         ),
         "replies_long receives=2 rdma_writes=6 octets_written=11008 remote_invalidations pieces_received",

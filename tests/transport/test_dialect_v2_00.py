@@ -210,6 +210,7 @@ def test_an_error_is_one_whatever_its_flags_are(flags: int) -> None:
     ]
 
 
+@pytest.mark.req("V1-76")
 @each_case(
     ("octets", "refusal"),
     [

@@ -121,6 +121,7 @@ def test_errors_repeat_xid_and_version(draft: Draft) -> None:
         assert draft.dialect().encode(error, 9).startswith(start), cause
 
 
+@pytest.mark.req("V1-76")
 def test_a_version_is_refused_in_the_form_that_all_versions_know(draft: Draft) -> None:
     for version in (1, 2, 3):
         error = OutgoingError(7, version, Refusal(Cause.VERSION, low=1, high=2), answers_call=False)

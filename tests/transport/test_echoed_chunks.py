@@ -19,7 +19,7 @@ def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
     return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
 
 
-@pytest.mark.req("V1-26", "V2-24")
+@pytest.mark.req("V1-26", "V2-24", "V1-94")
 @each_case("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
 def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
     fillings = {}

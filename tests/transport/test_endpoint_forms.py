@@ -65,7 +65,7 @@ def nothing_is_exposed(pair: EndpointPair) -> bool:
     return not pair.client_pd.regions and not pair.server_pd.regions
 
 
-@pytest.mark.req("V1-38")
+@pytest.mark.req("V1-38", "V1-85")
 def test_short_call_and_short_reply(version: str) -> None:
     pair = connected(version)
     handle = pair.client.call(XID, message(XID, CALL, (b"args", None)), ReplyBound(8))
@@ -89,7 +89,6 @@ def test_short_call_and_short_reply(version: str) -> None:
 
 @pytest.mark.req(
     "V1-15",
-    "V1-18",
     "V1-19",
     "V1-20",
     "V1-22",
@@ -97,6 +96,7 @@ def test_short_call_and_short_reply(version: str) -> None:
     "V1-44",
     "V1-12",
     "V1-14",
+    "V2-101",
     "V2-16",
     "V2-19",
     "V2-20",
@@ -127,7 +127,9 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
         assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
 
 
-@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "V1-94", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
+@pytest.mark.req(
+    "V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "V1-94", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15", "V1-14"
+)
 @each_case("segment_octets_max", [1 << 20, 999])
 def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
     for length, given in itertools.product((0, 1, 3, 4, 4999, 5000), (False, True)):
@@ -159,7 +161,7 @@ def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
         assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
 
 
-@pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
+@pytest.mark.req("V1-31", "V1-32", "V1-41", "V2-28", "V2-31", "V2-45")
 @each_case("length", [4064, 10_000, 200_000])
 @each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
@@ -176,7 +178,7 @@ def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
 
 
-@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45")
+@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20")
 @each_case("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
     pair = connected(version)
@@ -199,6 +201,7 @@ def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_strea
     assert nothing_is_exposed(pair)
 
 
+@pytest.mark.req("V1-92")
 def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copied(version: str) -> None:
     pair = connected(version, TransportConfig(read_chunks_max=1))
     items = [bytearray(pattern(3000 + n, n)) for n in range(3)]
@@ -212,7 +215,7 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
     decoder.done("call")
 
 
-@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30")
+@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41")
 @each_case("length", [4048, 10_000, 60_000])
 @each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:

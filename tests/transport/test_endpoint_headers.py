@@ -71,7 +71,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return messages
 
 
-@pytest.mark.req("V1-36", "V1-38", "V1-40", "V1-85")
+@pytest.mark.req("V1-36", "V1-38", "V1-40", "V1-85", "V1-44")
 def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: Any, sent: list[bytes]) -> None:
     # Segments that are no multiple of four, so that chunks have several.
     config = TransportConfig(segment_octets_max=3001, credits_requested=99)
@@ -96,6 +96,7 @@ def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: A
             assert rest[:8] == (b"" if long else struct.pack(">II", xid, direction))
     assert {shape[:2] for shape in shapes} == {(CALL, False), (CALL, True), (REPLY, False), (REPLY, True)}
     assert {shape[2:] for shape in shapes if shape[0] == CALL} == set(itertools.product((False, True), repeat=3))
+    assert {shape[2] for shape in shapes if shape[0] == REPLY} == {False}
 
 
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")

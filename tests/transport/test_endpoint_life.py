@@ -8,7 +8,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, TransportClosed
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -19,6 +19,7 @@ from rpcrdma.transport import (
     ReplyArrived,
     ReplyBound,
     ReplySent,
+    Role,
     TransportConfig,
 )
 from rpcrdma.transport.call import CallState
@@ -92,16 +93,25 @@ def test_receives_are_posted_before_the_grant_is_sent() -> None:
     assert pair.client_qp.receives_posted < 20
 
 
-@pytest.mark.req("V1-6")
-def test_requester_has_a_receive_for_each_reply_before_it_sends() -> None:
-    pair = EndpointPair().connect()
-    pair.client.call(0, message(0, CALL), NOTHING)
-    answer_all(pair)
+@pytest.mark.req("V1-6", "BD-16")
+@each_case("caller", list(Role))
+def test_requester_has_a_receive_for_each_reply_before_it_sends(caller: Role) -> None:
+    config = TransportConfig(reverse_credits_requested=100, reverse_credits_granted=100)
+    pair = EndpointPair(config, config, reverse=True).connect()
+    pair.server.allow_reverse()
+    ends = [(pair.client, pair.client_qp), (pair.server, pair.server_qp)]
+    if caller is Role.SERVER:
+        ends.reverse()
+    (requester, queue_pair), (responder, _) = ends
+    requester.call(0, message(0, CALL), NOTHING)
     pair.run()
-    seen = receives_when_sending(pair.client_qp)
+    called = responder.next_event()
+    assert isinstance(called, CallArrived)
+    responder.reply(called.incoming, message(0, REPLY))
+    pair.run()
+    seen = receives_when_sending(queue_pair)
     for xid in range(1, 101):
-        pair.client.call(xid, message(xid, CALL), NOTHING)
-        assert pair.client.calls_in_flight == xid
+        requester.call(xid, message(xid, CALL), NOTHING)
     assert len(seen) == 100
     assert all(receives >= xid for xid, receives in enumerate(seen, start=1))
 
@@ -194,6 +204,9 @@ def test_each_connection_negotiates_for_itself() -> None:
     second = EndpointPair(TransportConfig(inline_send_octets=8192), TransportConfig()).connect()
     assert first.client.inline_send_octets == 8192
     assert second.client.inline_send_octets == 4096
+    # The next one may say nothing.
+    third = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=8192), private_data=b"").endpoint
+    assert (third.inline_send_octets, third.remote_invalidation) == (1024, False)
 
 
 def test_dropped_call_is_never_answered() -> None:

@@ -242,7 +242,7 @@ def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
     assert "4 calls" in closed.reason
 
 
-@pytest.mark.req("BD-3", "BD-14")
+@pytest.mark.req("BD-3", "BD-14", "V1-42", "V1-40")
 @each_case(
     "octets",
     [

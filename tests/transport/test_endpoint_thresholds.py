@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
@@ -35,12 +35,12 @@ def form(octets: bytes) -> tuple[int, bool, bool]:
 
 
 def called(peer: BarePeer, xid: int, plain: int, results: int = 0) -> bytes:
-    """The messages of the client under test for a call with `plain` octets of arguments, which is then answered."""
+    """The call of the client under test with `plain` octets of arguments, which is answered in 1024 octets."""
     before = len(peer.received)
     peer.endpoint.call(xid, message(xid, CALL, (bytes(plain), None)), ReplyBound(results))
     peer.run()
     (octets,) = peer.received[before:]
-    peer.send(header(xid) + struct.pack(">II", xid, REPLY))
+    peer.send(header(xid) + struct.pack(">II", xid, REPLY) + bytes(1024 - START))
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
     return octets
 
@@ -97,7 +97,10 @@ def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: 
 
 @pytest.mark.req("V1-90")
 def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
+    told = TransportConfig(inline_send_octets=3072).private_data()
+    peer = BarePeer(
+        Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=8192), private_data=told
+    )
 
     def hold(xid: int) -> None:
         assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (2048, 3072)
@@ -107,15 +110,19 @@ def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> Non
         assert form(called(peer, xid + 3, 0, 3072 - ALLOWANCE + 4)) == (MSG, False, True)
 
     hold(1)
-    # The start of a longer call, a padded message with its threshold, and short and long messages that answer nothing.
+    # A padded message with its threshold, and messages that answer nothing, of which one is longer than was agreed.
     for octets in (
         header(99, MSGP, 4, 512, 0) + bytes(8),
         header(99, DONE)[:16],
         header(99) + struct.pack(">II", 99, REPLY),
-        header(99) + struct.pack(">II", 99, REPLY) + bytes(3072 - START),
+        header(99) + struct.pack(">II", 99, REPLY) + bytes(4096 - START),
         header(99, ERROR, 1, 1, 9),
     ):
         assert peer.send(octets) == []
+    # Nor does the refusal of a call.
+    peer.endpoint.call(98, message(98, CALL), ReplyBound(0))
+    assert len(peer.send(struct.pack(">IIIII", 98, 1, 32, ERROR, 2))) == 1
+    assert [type(event) for event in peer.endpoint_events()] == [CallFailed]
     hold(10)
     # The data of RFC 8797 has no meaning behind the start of a connection.
     peer.send(header(99) + bytes.fromhex("f6ab0e18 01010000"))

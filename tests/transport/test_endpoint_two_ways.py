@@ -88,8 +88,9 @@ def test_reverse_messages_fit_the_receives_of_the_other_side() -> None:
     assert [type(event) for event in pair.server_events()] == [ReplyArrived]
     # Four octets more in either: nothing that would not fit is sent.
     before = pair.client.statistics.receives
-    with pytest.raises(LocalProtocolError, match="without them the limits are 2048 and 3072"):
-        pair.server.call(2, message(2, CALL, (bytes(room + 4), None)), NOTHING)
+    for arguments, results in ((room + 4, 0), (0, answer_room - 24 + 4)):
+        with pytest.raises(LocalProtocolError, match="without them the limits are 2048 and 3072"):
+            pair.server.call(2, message(2, CALL, (bytes(arguments), None)), ReplyBound(results))
     assert called_back(pair) == []
     assert pair.client.statistics.receives == before
     pair.server.call(3, message(3, CALL), NOTHING)

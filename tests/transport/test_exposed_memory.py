@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing.endpoint_pair import EndpointPair, counted_bits, message
+from rpcrdma.errors import LocalProtocolError, RemoteAccessError, RemoteProtocolError
+from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, counted_bits, message
 from rpcrdma.transport import (
     Call,
     CallArrived,
@@ -24,9 +26,9 @@ from rpcrdma.transport import (
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.plan_call import CallPlan
-from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.wire.bulk_memory import ResultMemory
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
@@ -160,7 +162,7 @@ def test_memory_is_invalidated_before_the_reply_is_reported(version: str) -> Non
     assert kinds(pair.client_events()) == [ReplyArrived]
 
 
-@pytest.mark.req("V2-64")
+@pytest.mark.req("V2-64", "V1-77")
 @each_case("version", ["1", "2", "2-07"])
 def test_each_chunk_is_open_to_what_it_is_for(version: str) -> None:
     pair = EndpointPair(SMALL_CHUNKS, SMALL_CHUNKS, version=version).connect()
@@ -250,3 +252,48 @@ def test_the_connection_ends_when_any_memory_of_a_call_cannot_be_invalidated(
     assert [type(event) for event in pair.server_events()][-1] is Closed
     # Later regions are invalidated all the same.
     assert not pair.client_pd.regions
+
+
+@pytest.mark.req("V1-96")
+@each_case("version", ["1", "2", "2-07"])
+@each_case("backwards", [False, True])
+@each_case("how", [*ENDS, "unusable", "closed"])
+def test_no_peer_reaches_the_memory_of_a_call_that_has_ended_for_its_caller(
+    how: str, backwards: bool, version: str
+) -> None:
+    config = replace(SMALL_CHUNKS, reverse_chunks=True)
+    pair = EndpointPair(config, config, version=version, reverse=True).connect()
+    pair.server.allow_reverse()
+    ends = (pair.client, pair.client_qp, pair.client_pd, pair.client_events), (
+        pair.server, pair.server_qp, pair.server_pd, pair.server_events
+    )  # fmt: skip
+    (caller, qp, pd, events), (answerer, _, _, arrived) = reversed(ends) if backwards else ends
+    memory = bytearray(5000)
+    call = caller.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)), (memory,))
+    pair.run()
+    (incoming,) = calls_in(arrived())
+    segments = [segment for chunk in call.chunks.chunks for segment in chunk.segments]
+    assert len(segments) == len(pd.regions) == 3
+    match how:
+        case "answered":
+            answerer.reply(incoming, message(1, REPLY))
+        case "refused":
+            answerer.fail_call(incoming)
+        case "abandoned":
+            caller.abandon(call)
+        case "unusable":
+            assert caller.requester is not None
+            caller.requester.fail(1, RemoteProtocolError("a reply that cannot be read"))
+        case "closed":
+            caller.abort("the test ends it")
+    qp.progress()
+    caller.progress()
+    # From here on the caller uses its memory.
+    assert bool(events()) is (how != "abandoned")
+    memory[:] = b"mine " * 1000
+    for handle, length, offset in segments:
+        with pytest.raises(RemoteAccessError):
+            pd.find(handle, offset, length, Access.REMOTE_READ)
+        with contextlib.suppress(RemoteAccessError):
+            pd.place(handle, offset, length, [b"theirs"])
+    assert memory == b"mine " * 1000

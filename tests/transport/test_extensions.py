@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import struct
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
@@ -20,6 +22,7 @@ from rpcrdma.transport import (
     ExtensionError,
     ExtensionLink,
     ExtensionMessage,
+    ExtensionRefused,
     HeaderRow,
     PropertyRow,
     Role,
@@ -198,6 +201,41 @@ def test_errors_of_the_extension_reach_the_sender() -> None:
         ExtensionError(refused, REFUSED, (5, 6), Cause.EXTENSION),
         ExtensionError(faulty, 0, (), Cause.HEADER),
     ]
+
+
+async def test_an_awaited_answer_ends_with_the_answer_the_peers_error_or_the_connection() -> None:
+    def answers(link: ExtensionLink, taken: ExtensionMessage) -> None:
+        link.answer(taken.xid, bytes(taken.body))
+
+    asking = Recorded()
+    asking.extension = dataclasses.replace(
+        asking.extension, headers=(HeaderRow(ASK, "ASK", answers), HeaderRow(ANSWER, "ANSWER", answers))
+    )
+    pair = Pair(asking, Recorded())
+    pair.link.asked.new_future = asyncio.get_running_loop().create_future
+    bodies = [b"refuse  ", b"word", *[b"more"] * EXTENSION_MESSAGES_REMEMBERED, b"given up"]
+    refused, answered, *waiting, cancelled = [asyncio.ensure_future(pair.link.ask(ANSWER, [body])) for body in bodies]
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    pair.run()
+    with pytest.raises(ExtensionRefused) as caught:
+        await refused
+    assert (caught.value.error.code, caught.value.error.words) == (REFUSED, (5, 6))
+    assert pair.of_client.errors == []
+    assert pair.of_server is not None
+    xid = pair.of_server.messages[1][1]
+    pair.server.extensions["recorded"].send(ASK, [b"here"], xid=xid, answer=True)
+    pair.run()
+    assert await answered == b"here"
+    assert not pair.link.answer(xid, b"again")
+    pair.client.abort("enough")
+    pair.run()
+    for each in waiting:
+        with pytest.raises(TransportClosed, match="enough"):
+            await each
+    assert pair.link.asked.futures == {}
+    with pytest.raises(TransportClosed, match="enough"):
+        await pair.link.ask(ANSWER)
 
 
 def test_only_errors_with_a_row_are_sent() -> None:

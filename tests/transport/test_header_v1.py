@@ -73,7 +73,7 @@ def test_only_a_payload_may_follow(vector: dict[str, Any]) -> None:
             decode_header(octets_of(vector) + bytes(4))
 
 
-@pytest.mark.req("V1-21")
+@pytest.mark.req("V1-21", "V1-36")
 @malformed
 def test_malformed_header_does_not_decode(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:

@@ -43,7 +43,7 @@ def test_so_many_octets_may_come_and_not_one_more(first: int) -> None:
 def test_four_names_are_shown_each_to_its_80th_character() -> None:
     assert _listed([]) == "no host"
     names = ["a", "b" * 80, "c" * 81, "d\n"]
-    shown = ["a", "b" * 80, "c" * 80, "d\\n"]
+    shown = ["a", "b" * 80, "c" * 80, "d\\x0a"]
     for count in range(1, 5):
         assert _listed(names[:count]) == ", ".join(shown[:count])
     assert _listed([*names, "e"]) == ", ".join(shown) + " and 1 more"

@@ -211,7 +211,7 @@ def test_header_against_the_rules_is_answered_with_bad_xdr(raw: Raw, octets: byt
     assert_works(peer)
 
 
-@pytest.mark.req("V2-60", "V2-99")
+@pytest.mark.req("V2-60", "V2-99", "V2-105")
 def test_more_than_is_pulled_of_one_call_is_refused_for_good(raw: Raw) -> None:
     peer = server(raw, TransportConfig(call_octets_pulled_max=9000))
     assert answered(peer, raw.message(XID, CALL, reads=raw.read_segment(8, (1, 9001, 3)))) == (raw.SYSTEM,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
@@ -23,18 +25,19 @@ def sent(
     argument: int = 0,
     result: int = 0,
     *,
+    plain: int = 0,
     server: TransportConfig | None = None,
     round_trip_s: float = 0.0,
 ) -> tuple[int, int]:
-    """RDMA Reads and Writes, and Sends in all of a call and its reply with items of so many octets."""
+    """RDMA Reads and Writes, and Sends in all of a call and its reply with items of so many octets, `plain` besides."""
     pair = EndpointPair(config, server or config, version=version).connect()
     pair.client.round_trip_s = round_trip_s
     client, served = pair.client.statistics, pair.server.statistics
     before = client.sends + served.sends - client.grants_sent - served.grants_sent
-    bound = ReplyBound(0, (result,) if result else ())
+    bound = ReplyBound(plain, (result,) if result else ())
     pair.client.call(7, message(7, 0, (b"", bytes(argument) if argument else None)), bound)
     (call,) = pair.arrived()
-    pair.server.reply(call, message(7, 1, (b"", bytes(result) if result else None)))
+    pair.server.reply(call, message(7, 1, (bytes(plain), bytes(result) if result else None)))
     pair.run()
     assert client.calls == 1
     sends = client.sends + served.sends - client.grants_sent - served.grants_sent
@@ -60,6 +63,28 @@ def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(version: str, oc
     assert sent(version, config, argument=3 * octets) == (1, 2)
     assert sent(version, config, result=octets - HEADERS) == (0, 2)
     assert sent(version, config, result=octets) == (1, 2)
+
+
+@pytest.mark.req("V2-103")
+@each_case("version", ["2", "2-07"])
+@each_case(("octets", "most", "messages"), [(4 * KIB, 12 * KIB, 3), (16 * KIB, 32 * KIB, 2), (36 * KIB, 72 * KIB, 2)])
+def test_small_and_moderate_replies_are_continued_and_need_no_reply_chunk(
+    version: str, octets: int, most: int, messages: int
+) -> None:
+    config = offering(octets)
+    for plain, count in ((octets - HEADERS, 1), (octets + 4, 2), (most - HEADERS, messages)):
+        assert sent(version, config, plain=plain) == (0, count + 1)
+    # A longer one goes into one segment of a Reply chunk.
+    assert sent(version, config, plain=most + 4) == (1, 2)
+    # The first one waits for no credits.
+    pair = EndpointPair(config, config, version=version).connect()
+    pair.client.call(7, message(7, 0), ReplyBound(2 * octets - HEADERS))
+    (call,) = pair.arrived()
+    assert pair.client.statistics.registrations == 0
+    pair.server.reply(call, message(7, 1, (bytes(2 * octets - HEADERS - 8), None)))
+    pair.client_qp.progress()
+    pair.client.progress()
+    assert [type(event) for event in pair.client_events()] == [ReplyArrived]
 
 
 @each_case("version", ["2", "2-07"])

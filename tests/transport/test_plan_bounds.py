@@ -10,7 +10,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.dialects import Geometry
 from rpcrdma.transport.dialects.v1 import GEOMETRY as V1_GEOMETRY
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, plan_call
+from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, cheap_reply_octets, plan_call
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 from support.cases import each_case
 
@@ -164,6 +164,22 @@ def test_the_longest_call_that_goes_in_messages(round_trip_s: float, messages: i
     assert cheap_call_octets(4096, GEOMETRY) == 4096 + 2 * 3696
 
 
+@pytest.mark.req("V2-103")
+def test_a_reply_without_items_to_place_goes_in_messages_up_to_a_length_of_its_own() -> None:
+    assert [cheap_reply_octets(octets, GEOMETRY) for octets in (4096, 6344, 6345, 40_000)] == [
+        12_288, 12_288, 12_290, 79_600
+    ]  # fmt: skip
+    limits = LIMITS._replace(reply_continued_octets_max=30_000)
+    for results, items, expected in (
+        (29_768, (), PLAIN),
+        (29_769, (), CallPlan(reply_chunk=29_801)),
+        (29_268, (499,), PLAIN),
+        (29_268, (500,), CallPlan(write_chunks=(500,), reply_chunk=29_300)),
+        (19_000, (500,), CallPlan(write_chunks=(500,))),
+    ):
+        assert plan_call(40, (), results, items, limits) == expected
+
+
 def chunk(*lengths: int) -> WriteChunk:
     return WriteChunk(tuple(Segment(7, length, 0) for length in lengths))
 
@@ -171,7 +187,7 @@ def chunk(*lengths: int) -> WriteChunk:
 INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
 
 
-@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
+@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10", "V1-31")
 @each_case(
     ("reduced", "items", "writes", "reply", "expected"),
     [

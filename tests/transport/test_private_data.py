@@ -65,6 +65,8 @@ def test_message_is_found_at_any_offset(before: int, after: int) -> None:
         bytes.fromhex("f6ab0e18 00010303"),
         bytes.fromhex("f6ab0e18 02010303"),
         bytes.fromhex("180eabf6 01010303"),
+        # One octet of the identifier is another.
+        *(LINUX_CLIENT[:at] + b"\0" + LINUX_CLIENT[at + 1 :] for at in range(4)),
     ],
 )
 def test_foreign_or_incomplete_data_is_no_private_data(octets: bytes) -> None:

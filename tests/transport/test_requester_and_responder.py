@@ -113,6 +113,7 @@ def test_a_message_holds_all_of_the_buffer_that_it_came_in() -> None:
     assert _held_by(memoryview(bytearray(100))[:10]) == 100
 
 
+@pytest.mark.req("V1-38")
 @each_case(
     ("start", "taken"),
     [

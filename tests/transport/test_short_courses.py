@@ -244,6 +244,7 @@ def test_positions_are_multiples_of_four(position: int) -> None:
     assert outcome(Version207(), words(XID, 2, CREDITS, 10, 0) + read) == expected
 
 
+@pytest.mark.req("V1-38")
 @each_case("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
 def test_a_faulty_reply_is_dropped_and_a_faulty_call_refused(header: bytes) -> None:
     refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))

@@ -38,6 +38,7 @@ def test_settings_that_are_not_given_have_the_values_of_the_manual() -> None:
     assert OFFERED_OCTETS_MIN == 4096
 
 
+@pytest.mark.req("V1-3")
 @each_case(
     ("name", "taken", "refused"),
     [

@@ -93,7 +93,7 @@ def test_message_of_fewer_than_28_octets_is_discarded() -> None:
     assert_works(peer)
 
 
-@pytest.mark.req("V1-59", "V1-57", "V1-76")
+@pytest.mark.req("V1-59", "V1-57", "V1-76", "V1-3")
 @each_case("version", [0, 2, 3, 0xFFFFFFFF])
 @each_case("procedure", [0, 1, 2, 3, 5, 77])
 def test_other_version_is_answered_with_the_range_of_ours(version: int, procedure: int) -> None:
@@ -131,7 +131,7 @@ def test_rdma_msgp_is_refused() -> None:
     assert_works(peer)
 
 
-@pytest.mark.req("V1-55", "V1-57", "V1-60")
+@pytest.mark.req("V1-55", "V1-57", "V1-60", "V1-3", "V1-38")
 @each_case(
     "octets",
     [
@@ -205,6 +205,7 @@ def test_both_styles_of_padding_are_accepted(length: int, style: str) -> None:
     decoder.done("call")
 
 
+@pytest.mark.req("V1-92")
 def test_read_list_in_any_order_with_segments_of_one_position_apart() -> None:
     peer = server()
     region = peer.pd.register(b"AAAABBBBCCCCDDD", Access.REMOTE_READ)
@@ -220,7 +221,7 @@ def test_read_list_in_any_order_with_segments_of_one_position_apart() -> None:
     decoder.done("call")
 
 
-@pytest.mark.req("V1-35")
+@pytest.mark.req("V1-92")
 def test_position_zero_chunk_in_many_segments_with_another_chunk_in_its_midst() -> None:
     peer = server()
     stream = CALL + struct.pack(">I", 5) + b"next"
@@ -276,7 +277,7 @@ def test_chunk_that_names_no_readable_memory_ends_this_connection_only(wrong: st
     assert not peer.endpoint_pd.regions
 
 
-@pytest.mark.req("V1-26", "V1-48", "V1-50", "V1-53", "PD-1")
+@pytest.mark.req("V1-26", "V1-48", "V1-50", "V1-53", "PD-1", "V1-35")
 def test_echo_has_the_chunks_that_were_offered_with_other_lengths_only() -> None:
     peer = server(private_data=b"")
     memory = bytearray(2000)

@@ -24,7 +24,10 @@ class Older:
 
 def test_a_module_that_is_missing_or_does_not_fit_is_told_with_its_remedy() -> None:
     for load, words in (
-        (raising(ModuleNotFoundError("No module named 'rpcrdma_verbs'")), "is not installed; install it with: pip"),
+        (
+            raising(ModuleNotFoundError("No module named 'rpcrdma_verbs'")),
+            "is not installed; install it from a checkout",
+        ),
         (raising(ImportError("wrong ELF class")), "does not load: wrong ELF class"),
         (Older, f"has interface {INTERFACE - 1}, this version of rpcrdma needs {INTERFACE}; install it"),
     ):

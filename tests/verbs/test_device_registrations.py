@@ -12,7 +12,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.verbs.binding import Right
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain
 from rpcrdma.verbs.device_registrations import KeptRegistrations
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
@@ -160,8 +160,8 @@ def test_a_device_without_room_gets_it_from_unused_registrations() -> None:
 def test_memory_that_has_changed_its_length_is_refused_and_not_held() -> None:
     kept, memory = Kept(), PooledMemory(OCTETS)
     kept.use(memory)
-    memory.append(0)
-    with pytest.raises(LocalProtocolError, match=rf"{OCTETS} octets has {OCTETS + 1} now: its length must not change"):
+    memory.resize(2 * OCTETS)
+    with pytest.raises(LocalProtocolError, match=rf"{OCTETS} octets has {2 * OCTETS} now: its length must not change"):
         kept.pd.pin(memory, 0)
     kept.registrations.clear()
     assert len(kept.registrations) == 0

@@ -13,7 +13,7 @@ from rpcrdma.verbs import Access, Completion, Disconnected, Status, Verb
 from rpcrdma.verbs.device_memory import DeviceRegion
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.posting import EndState
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
@@ -82,7 +82,7 @@ def test_a_handle_that_has_ended_breaks_the_connection(kind: type[bytearray], ve
         assert received.invalidated == region.handle
     joined.far.pd.invalidate(region)
     joined.attack(region, verb)
-    assert memory == bytes(OCTETS)
+    assert memory[:] == bytes(OCTETS)
 
 
 def test_a_window_has_the_bounds_and_the_right_of_its_exposure_alone(joined: Joined) -> None:
@@ -92,7 +92,7 @@ def test_a_window_has_the_bounds_and_the_right_of_its_exposure_alone(joined: Joi
     joined.tell()
     joined.near.post_write("w", [b"y" * OCTETS], region.handle, region.offset)
     joined.progress()
-    assert memory == bytes(OCTETS) + b"y" * OCTETS + bytes(OCTETS)
+    assert memory[:] == bytes(OCTETS) + b"y" * OCTETS + bytes(OCTETS)
     joined.near.completions.clear()
     joined.near.post_write("w", [b"z"], region.handle, region.offset + OCTETS)
     joined.progress()
@@ -120,7 +120,7 @@ def test_the_handle_of_the_registration_itself_is_useless_to_the_peer(joined: Jo
     joined.near.post_write("w", [b"x"], registered.handle, registered.address)
     joined.progress()
     assert [each.status for each in joined.near.completions] == [Status.REMOTE_ACCESS]
-    assert memory == bytes(OCTETS)
+    assert memory[:] == bytes(OCTETS)
 
 
 def test_remote_invalidation_keeps_the_window_and_the_registration_for_the_next_call(joined: Joined) -> None:
@@ -295,4 +295,4 @@ def test_the_window_of_another_queue_pair_cannot_be_used(joined: Joined) -> None
     joined.far.post_write("w", [b"x"], region.handle, region.offset)
     joined.progress()
     assert [each.status for each in joined.far.completions] == [Status.REMOTE_ACCESS]
-    assert memory == bytes(OCTETS)
+    assert memory[:] == bytes(OCTETS)

@@ -304,11 +304,13 @@ def test_placed_items_are_found_by_position_or_in_order(inline: tuple[int, ...],
     decoder.done("message")
 
 
+@pytest.mark.req("V1-29")
 @each_case(
     ("placed", "message"),
     [
         (lambda: by_position({8: b"firs", 28: b"second!"}), "need a Read chunk of 5 octets, have 4"),
-        (lambda: in_order(b"first!", b"second!"), "need a Write chunk with 5 octets, have 6"),
+        (lambda: in_order(b"firs", b"second!"), "need a Write chunk with 5 octets, have 4"),
+        (lambda: in_order(b"first!!!!", b"second!"), "need a Write chunk with 5 octets, have 9"),
     ],
 )
 def test_a_chunk_of_another_length_is_refused(placed: Any, message: str) -> None:

@@ -41,7 +41,6 @@ ERRORS: list[tuple[str, ...]] = [
         "expected 'const', 'enum', 'pragma', 'program', 'struct', 'typedef', 'union' or end of file, found 'int'",
     ),
     ("const A = 1; «/*» so it goes", "comment without an end"),
-    ("«/»/ of C++", "unexpected character '/'", "a comment is /* written so */"),
     (
         "«#»define A 1",
         "unexpected character '#'",
@@ -119,6 +118,10 @@ ERRORS: list[tuple[str, ...]] = [
     ("struct s { opaque d<4>; };\npragma limit s.d 1;\npragma limit «s».d 2;", "a second pragma for s.d"),
     ("struct s { int d; };\npragma limit s.«d» 1;", "d is not of variable length"),
     ("struct s { opaque d<4>; };\npragma limit s.d «-1»;", "-1 is not a limit: 0 to 4294967295"),
+    (
+        "struct s { int d<4>; };\npragma pairs s.d s.«d»;",
+        "d is no array<> of structures or unions, whose elements can be paired",
+    ),
     (
         "struct s { int d; };\npragma ddp s.«d»;",
         "s.d cannot be placed directly",
@@ -339,6 +342,29 @@ DRAFTS: list[tuple[str, ...]] = [
         "taken as one more than the one before it, as in C",
     ),
     ("struct s { int a; };\ntypedef struct s «s»;", "struct s { int a; };", "typedef gives s its own name; left out"),
+    (
+        "struct s { «rpcprog_t» a; };",
+        "struct s { unsigned int a; };",
+        "rpcprog_t is a type of rpcgen, not of the language; taken as unsigned int",
+    ),
+    (
+        'const A = 1; «//» one; struct {\n/* // */ %#include "a" // b\nconst B = 2; // two',
+        "const A = 1; const B = 2;",
+        "'//' begins no comment in the language",
+        "a comment is /* written so */",
+    ),
+    (
+        "namespace «outer» { const A = 1; struct s { int namespace; }; }\nconst B = 2;",
+        "const A = 1; struct s { int namespace; }; const B = 2;",
+        "'namespace' is no word of the language",
+        "its definitions are taken without it",
+    ),
+    (
+        "program P { version V { int ADD(int «a») = 1; } = 1; } = 3;",
+        "program P { version V { int ADD(int) = 1; } = 1; } = 3;",
+        "argument a has a name",
+        "the types of arguments have no names",
+    ),
 ]
 
 
@@ -353,6 +379,34 @@ def test_defects_of_drafts_are_errors_and_warnings_in_the_lenient_dialect(
     right = compile_source(meaning, source_name="t.x")
     assert not right.warnings
     assert compiled.text == right.text.replace("u.more", "u.most")
+
+
+def test_a_union_with_its_default_alone_has_one_arm_in_the_lenient_dialect() -> None:
+    source, text = told(
+        "union u switch (int n) { «default»: int a; };",
+        "a union has at least one case before its default",
+        "case N: void;",
+    )
+    assert str(refused(source)) == f"error: {text}"
+    compiled = compile_source(source, source_name="t.x", lenient=True)
+    assert [remark.render(source, "t.x") for remark in compiled.warnings] == [f"warning: {text}"]
+    other = compile_source("union u switch (int n) { case 1: void; default: int a; };", source_name="t.x").text
+    assert compiled.text != other
+    assert compiled.text.count("def ") == other.count("def ")
+
+
+def test_an_undefined_constant_is_the_only_error_wherever_it_stands() -> None:
+    source = """enum e { A = NA, B, C = NC };
+struct s { int a[NS]; opaque b<NT>; };
+union u switch (int n) { case NX: void; case NY: int a; case 1: int b; };
+union w switch (e k) { case A: void; case B: int a; };
+const D = ND;
+const F = D;
+program P { version V { int ADD(int) = NP; int SUB(int) = NQ; } = NV; version W { int MUL(int) = 1; } = NW; } = NN;
+"""
+    missing = ["NA", "NC", "NS", "NT", "NX", "NY", "ND", "NP", "NQ", "NV", "NW", "NN"]
+    found = sorted(remark.message for remark in refused(source, lenient=True).diagnostics)
+    assert found == sorted(f"constant {name} is not defined" for name in missing)
 
 
 @each_case(

@@ -21,7 +21,7 @@ __all__ = ["KerberosMechanism", "local_user"]
 SERVICE: Final = "nfs"
 _OID: Final = "1.2.840.113554.1.2.2"
 _MISSING: Final = (
-    "Kerberos needs the package gssapi, which is not installed; pip install 'rpcrdma[kerberos]' (its build needs a C "
+    "Kerberos needs the package gssapi, which is not installed; pip install gssapi (its build needs a C "
     "compiler and libkrb5-dev), or apt-get install python3-gssapi"
 )
 _ERRORS_FROM: Final = -1765328384

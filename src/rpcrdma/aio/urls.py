@@ -17,7 +17,7 @@ from rpcrdma.aio.drivers.provider import PROVIDERS, ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["DEFAULT_PORTS", "Scheme", "Url", "parse_url"]
+__all__ = ["DEFAULT_PORTS", "Scheme", "Url", "parse_url", "url_form"]
 
 Scheme = Literal["rdma", "tcp"]
 
@@ -28,6 +28,7 @@ DEFAULT_PORTS: dict[Scheme, int] = {"rdma": 20049, "tcp": 2049}
 _QUERY = re.compile(r"\?([^/?=]*=[^/?]*)$")
 """KEY=VALUE at the end. Any other question mark belongs to a name: file names have no queries."""
 
+_AS_MOUNT = re.compile(r"([^/:\[\]\s]+|\[[^\]/]+\]):(/(?!/).*)", re.DOTALL)
 _PLUS = re.compile(r"^([^:/]+://[^/+]+)\+([^/]*)")
 """The server's part up to a plus sign, and the port of MOUNT behind that."""
 
@@ -67,13 +68,21 @@ class Url:
         return f"{self.scheme}://{self.authority}{path}{query}"
 
 
+def url_form(text: str) -> str:
+    """What to write in place of `text`, which is no URL: the URL of a HOST:/PATH as mount takes it, or the form."""
+    mounted = _AS_MOUNT.fullmatch(text)
+    if mounted is None:
+        return "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
+    return f"write rdma://{mounted[1]}{mounted[2]} or tcp://{mounted[1]}{mounted[2]}"
+
+
 def parse_url(text: str, *, listens: bool = False) -> Url:
     """Parses a service URL; `listens`: one at which a server listens.
 
     Raises:
         LocalProtocolError: it is not one; the message names the fault and shows the form.
     """
-    form = "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
+    form = url_form(text)
     mount_port = provider = None
     query = _QUERY.search(text)
     if query is not None:

@@ -15,7 +15,7 @@ from rpcrdma.check.runner import (
     spoken_versions,
 )
 from rpcrdma.check.statements import STATEMENTS, Statement
-from rpcrdma.check.verdicts import Result, Verdict
+from rpcrdma.check.verdicts import Result, Verdict, void_verdicts
 
 __all__ = [
     "CATALOGUE",
@@ -36,4 +36,5 @@ __all__ = [
     "recalled_delegations",
     "run_checks",
     "spoken_versions",
+    "void_verdicts",
 ]

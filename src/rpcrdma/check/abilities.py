@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpcrdma.check.catalogue.round_trip_codes import (
     CONTINUES,
@@ -14,11 +14,19 @@ from rpcrdma.check.catalogue.round_trip_codes import (
 )
 from rpcrdma.scripted import Outcome
 
-__all__ = ["Abilities"]
+__all__ = ["Abilities", "FileState"]
 
 _MESSAGES_MAX = 256
 """Messages of version 2 that a check sends at once, however many are granted."""
 _SEND_SIZE, _RECEIVE_SIZE = 1, 2
+
+
+class FileState(NamedTuple):
+    """The file that the checks read: its path in the export, its size, and the time of its last change."""
+
+    path: str
+    size_octets: int
+    changed_ns: int
 
 
 @dataclass(slots=True)
@@ -30,6 +38,10 @@ class Abilities:
     notes: list[str] = field(default_factory=list)
     fresh_files: list[bytes] = field(default_factory=list)
     """Handles of empty files that no program has opened."""
+    seen: FileState | None = None
+    """The file that the checks read, before them."""
+    file_changed: bool = False
+    """Whether it was another one, or unknown, after them: then its data judge nothing."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
         """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""

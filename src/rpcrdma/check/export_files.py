@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import os
+import posixpath
 import secrets
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
-from rpcrdma.check.abilities import Abilities
+from rpcrdma.check.abilities import Abilities, FileState
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 
@@ -25,6 +27,7 @@ _CONTENT_OCTETS = 8192
 _FILE_OCTETS = 5001
 """The checks read up to so many octets, an odd number in the middle of a block."""
 _LOOKED_AT_MAX = 1000
+_Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[NfsFilesystem]]
 
 
 @asynccontextmanager
@@ -46,7 +49,9 @@ async def prepared_export(
         OSError: the files in `write` cannot be made.
     """
     abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
-    opening = functools.partial(nfs_open, str(url), mount_port=mount_port, options=replace(options, reconnect=False))
+    opens = functools.partial(nfs_open, mount_port=mount_port, options=replace(options, reconnect=False))
+    opening = functools.partial(opens, str(url))
+    of_parent = functools.partial(opens, str(replace(url, path=posixpath.dirname(url.path.rstrip("/")))))
     run = f".rpcrdma-check-{secrets.token_hex(4)}"
     name = f"{(write or '').rstrip('/') or '.'}/{run}"
     made: list[str] = []
@@ -54,7 +59,7 @@ async def prepared_export(
         try:
             async with opening() as filesystem:
                 with suppress(RpcRdmaError, OSError):
-                    abilities.given["directory"], _ = await filesystem.handle_of(".")
+                    abilities.given["directory"] = await _directory(filesystem, of_parent)
                 if write is None:
                     await _find(filesystem, abilities)
                 else:
@@ -69,9 +74,35 @@ async def prepared_export(
             if write is not None:
                 raise
         yield abilities
+        if abilities.seen is not None and write is None:
+            abilities.file_changed = await _is_changed(opening, abilities.seen)
     finally:
         if made:
             await _remove(opening, made, abilities)
+
+
+async def _directory(filesystem: NfsFilesystem, of_parent: _Opening) -> bytes:
+    """The handle of the directory that the URL leads to, or that its file is in."""
+    if await filesystem.is_dir("."):
+        return (await filesystem.handle_of("."))[0]
+    async with of_parent() as parent:
+        return (await parent.handle_of("."))[0]
+
+
+async def _is_changed(opening: _Opening, before: FileState) -> bool:
+    """Whether the file is another one than before; False if the server does not tell, as one that has stopped."""
+    try:
+        async with opening() as filesystem:
+            return await _state(filesystem, before.path) != before
+    except FileNotFoundError:
+        return True
+    except (RpcRdmaError, OSError):
+        return False
+
+
+async def _state(filesystem: NfsFilesystem, path: str) -> FileState:
+    found = await filesystem.stat(path)
+    return FileState(path, found.st_size, found.st_mtime_ns)
 
 
 async def _make(filesystem: NfsFilesystem, names: Sequence[str], abilities: Abilities) -> None:
@@ -84,9 +115,7 @@ async def _make(filesystem: NfsFilesystem, names: Sequence[str], abilities: Abil
     abilities.met.add("write")
 
 
-async def _remove(
-    opening: Callable[[], AbstractAsyncContextManager[NfsFilesystem]], names: Sequence[str], abilities: Abilities
-) -> None:
+async def _remove(opening: _Opening, names: Sequence[str], abilities: Abilities) -> None:
     left = list(names)
     try:
         async with opening() as filesystem:
@@ -137,6 +166,7 @@ def _in_words(error: RpcRdmaError | OSError) -> str:
 
 async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> None:
     handle, _ = await filesystem.handle_of(path)
+    abilities.seen = await _state(filesystem, path)
     content = await filesystem.read_bytes(path, size=_CONTENT_OCTETS)
     if len(content) < _FILE_OCTETS:
         abilities.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.limits import CHECK_CONNECTIONS_MAX
 from rpcrdma.scripted import (
     Outcome,
     PeerMaker,
@@ -23,6 +25,7 @@ from rpcrdma.scripted import (
     RawPeer,
     ServingConversation,
 )
+from rpcrdma.scripted.recorded_stream import serve_recorded
 
 __all__ = ["ClientTrial", "TrialOptions", "listening"]
 
@@ -49,6 +52,8 @@ class TrialOptions:
     behind: tuple[str, int] | None = None
     """Host and port of a server over TCP, which answers the calls."""
     risky: bool = False
+    capture: PacketCapture | None = None
+    """Records the connections over TCP."""
     provider: Provider | None = None
     """Carries the connections, in the place of the peer's own octets over TCP; then no frame can be said."""
 
@@ -89,6 +94,7 @@ class ClientTrial:
         self._without_check = 0
         self._failure: LocalProtocolError | None = None
         self._held: set[asyncio.Task[None]] = set()
+        self._budget = PassageBudget()
 
     @property
     def left(self) -> int:
@@ -116,6 +122,10 @@ class ClientTrial:
             live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
         except ConnectFailed as error:
             self.log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+            return
+        if len(self._held) > CHECK_CONNECTIONS_MAX:
+            self.log.log(logging.WARNING, "many", "ended a connection beyond %d at once", CHECK_CONNECTIONS_MAX)
+            await live.close()
             return
         ordinary = not self._without_check and any(_kind(check) in {"1", *self.versions} for check in self._left)
         check = None if ordinary else self._taken({"startup"})
@@ -176,6 +186,7 @@ class ClientTrial:
         self._settle(result)
 
     def _settle(self, result: Result) -> None:
+        self._budget.shorten(result)
         self._met[result.check.id] = result
         self._on_result(result)
         if not self._left:
@@ -236,7 +247,7 @@ async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[t
 
     listener: asyncio.Server | LinkListener
     if options.provider is None:
-        listener = await asyncio.start_server(over_tcp, host, port)
+        listener = await serve_recorded(over_tcp, host, port, options.capture)
         address = listener.sockets[0].getsockname()
     else:
         listener = options.provider.listener(over_link, trial.log)

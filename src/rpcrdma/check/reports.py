@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from rpcrdma.check.statements import STATEMENTS
-from rpcrdma.check.verdicts import Result, Verdict, judged
+from rpcrdma.check.verdicts import FAILURES, Result, Verdict, judged
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
+from rpcrdma.limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 
-_HEX_OCTETS_MAX = 512
-"""Octets of a message that reports show."""
+_ORDER = (
+    Verdict.VIOLATES,
+    Verdict.HARMS,
+    Verdict.IGNORES,
+    Verdict.DIFFERS,
+    Verdict.INCONCLUSIVE,
+    Verdict.NOT_SEEN,
+    Verdict.CONFORMS,
+)
+"""The order of verdicts in reports, the worst first."""
+_FAILED = {verdict.value for verdict in FAILURES}
 _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
@@ -33,7 +45,7 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
     """The worst verdict on each statement that was tried."""
-    order = [Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE, Verdict.CONFORMS]
+    order = [*_ORDER[:5], Verdict.CONFORMS]
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
@@ -59,6 +71,7 @@ def _row(result: Result) -> dict[str, Any]:
     check = result.check
     row: dict[str, Any] = {"id": check.id, "title": check.title, "verdict": result.verdict.value}
     row |= {"statements": list(result.statements), "sections": list(result.sections), "cause": result.cause or None}
+    row["statement_texts"] = {name: STATEMENTS[name].text for name in result.statements}
     row |= {"readings": list(result.readings), "other_connections_ended": result.others_ended}
     if result.verdict not in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
         row["messages"] = _messages(result)
@@ -76,8 +89,8 @@ def _passage(passage: Passage, judged_side: str) -> dict[str, Any]:
         "at_us": at_us,
         "sender": "check" if passage.ours else judged_side,
         "text": passage.text,
-        "bytes": len(passage.octets),
-        "hex": passage.octets[:_HEX_OCTETS_MAX].hex(),
+        "bytes": len(passage.octets) + passage.left,
+        "hex": passage.octets[:CHECK_SHOWN_OCTETS_MAX].hex(),
     }
 
 
@@ -95,7 +108,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     yield f"{report['url']}: {_checks(total)}, version{'s' * (len(versions) > 1)} {' and '.join(versions)}"
     yield ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
     yield from (f"note: {note}" for note in report["notes"])
-    for verdict in (Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE):
+    for verdict in _ORDER[:5]:
         rows = [row for row in report["checks"] if row["verdict"] == verdict.value]
         if not rows:
             continue
@@ -103,7 +116,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
         yield f"{verdict.value}:"
         for row in rows:
             yield f"  {row['id']}: {row['title']}"
-            yield f"    {', '.join(row['sections'])} ({', '.join(row['statements'])})"
+            yield from (f"    {line}" for line in _tried(row))
             yield f"    {row['cause']}"
             if details:
                 yield from (f"    {line}" for line in ladder_lines(row["messages"]))
@@ -120,6 +133,19 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
         for name, section, _, checks in _coverage(report):
             yield f"  {name} ({section})"
             yield f"    {checks}"
+
+
+def _tried(row: Mapping[str, Any]) -> Iterator[str]:
+    """The broken statement with its words; of other verdicts the sections and ids of all statements that were tried."""
+    if row["verdict"] in _FAILED:
+        yield from (_quoted(name) for name in row["statements"])
+    elif row["sections"]:
+        yield f"{', '.join(row['sections'])} ({', '.join(row['statements'])})"
+
+
+def _quoted(name: str) -> str:
+    statement = STATEMENTS[name]
+    return f"{statement.source} {statement.section} ({name}, {statement.level}): {statement.text}"
 
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -142,7 +168,7 @@ def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def as_junit(url: str, results: Sequence[Result]) -> str:
     """JUnit XML: a violation is a failure, a check without a verdict is skipped."""
     counts = judged(results)
-    failures = counts[Verdict.VIOLATES]
+    failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]
     skipped = counts[Verdict.NOT_SEEN] + counts[Verdict.INCONCLUSIVE]
     numbers = f'tests="{len(results)}" failures="{failures}" errors="0" skipped="{skipped}"'
     name = _attribute(f"rpcrdma check {url}")
@@ -151,13 +177,14 @@ def as_junit(url: str, results: Sequence[Result]) -> str:
         check = result.check
         family = check.id.partition(".")[0]
         lines.append(f'  <testcase classname="rpcrdma.{family}" name={_attribute(f"{check.id}: {check.title}")}>')
-        if result.verdict is Verdict.VIOLATES:
-            told = "\n".join(ladder_lines(_messages(result)))
+        if result.verdict in {Verdict.VIOLATES, Verdict.HARMS}:
+            told = "\n".join([*map(_quoted, result.statements), *ladder_lines(_messages(result))])
             lines.append(f"    <failure message={_attribute(result.cause)}>{escape(_told(told))}</failure>")
         elif result.verdict in {Verdict.NOT_SEEN, Verdict.INCONCLUSIVE}:
             lines.append(f"    <skipped message={_attribute(result.cause)}/>")
         elif result.cause:
-            lines.append(f"    <system-out>{escape(_told(f'{result.verdict.value}: {result.cause}'))}</system-out>")
+            told = "\n".join([f"{result.verdict.value}: {result.cause}", *_tried(_row(result))])
+            lines.append(f"    <system-out>{escape(_told(told))}</system-out>")
         lines.append("  </testcase>")
     return "\n".join([*lines, "</testsuite>", ""])
 
@@ -171,40 +198,38 @@ def _told(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
 
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top;
-padding: .3em .6em; border-bottom: 1px solid #ddd; } pre { overflow-x: auto; background: #f6f6f6; padding: .6em; }
-.v0 { color: #a00; font-weight: bold; } .v1 { color: #a50; } .v2 { color: #06a; } .v3, .v4 { color: #666; }
-"""
+_TEMPLATE = Path(__file__).with_name("report_page.html")
+_PLACE = re.compile("@([A-Z]+)@")
+_RANKS = {verdict.value: rank for rank, verdict in enumerate(_ORDER)}
 
 
 def as_html(report: Mapping[str, Any]) -> str:
-    """The report as one HTML file without scripts; messages unfold."""
-    order = [Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE, Verdict.NOT_SEEN]
-    ranks = {verdict.value: rank for rank, verdict in enumerate(order)}
-    title = html.escape(f"rpcrdma check {report['url']}")
+    """The report as one HTML file that needs no other: filters, and messages that unfold."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
-    parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
-        f"<h1>{title}</h1><p>Versions {html.escape(', '.join(report['versions']))}. {html.escape(counts)}.</p>",
-        *(f"<p>{html.escape(note)}</p>" for note in report["notes"]),
-        "<table><tr><th>Check<th>Verdict<th>Sections and statements",
-    ]
-    for row in sorted(report["checks"], key=lambda row: ranks.get(row["verdict"], len(order))):
-        rank = ranks.get(row["verdict"], len(order))
-        cause = f"<p>{html.escape(row['cause'])}</p>" if row["cause"] else ""
-        if "messages" in row:
-            told = html.escape("\n".join(ladder_lines(row["messages"])))
-            cause += f"<details><summary>messages</summary><pre>{told}</pre></details>"
-        where = html.escape(", ".join([*row["sections"], *row["statements"]]))
-        parts.append(
-            f"<tr><td><code>{html.escape(row['id'])}</code><br>{html.escape(row['title'])}{cause}"
-            f'<td class="v{rank}">{html.escape(row["verdict"])}<td>{where}'
-        )
-    parts.append("</table><h2>Statements</h2><table><tr><th>Statement<th>Section<th>Worst verdict<th>Checks")
-    for name, section, worst, checks in _coverage(report):
-        rank = ranks.get(worst, len(order))
-        cells = f'<td>{name}<td>{section}<td class="v{rank}">{worst}<td>{checks}'
-        parts.append(f"<tr>{cells}")
-    return "\n".join([*parts, "</table></html>", ""])
+    about = [f"Versions {', '.join(report['versions'])}. {counts}.", *report["notes"]]
+    parts = {
+        "TITLE": html.escape(f"rpcrdma check {report['url']}"),
+        "ABOUT": "\n".join(f"<p>{html.escape(each)}</p>" for each in about),
+        "CHECKS": "\n".join(map(_article, sorted(report["checks"], key=lambda row: _RANKS[row["verdict"]]))),
+        "STATEMENTS": "\n".join(
+            f'<tr><td>{name}<td>{section}<td class="v{_RANKS[worst]}">{worst}<td>{checks}'
+            for name, section, worst, checks in _coverage(report)
+        ),
+    }
+    return _PLACE.sub(lambda place: parts[place[1]], _TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _article(row: Mapping[str, Any]) -> str:
+    verdict, failed = row["verdict"], row["verdict"] in _FAILED
+    facts = {"check": row["id"], "verdict": verdict, "statements": " ".join(row["statements"])}
+    facts["failed"] = "yes" if failed else "no"
+    words = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in facts.items())
+    lines = [f"<article {words}>", f"<p><code>{html.escape(row['id'])}</code> {html.escape(row['title'])}"]
+    lines.append(f'<p><span class="v{_RANKS[verdict]}">{verdict}</span>')
+    kind = "blockquote" if failed else "p"
+    lines += [f"<{kind}>{html.escape(each)}</{kind}>" for each in _tried(row)]
+    lines += [f"<p>{html.escape(row['cause'])}"] if row["cause"] else []
+    if row.get("messages"):
+        told = html.escape("\n".join(ladder_lines(row["messages"])))
+        lines.append(f"<details><summary>messages</summary><pre>{told}</pre></details>")
+    return "\n".join([*lines, "</article>"])

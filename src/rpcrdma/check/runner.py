@@ -11,15 +11,17 @@ from rpcrdma.check.catalogue.back_channel import RELEASE, TRIAL
 from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import LocalProtocolError, RpcError
+from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
 from rpcrdma.scripted.form import check_conversation
+from rpcrdma.scripted.own_time import within
 
 __all__ = ["FRESH_FILES", "Witness", "calling_programs", "recalled_delegations", "run_checks", "spoken_versions"]
 
-FRESH_FILES = 2
-"""A check is tried a second time after silence, then with another file."""
+FRESH_FILES = 4
+"""A check is tried a second time after silence, and again if another connection has ended, with another file each."""
 
 _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
@@ -32,7 +34,7 @@ _WHY_NOT_SEEN = {
     "write": "nothing may be written; --write DIR names a directory",
     "markers": "the server demands no markers",
     "recall": "the server has recalled no delegation of NFSv4.1 in a trial with a file of --write DIR",
-    "watch": "the server has no program of `rpcrdma watch`, with which it would call",
+    "watch": "the server has no program of `rpcrdma watch`, with which it would call, or no directory is known",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
@@ -69,6 +71,21 @@ _REFUSED_MAX = 5
 """Connections in a row that the server refuses, or does not answer, before it is taken to have stopped."""
 _AGAIN_PLUS = 32
 """The distance of the XIDs of a second try."""
+_XIDS = 128
+"""XIDs of a check."""
+_REPEATED_PLUS = 64
+"""The distance of the XIDs of a check that is run again."""
+_RESTART_S = 10.0
+"""How long a server that answers nobody may take until it has been started again."""
+_OF_FILES: Mapping[int, str] = {
+    each.value: each.name.removeprefix("NFS3ERR_")
+    for each in (
+        *(nfsstat3.NFS3ERR_PERM, nfsstat3.NFS3ERR_IO, nfsstat3.NFS3ERR_NXIO, nfsstat3.NFS3ERR_ACCES),
+        *(nfsstat3.NFS3ERR_NOTDIR, nfsstat3.NFS3ERR_ISDIR, nfsstat3.NFS3ERR_FBIG, nfsstat3.NFS3ERR_NOSPC),
+        *(nfsstat3.NFS3ERR_ROFS, nfsstat3.NFS3ERR_DQUOT, nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_JUKEBOX),
+    )
+}
+"""Statuses that tell the state of a file or of its file system, and not how the call was taken (RFC 1813 2.6)."""
 _BUSY_S = 0.5
 """How often another connection makes a call while a check runs: more often than any server ends an idle one."""
 
@@ -113,7 +130,9 @@ async def _tried(
     failure = outcome.failure
     if failure is not None and (failure.silent or (failure.ended and failure.statement)):
         again = {**given, "xid": int(given.get("xid", 0)) + _AGAIN_PLUS, **fresh()}
-        outcome = await run_conversation(conversation, target, again)
+        # A server that has stopped refuses the second try.
+        with contextlib.suppress(OSError):
+            outcome = await run_conversation(conversation, target, again)
     return outcome
 
 
@@ -159,6 +178,8 @@ class Witness:
         self._given = dict(given)
         self._xid = first_xid
         self._live: LiveConversation | None = None
+        self.gone = False
+        """Whether the server has answered no connection after a check."""
         self._failure: Failure | None = None
         """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
 
@@ -202,9 +223,23 @@ class Witness:
                 return ""
             return f"another connection is answered wrong after this: expected {wrong.expected}; found {wrong.found}"
         # A first failure may be that of the connection alone; the second is that of the server.
-        alive = await self.begin() or self._failure is not None
-        told = "another connection ended" if alive else "the server answers no other connection any more"
-        return f"{told} after this"
+        if await self.begin() or self._failure is not None:
+            return "another connection ended after this"
+        if await self._returns():
+            return "the server answered no connection after this, and does again"
+        self.gone = True
+        return "the server answers no connection any more after this"
+
+    async def _returns(self) -> bool:
+        """Whether the server is started again: further checks would take its absence for their own doing."""
+        with contextlib.suppress(TimeoutError):
+            async with within(_RESTART_S):
+                while True:
+                    if await self.begin():
+                        return True
+                    await asyncio.sleep(_BUSY_S)
+        await self.close()
+        return False
 
     async def close(self) -> None:
         """Closes the connection."""
@@ -225,7 +260,7 @@ async def run_checks(
 ) -> list[Result]:
     """The results of all checks, in their order; `on_result` is told of each at once.
 
-    `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 64 XIDs
+    `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
     from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".
 
     Raises:
@@ -236,18 +271,20 @@ async def run_checks(
     version = next((name for name in ("1", "2", "2-07") if name in met), "1")
     witness = Witness(target, version, given, first_xid ^ 1 << 31)
     refused = 0
+    budget = PassageBudget()
     try:
         for number, check in enumerate(checks):
-            xid = (first_xid + 64 * number) & 0xFFFFFFFF
+            xid = (first_xid + _XIDS * number) & 0xFFFFFFFF
             result = _unseen(check, target, met, refused)
             if result is None:
                 own = {**given, "xid": xid}
                 result = await _result(check, target, own, witness, files if "recall" in check.needs else None)
                 refused = refused + 1 if result.refused else 0
+            budget.shorten(result)
             results.append(result)
             on_result(result)
         if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
-            await _release(target, given, first_xid - 64)
+            await _release(target, given, first_xid - _XIDS)
     finally:
         await witness.close()
     return results
@@ -272,6 +309,35 @@ async def _result(
     witness: Witness,
     fresh_files: Iterator[bytes] | None,
 ) -> Result:
+    """The result of a check; harm to another connection counts if the check does it again.
+
+    A connection may end, and a server be restarted, for other causes than the check.
+    """
+    result, fate = await _run_beside(check, target, given, witness, fresh_files)
+    if fate and not witness.gone:
+        again = {**given, "xid": (int(given["xid"]) + _REPEATED_PLUS) & 0xFFFFFFFF}
+        repeated, fate_again = await _run_beside(check, target, again, witness, fresh_files)
+        if fate_again == "":
+            return repeated
+        if fate_again is not None:
+            result, fate = repeated, f"{fate_again}, twice"
+    if fate:
+        result.others_ended = True
+        # A server that answers nobody breaks no rule about this message.
+        if result.silent or result.verdict is not Verdict.VIOLATES:
+            result.verdict = Verdict.HARMS
+        result.cause = "; ".join(filter(None, [fate, result.cause]))
+    return result
+
+
+async def _run_beside(
+    check: Check,
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    witness: Witness,
+    fresh_files: Iterator[bytes] | None,
+) -> tuple[Result, str | None]:
+    """The result of a check, and the fate of another connection, in words if it has not gone on; None: unknown."""
     others_answered = await witness.begin()
     running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
     try:
@@ -280,7 +346,7 @@ async def _result(
         result = _judged(check, running.result())
     except OSError as error:
         cause = f"no connection: {error}" if str(error) else f"no connection within {target.timeout_s:g} s"
-        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, refused=True)
+        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, refused=True), None
     except LocalProtocolError as error:
         # A message that the conversation goes on with may not have come.
         check_conversation(check.conversation)
@@ -288,12 +354,7 @@ async def _result(
     finally:
         running.cancel()
         await asyncio.wait([running])
-    fate = await witness.fate() if others_answered else ""
-    if fate:
-        result.others_ended = True
-        result.verdict = Verdict.VIOLATES
-        result.cause = "; ".join(filter(None, [fate, result.cause]))
-    return result
+    return result, await witness.fate() if others_answered else None
 
 
 def _judged(check: Check, outcome: Outcome) -> Result:
@@ -301,7 +362,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
     failure = outcome.failure
     if failure is not None:
         result.cause = f"expected {failure.expected}; found {failure.found}"
-        result.broken = failure.statement
+        result.broken, result.silent = failure.statement, failure.silent
         recommended = failure.recommended if failure.statement else check.recommended
         result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
         if failure.step < 0:
@@ -309,7 +370,18 @@ def _judged(check: Check, outcome: Outcome) -> Result:
             result.cause = f"the start-up failed: {result.cause}"
         elif failure.unmet:
             result.verdict, result.cause = Verdict.NOT_SEEN, failure.unmet
+        elif failure.aside and not failure.statement:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"{failure.aside} was answered otherwise: {result.cause}"
+        elif status := _file_status(failure.heard.get("rpc", {})):
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"expected {failure.expected}, got its refusal {status}, which is about a file"
     elif outcome.readings:
         result.verdict = Verdict.DIFFERS
         result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
     return result
+
+
+def _file_status(rpc: Mapping[str, Any]) -> str | None:
+    """The status of an accepted reply that is about a file; None for any other message."""
+    return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

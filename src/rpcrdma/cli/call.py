@@ -281,7 +281,7 @@ class _Call:
             called = {"url": str(url), "program": version.program_number, "version": version.number}
             console.json_line({**called, "procedure": self.found.types.name, "result": document})
         else:
-            console.data(json.dumps(document, indent=2))
+            console.write(json.dumps(document, indent=2) + "\n")
         for error in self.failures:
             raise error
         for path, file in self.args.save:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
+from rpcrdma.cli.added_extension import METAVAR, extension_maker
 from rpcrdma.cli.definition import DefinitionText, read_text
 from rpcrdma.cli.options import CommandParser
 
@@ -23,8 +24,8 @@ __all__ = [
     "DRAFTS",
     "Choice",
     "add_choice_options",
+    "add_decoding_options",
     "add_input_options",
-    "add_program_option",
     "chooses",
     "draft_of",
     "open_input",
@@ -48,17 +49,24 @@ def add_input_options(parser: CommandParser, forms: str) -> None:
         help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
         "(default: 2). Version 1 is always known",
     )
-    add_program_option(parser)
+    add_decoding_options(parser)
 
 
-def add_program_option(parser: CommandParser) -> None:
-    """The option for definitions of programs."""
+def add_decoding_options(parser: CommandParser) -> None:
+    """The options for programs and extensions that the decoder is to know."""
     parser.add_argument(
         "--program",
         metavar="FILE.x",
         action="append",
         default=[],
         help="read arguments and results of the programs in this definition, too; NFSv3 and MOUNT are known",
+    )
+    parser.add_argument(
+        "--add-extension",
+        metavar=METAVAR,
+        action="append",
+        default=[],
+        help="know the header types, properties and errors of the extension of version 2 that the function returns",
     )
 
 
@@ -159,7 +167,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
         if not versions:
             console.error(f"{file} defines no program", "name the definition that has the program")
             return None
-    return Settings(draft_of(args), names)
+    return Settings(draft_of(args), names, [extension_maker(words)() for words in args.add_extension])
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     parser = build_parser(whole=True)
     _mark_paths(parser, shtab.FILE, shtab.DIRECTORY)
-    console.data(shtab.complete(parser, shell=args.shell).rstrip("\n"))
+    console.write(shtab.complete(parser, shell=args.shell).rstrip("\n") + "\n")
     return ExitStatus.DONE
 
 

@@ -7,8 +7,10 @@ import enum
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from rpcrdma.wire.peer_text import printable
 
 __all__ = [
     "ExitStatus",
@@ -27,10 +29,6 @@ __all__ = [
     "talk",
     "write",
 ]
-
-_RAW_OCTETS = range(0xDC80, 0xDD00)
-"""The surrogates of octets that are not valid UTF-8."""
-
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
 _PROSE = frozenset({"message", "hint"})
@@ -77,15 +75,6 @@ def prepare() -> None:
             reconfigure(**settings)
 
 
-def printable(text: str) -> str:
-    """`text` with escapes for unprintable characters: names come from peers, and terminals obey control characters.
-
-    Escaped are C0 and C1 controls, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals), and
-    characters that change the order in which others are shown.
-    """
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
 def shown(name: str) -> str:
     """A file name for standard output: as it is for programs, `printable` for terminals."""
     return printable(name) if sys.stdout.isatty() else name
@@ -119,8 +108,8 @@ def names(found: Sequence[str]) -> None:
 
 
 def data(line: str) -> None:
-    """One line of data."""
-    write(line + "\n")
+    """Prints one line of data, which is `printable` whatever a peer has named in it."""
+    write(printable(line) + "\n")
 
 
 def json_line(value: Any) -> None:
@@ -192,7 +181,7 @@ def error(
     if _error_object is not None and not in_report:
         if facts is None:
             kind = "usage" if status is ExitStatus.USAGE else "failed"
-            facts = {"kind": kind, "message": message, "path": None, "errno": None, "hint": hint or None}
+            facts = {"kind": kind, "message": message, "path": None, "url": None, "errno": None, "hint": hint or None}
             facts |= {"exit_status": int(status)}
         # It may be standard output itself that has failed.
         with contextlib.suppress(OSError):
@@ -200,9 +189,22 @@ def error(
     return status
 
 
-def table(rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), headings: Sequence[str] = ()) -> None:
-    """Rows of text in aligned columns, those of `right` to the right; bold headings on a terminal that wants them."""
-    body = [list(row) for row in rows]
+def table(
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Iterable[int] = (),
+    headings: Sequence[str] = (),
+    names: Collection[int] = (),
+) -> None:
+    """Prints rows of text in aligned columns, with bold headings on a terminal that wants them.
+
+    Args:
+        rows: The cells, which are made `printable`.
+        right: Columns that are aligned to the right.
+        headings: The first row.
+        names: Columns of file names, which are `shown` instead.
+    """
+    body = [[(shown if at in names else printable)(cell) for at, cell in enumerate(row)] for row in rows]
     every = [list(headings), *body] if headings else body
     if not every:
         return
@@ -215,7 +217,7 @@ def table(rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), headings:
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         line = "  ".join(cells).rstrip()
-        data(f"\x1b[1m{line}\x1b[0m" if bold and number == 0 else line)
+        write(f"\x1b[1m{line}\x1b[0m\n" if bold and number == 0 else f"{line}\n")
 
 
 def readable_octets(octets: float) -> str:
@@ -230,15 +232,3 @@ def readable_octets(octets: float) -> str:
 def readable_rate(octets: float, seconds: float) -> str:
     """Octets a second, in readable units."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"
-
-
-def _escaped(character: str) -> str:
-    import unicodedata  # noqa: PLC0415
-
-    # Spaces other than the ASCII one count as unprintable, but do no harm.
-    if character.isprintable() or unicodedata.category(character) == "Zs":
-        return character
-    code = ord(character)
-    if code in _RAW_OCTETS:
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

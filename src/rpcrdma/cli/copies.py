@@ -140,7 +140,7 @@ class Copies:
         from rpcrdma.cli.failures import as_json  # noqa: PLC0415
 
         failures = self.failures
-        named = failures.in_url if in_url else str
+        named, shown = (failures.in_url, failures.url_of) if in_url else (str, str)
         self.files += report.files
         self.directories += report.directories
         self.symlinks += report.symlinks
@@ -151,14 +151,14 @@ class Copies:
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
-        for path in skipped[:TOLD_MAX]:
-            console.talk(f"warning: {path} was left out: it is not a file, directory or symbolic link")
+        for path in report.skipped[:TOLD_MAX]:
+            console.talk(f"warning: {shown(path)} was left out: it is not a file, directory or symbolic link")
         _tell_rest("left out", len(report.skipped))
         for index, failure in enumerate(report.failures):
             failures.name_as_in_url(failure.error)
             facts = as_json(failure.error)
             path = named(failure.path)
-            facts |= {"path": path, "message": _naming(path, facts["message"])}
+            facts |= {"path": path, "message": _naming(shown(failure.path), facts["message"])}
             if failures.status is ExitStatus.DONE or facts["exit_status"] == ExitStatus.PROTOCOL_VIOLATION:
                 failures.status = ExitStatus(facts["exit_status"])
             self.failed.append(facts)

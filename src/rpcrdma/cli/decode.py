@@ -160,12 +160,12 @@ def _print(message: Message, *, brief: bool) -> None:
     place = "" if message.time_s is None else f" {message.time_s:.6f}"
     place += f" {message.source} > {message.destination}" if message.source else ""
     notes = f" ({'; '.join(message.notes)})" if brief and message.notes else ""
-    console.data(console.printable(f"#{message.number}{place} {message.summary}{notes}"))
+    console.data(f"#{message.number}{place} {message.summary}{notes}")
     if not brief:
         for note in message.notes:
-            console.data(console.printable(f"  {note}"))
+            console.data(f"  {note}")
     for fault in message.faults:
-        console.data(console.printable(f"  wrong: {fault}"))
+        console.data(f"  wrong: {fault}")
     if not brief:
         for group in message.groups:
             console.data(f"  {group.name}")
@@ -180,5 +180,5 @@ def _print_fields(fields: list[Field], level: int) -> None:
         line = f"  {field.offset:>6} {field.size:>5}  {indent}{field.name:<{_NAME_COLUMNS - 2 * level}} {field.shown}"
         line += f"  {about}" if about else ""
         line += "".join(f"  <-- wrong: {fault}" for fault in field.faults)
-        console.data(console.printable(line.rstrip()))
+        console.data(line.rstrip())
         _print_fields(field.fields, level + 1)

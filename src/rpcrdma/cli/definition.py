@@ -46,7 +46,7 @@ class DefinitionText:
         """Prints the compiler's remarks, each with the line that it is about."""
         for remark in remarks:
             located, file, source = self._located(remark)
-            sys.stderr.write(f"{located.render(source, file, console.printable)}\n")
+            sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
         """The remarks for programs."""

@@ -48,7 +48,7 @@ async def run(args: argparse.Namespace) -> int:
                             console.json_line(facts)
                         else:
                             rows.append(_row(facts))
-    console.table(rows, right=range(1, len(_HEADINGS)), headings=_HEADINGS if rows else ())
+    console.table(rows, right=range(1, len(_HEADINGS)), headings=_HEADINGS if rows else (), names=[0])
     return failures.status
 
 
@@ -84,7 +84,7 @@ def _facts(path: str, space: StatVfs) -> dict[str, Any]:
 def _row(facts: dict[str, Any]) -> list[str]:
     usable = facts["used_bytes"] + facts["available_bytes"]
     return [
-        console.shown(facts["path"]),
+        facts["path"],
         *(console.readable_octets(facts[key]) for key in ("size_bytes", "used_bytes", "available_bytes")),
         f"{-(-100 * facts['used_bytes'] // usable)} %" if usable else "-",
         f"{facts['files_used']:,}",

@@ -10,13 +10,15 @@ import contextlib
 import logging
 import os
 import queue
+import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from rpcrdma.cli import console
 from rpcrdma.limits import EVENT_LINES_MAX
 
-__all__ = ["EventLines"]
+__all__ = ["EventLines", "server_events"]
 
 _LAST_LINES_S = 2.0
 """How long the end of the server waits for a reader that has not taken the last lines."""
@@ -71,3 +73,31 @@ class EventLines(logging.Handler):
                 except OSError:
                     # The server goes on when the reader of the events has gone.
                     gone = True
+
+
+@contextlib.contextmanager
+def server_events() -> Iterator[EventLines]:
+    """Prints events of the server as lines of standard output; outside of the context the log is as it was."""
+    sys.stdout.flush()
+    lines = EventLines(sys.stdout.fileno())
+    logger, root = logging.getLogger("rpcrdma.server"), logging.getLogger()
+    before = logger.level, {handler: handler.level for handler in root.handlers}
+
+    def is_no_line(record: logging.LogRecord) -> bool:
+        """Records that have become a line of data are not printed a second time."""
+        return not hasattr(record, "event")
+
+    logger.setLevel(logging.INFO)
+    logger.addHandler(lines)
+    for handler in before[1]:
+        handler.setLevel(root.level)
+        handler.addFilter(is_no_line)
+    try:
+        yield lines
+    finally:
+        lines.end()
+        logger.removeHandler(lines)
+        logger.setLevel(before[0])
+        for handler, level in before[1].items():
+            handler.removeFilter(is_no_line)
+            handler.setLevel(level)

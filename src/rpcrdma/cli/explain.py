@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 class _Count:
     def __init__(self) -> None:
-        self.calls = self.failed = self.faults = 0
+        self.calls = self.failed = self.faults = self.deliberate = 0
         self.of_other_draft: Message | None = None
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
@@ -75,6 +75,7 @@ class _Count:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed
             self.faults += len(exchange.faults)
+            self.deliberate += len(exchange.deliberate_faults)
             if self.of_other_draft is None:
                 self.of_other_draft = next((one for one in exchange.messages if "draft" in one.facts), None)
             yield exchange
@@ -99,7 +100,10 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
     choice.tell_none()
     tell_of_other_draft(count.of_other_draft)
     if not args.json:
-        console.talk(f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules")
+        deliberate = f", {count.deliberate} that a checker broke on purpose" if count.deliberate else ""
+        console.talk(
+            f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules{deliberate}"
+        )
     if dissector.damage is not None:
         raise dissector.damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faults else ExitStatus.DONE

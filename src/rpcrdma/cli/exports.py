@@ -62,10 +62,11 @@ async def _list(args: argparse.Namespace, url: Url) -> None:
         console.table(
             [
                 (
-                    console.shown(one.name),
-                    console.shown(", ".join(one.clients)) or "*",
+                    one.name,
+                    ", ".join(one.clients) or "*",
                     "-" if one.flavors is None else "sec=" + ":".join(flavor_names(one.flavors)),
                 )
                 for one in found
-            ]
+            ],
+            names=[0, 1],
         )

@@ -71,6 +71,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
         "kind": _kind(error),
         "message": message,
         "path": path,
+        "url": getattr(error, "url", None),
         "errno": None if number is None else errno.errorcode.get(number, str(number)),
         "hint": hint or None,
         "exit_status": int(status),
@@ -162,9 +163,11 @@ def _os_error(error: OSError) -> tuple[str, str]:
         cause = cause[0].lower() + cause[1:]
     if error.filename is None:
         return cause, hint
-    name = readable_path(error.filename)
+    # A path of a server would read like one of this machine.
+    name = readable_path(getattr(error, "url", None) or error.filename)
     if error.filename2 is not None:
-        return f"{name} -> {readable_path(error.filename2)}: {cause}", hint
+        second = getattr(error, "url2", None) or error.filename2
+        return f"{name} -> {readable_path(second)}: {cause}", hint
     return f"{name}: {cause}", hint
 
 

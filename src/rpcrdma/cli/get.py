@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies, add_copy_options
-from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
+from rpcrdma.cli.options import CommandParser, is_url, local_name, no_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -46,9 +46,7 @@ async def run(args: argparse.Namespace) -> int:
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
     for source in args.source:
         if not is_url(source):
-            return console.error(
-                f"{source} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...", status=ExitStatus.USAGE
-            )
+            return no_url(source)
     # Not parsed with the arguments: a source that is no URL is more likely in the wrong place than misspelt.
     try:
         urls = [service_url(source) for source in args.source]

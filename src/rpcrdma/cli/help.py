@@ -42,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
         add_help=False,
     )
     add_shared_options(parser, shown=True)
-    console.data(parser.format_help().rstrip("\n"))
+    console.write(parser.format_help().rstrip("\n") + "\n")
     return ExitStatus.DONE

@@ -57,18 +57,19 @@ class _Listing:
     def head(self, shown_as: str) -> None:
         """Prints the line before the names of a directory, where several are listed."""
         if self.headed and not self.args.json:
-            console.data(("" if self.first else "\n") + console.shown(shown_as) + ":")
+            console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One name; without attributes where the server would not give them."""
+    """One name; without attributes where the server would not give them: a directory, unless `refused`."""
 
     name: str
     attributes: Stat | None
     target: str | None = None
     export: bool = False
+    refused: bool = False
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -102,7 +103,7 @@ async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url
         await _list_tree(listing, filesystem, path, url.path or "/", failures)
         return
     attributes = await filesystem.lstat(path)
-    targets = await _targets(args, filesystem, [path] if attributes.is_symlink() else [])
+    targets = await _targets(args, filesystem, [path] if attributes.is_symlink() else [], failures)
     _print(args, [_Row(url.path, attributes, targets.get(path))])
 
 
@@ -127,8 +128,12 @@ async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, sho
                 if cut is None:
                     # The server's paths may begin with the target of a link where the URL has the link.
                     cut = len(run[0].path) - len(run[0].name)
-                targets = await _targets(args, filesystem, [entry.path for entry in run if entry.is_symlink()])
+                links = [entry.path for entry in run if entry.refusal is None and entry.is_symlink()]
+                targets = await _targets(args, filesystem, links, failures)
                 _print(args, [_row(args, entry, prefix + entry.path[cut:], targets) for entry in run])
+                for entry in run:
+                    if entry.refusal is not None:
+                        failures.tell(entry.refusal)
                 if args.recursive:
                     below += _with_room(run, len(waiting) + len(below), failures)
         waiting += reversed(below)
@@ -139,7 +144,10 @@ async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, sho
 
 
 def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str, str]) -> _Row:
-    return _Row(path if args.json else entry.name, entry.stat(), targets.get(entry.path))
+    name = path if args.json else entry.name
+    if entry.refusal is not None:
+        return _Row(name, None, refused=True)
+    return _Row(name, entry.stat(), targets.get(entry.path))
 
 
 async def _sorted_runs(
@@ -169,7 +177,7 @@ def _name(entry: DirEntry) -> str:
 
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
     """The directories in `run` that may wait to be listed beside `waiting` others."""
-    directories = [entry for entry in run if entry.is_dir()]
+    directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
         from rpcrdma.nfs.client.trees.tree_walk import too_many_pending  # noqa: PLC0415
@@ -178,15 +186,17 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
     return directories[:room]
 
 
-async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str]) -> dict[str, str]:
-    """The targets of symbolic links by the links' paths, if they are to be shown."""
+async def _targets(
+    args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str], failures: Failures
+) -> dict[str, str]:
+    """The targets of symbolic links by the links' paths, if they are to be shown; refusals go to `failures`."""
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     targets: dict[str, str] = {}
 
     async def read(path: str) -> None:
         # A link that was removed since it was listed, or that this caller may not read, is shown without target.
-        with contextlib.suppress(OSError):
+        with failures, contextlib.suppress(FileNotFoundError):
             targets[path] = await filesystem.readlink(path)
 
     if args.long or args.json:
@@ -238,23 +248,21 @@ def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
         for row in rows:
             console.json_line(_json(row))
     elif args.long:
-        unknown = ["d?????????", "?", "?", "?", "?", "?"]
-        console.table(
-            [[*(long_columns(row.attributes) if row.attributes else unknown), _shown(row)] for row in rows],
-            right=range(1, 5),
-        )
+        console.table([_columns(row) for row in rows], right=range(1, 5), names=[6])
     else:
         console.names([row.name for row in rows])
 
 
-def _shown(row: _Row) -> str:
-    name = console.shown(row.name)
-    return name if row.target is None else f"{name} -> {console.shown(row.target)}"
+def _columns(row: _Row) -> list[str]:
+    name = row.name if row.target is None else f"{row.name} -> {row.target}"
+    if row.attributes is not None:
+        return [*long_columns(row.attributes), name]
+    return [("?" if row.refused else "d") + "?" * 9, *"?????", name]
 
 
 def _json(row: _Row) -> dict[str, Any]:
     if row.attributes is None:
-        facts: dict[str, Any] = {"path": row.name, "type": "directory"}
+        facts: dict[str, Any] = {"path": row.name, "type": "unknown" if row.refused else "directory"}
     else:
         facts = attributes_json(row.name, row.attributes)
     if row.target is not None:

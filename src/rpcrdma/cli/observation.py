@@ -23,10 +23,11 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
     args.capture = capture = PacketCapture(args.pcap)
     try:
         yield
-    finally:
-        capture.close()
+        # An error tells its own cause, such as a provider that is not recorded.
         if not capture.connections:
             console.talk(f"warning: {args.pcap} is empty: --pcap records RDMA connections, and there was none")
+    finally:
+        capture.close()
 
 
 @contextlib.contextmanager

@@ -41,10 +41,12 @@ __all__ = [
     "listening_url",
     "local_name",
     "microseconds",
+    "no_url",
     "octal_mode",
     "octets",
     "port_number",
     "positive_count",
+    "program_number",
     "seconds",
     "seconds_or_never",
     "service_url",
@@ -72,6 +74,7 @@ _DEFAULTS: dict[str, Any] = {
     "sec": None,
     "no_crc": False,
     "timeout": None,
+    "connect_timeout": None,
     "pcap": None,
     "client_metrics": None,
     "log_level": None,
@@ -137,6 +140,15 @@ class CommandParser(argparse.ArgumentParser):
         self.epilog = f"examples:\n{examples.rstrip()}"
         add_shared_options(self, connects=connects, shown=self.shows_shared)
         self.set_defaults(run=run)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - has no other name
+            from difflib import get_close_matches  # noqa: PLC0415
+
+            near = get_close_matches(value, action.choices, 1)
+            hint = f"did you mean {self.prog} {near[0]}?" if near else f"{self.prog} --help lists the commands"
+            self.exit(console.error(f"there is no command {value!r}", hint, status=ExitStatus.USAGE))
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
@@ -221,7 +233,13 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="how long to wait for the connection and for each reply (default: 10 and 60)",
+        help="how long to wait for each reply (default: 60); after 3 s without any a warning is printed",
+    )
+    add(
+        "--connect-timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long to wait for the connection (default: 10, or what --timeout says)",
     )
     add(
         "--pcap",
@@ -411,12 +429,21 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["services_in_clear"] = getattr(args, "changes_in_clear", False)
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
+    if args.connect_timeout is not None:
+        options["connect_timeout_s"] = args.connect_timeout
     return ConnectOptions(**options)
 
 
 def is_url(text: str) -> bool:
     """Whether `text` is the URL of a server, not a local path."""
     return text.startswith(("rdma://", "tcp://"))
+
+
+def no_url(text: str) -> ExitStatus:
+    """Prints that an argument is no URL, and what to write."""
+    from rpcrdma.aio.urls import url_form  # noqa: PLC0415
+
+    return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
 
 
 def local_name(text: str) -> str:
@@ -459,6 +486,21 @@ def host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
     return host, int(port)
+
+
+def program_number(text: str) -> int:
+    """The number of a program, decimal or with 0x.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
+    return number
 
 
 def positive_count(text: str) -> int:

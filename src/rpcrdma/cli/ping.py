@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.cli.options import (
+    CommandParser,
+    add_json,
+    connect_options,
+    positive_count,
+    program_number,
+    seconds,
+    service_url,
+)
 from rpcrdma.errors import CallTimeout
 from rpcrdma.wire.native import DATA_PATH
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
+    from rpcrdma.rpc.program import Program
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,6 +34,7 @@ _EXAMPLES = """\
   rpcrdma ping -c 10000 --json rdma://server:20049
   rpcrdma ping -c 5 --interval 1 tcp://server
   rpcrdma ping --stats rdma://server
+  rpcrdma ping --program 0x20000001:2 rdma://server:4000
 """
 _COUNT = 1000
 _BAR_COLUMNS = 40
@@ -40,6 +50,12 @@ def add_arguments(parser: CommandParser) -> None:
         "-c", "--count", type=positive_count, default=_COUNT, metavar="COUNT", help="calls (default: %(default)s)"
     )
     parser.add_argument(
+        "--program",
+        type=_program,
+        metavar="NUMBER[:VERSION]",
+        help="call procedure 0 of this program, in version 1 unless told otherwise (default: NFS, 100003:3)",
+    )
+    parser.add_argument(
         "--interval",
         type=seconds,
         metavar="SECONDS",
@@ -49,6 +65,14 @@ def add_arguments(parser: CommandParser) -> None:
         "--stats", action="store_true", help="show the connection's counters, with the names that Linux has for them"
     )
     add_json(parser)
+
+
+def _program(text: str) -> Program:
+    from rpcrdma.rpc.program import Program, null_procedure  # noqa: PLC0415 - only with this option
+
+    program, _, version = text.partition(":")
+    numbers = program_number(program), program_number(version or "1")
+    return Program(*numbers, name=text, procedures={0: null_procedure(*numbers)})
 
 
 @dataclass(slots=True)
@@ -66,7 +90,7 @@ async def run(args: argparse.Namespace) -> int:
 
     outcome = _Outcome()
     options = replace(connect_options(args), count_calls=args.stats)
-    async with connect(str(args.url), v3.PROGRAM, options=options) as connection:
+    async with connect(str(args.url), args.program or v3.PROGRAM, options=options) as connection:
         try:
             await _call(args, connection, outcome)
         except asyncio.CancelledError:
@@ -90,12 +114,13 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
+    null = args.program.procedures[0] if args.program else v3.NULL
     for number in range(args.count):
         if number and args.interval is not None:
             await asyncio.sleep(args.interval)
         start = time.perf_counter_ns()
         try:
-            await connection.call(v3.NULL, None)
+            await connection.call(null, None)
         except CallTimeout:
             outcome.lost += 1
             _tell(args, f"call {number + 1}: lost")
@@ -202,7 +227,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
         _print_histogram(outcome.round_trips_us)
     told = f" as {report['principal']}" if report["principal"] else ""
-    console.data(f"security: {report['security']}{console.printable(told)}")
+    console.data(f"security: {report['security']}{told}")
     if report["version"] is None:
         in_tls = report["xprtsec"] != "none"
         console.data(f"RPC over TCP{' in TLS' if in_tls else ''}")
@@ -241,7 +266,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
 def _print_host(report: dict[str, Any]) -> None:
     host = report["host_identity"]
     told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
-    console.data(f"host: {console.printable(told)}")
+    console.data(f"host: {told}")
 
 
 def _worded(value: int | str | bool) -> str:

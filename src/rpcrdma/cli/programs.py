@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, program_number, service_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, RpcError, RpcRdmaError
 from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 
@@ -52,7 +52,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--program",
         dest="numbers",
-        type=_program_number,
+        type=program_number,
         action="append",
         default=[],
         metavar="NUMBER",
@@ -66,16 +66,6 @@ def add_arguments(parser: CommandParser) -> None:
         help="TCP port of the port mapper (default: %(default)s)",
     )
     add_json(parser)
-
-
-def _program_number(text: str) -> int:
-    try:
-        number = int(text, 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +253,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
             str(row["program"]),
             "-" if row["version"] is None else str(row["version"]),
             row["name"] or "-",
-            console.printable(row["netid"]),
-            console.printable(row["address"] or "-") if row["port"] is None else str(row["port"]),
+            row["netid"],
+            row["address"] or "-" if row["port"] is None else str(row["port"]),
             "yes" if row["registered"] else "no",
-            words[row["answers"]] + (f": {console.printable(row['error'])}" if row["error"] else ""),
+            words[row["answers"]] + (f": {row['error']}" if row["error"] else ""),
         )
         for row in rows
     ]

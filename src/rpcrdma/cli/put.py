@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies, add_copy_options
-from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
+from rpcrdma.cli.options import CommandParser, is_url, local_name, no_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -38,9 +38,7 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if not is_url(args.dest):
-        return console.error(
-            f"{args.dest} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...", status=ExitStatus.USAGE
-        )
+        return no_url(args.dest)
     for source in args.source:
         if is_url(source):
             return console.error(f"{source} is not a local path", "get copies from a server", status=ExitStatus.USAGE)

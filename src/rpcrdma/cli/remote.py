@@ -37,6 +37,8 @@ class Failures:
         self.collected = collected
         self.export = ""
         """The export whose paths the server's errors name: its name goes before them to make them paths of URLs."""
+        self.url: Url | None = None
+        """The URL of a source or target, which errors name that have none."""
 
     def tell(self, error: BaseException) -> None:
         """Prints a failure, and keeps its exit status."""
@@ -66,7 +68,13 @@ class Failures:
             for single in error.exceptions:
                 self.name_as_in_url(single)
         elif isinstance(error, ServerPathError):
+            if self.url is not None:
+                error.found_at(self.url)
             error.name_below(self.export)
+
+    def url_of(self, path: str) -> str:
+        """The URL of a path in the export."""
+        return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
         """A path in the export as URLs name it."""
@@ -121,7 +129,7 @@ class Servers:
         from rpcrdma.nfs.client.mount_client import mount_export  # noqa: PLC0415
         from rpcrdma.nfs.client.security_choice import secured  # noqa: PLC0415
 
-        self._failures.export = ""
+        self._failures.export, self._failures.url = "", url
         server = replace(url, path="", mount_port=None)
 
         async def connected(options: ConnectOptions) -> Connection:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
+from rpcrdma.cli.added_extension import METAVAR, extension_maker
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, octets
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rpcrdma.simulation.measured_calls import Variant
     from rpcrdma.simulation.model import FabricModel
     from rpcrdma.simulation.round_trips import Row
-    from rpcrdma.transport import Extension
 
 __all__ = ["add_arguments", "run"]
 
@@ -77,7 +76,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
     add(
         "--add-extension",
-        metavar="FILE.py:FUNCTION",
+        metavar=METAVAR,
         help="compare one more variant, with the extension of version 2 that the function returns",
     )
     add_json(parser, "one JSON object with the model, the rows, and with --plot the curves")
@@ -96,13 +95,8 @@ def run(args: argparse.Namespace) -> int:
         model = replace(model, miles=args.miles)
     variants = list(VARIANTS)
     if args.add_extension is not None:
-        file, _, function = args.add_extension.rpartition(":")
-        try:
-            make = _extension_maker(Path(file), function)
-        except (OSError, ImportError, AttributeError) as error:
-            hint = "name a Python file, and a function in it that returns a rpcrdma.transport.Extension"
-            return console.error(f"{args.add_extension}: {error}", hint)
-        variants.append(with_extension(function, make))
+        make = extension_maker(args.add_extension)
+        variants.append(with_extension(args.add_extension.rpartition(":")[2], make))
     table = rows(model, args.size, variants)
     curves = _curves(model, args, variants) if args.plot is not None else []
     if args.json:
@@ -148,25 +142,8 @@ def _cannot_plot(file: Path) -> tuple[str, str] | None:
     if file.suffix != ".svg":
         return f"{file}: plots are SVG files", "choose a name that ends in .svg"
     if importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs the package matplotlib", "install it: pip install 'rpcrdma[plots]'"
+        return "--plot needs the package matplotlib", "install it: pip install matplotlib"
     return None
-
-
-def _extension_maker(file: Path, function: str) -> Callable[[], Extension]:
-    """The function of a Python file.
-
-    Raises:
-        OSError, ImportError, AttributeError: there is no such file or function.
-    """
-    name = f"rpcrdma_added_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError("not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by its name.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return cast("Callable[[], Extension]", getattr(module, function))
 
 
 def _curves(model: FabricModel, args: argparse.Namespace, variants: Sequence[Variant]) -> list[Curves]:
@@ -190,7 +167,8 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
         f"profile {args.profile}"
     )
     for operation, same in itertools.groupby(table, key=lambda row: row.operation):
-        console.data(f"\n{operation}")
+        console.data("")
+        console.data(operation)
         together = list(same)
         lines = [[row.variant, *cells(row.account)] for row in together]
         console.table(lines, right=range(1, 1 + len(COLUMNS)), headings=["variant", *COLUMNS])

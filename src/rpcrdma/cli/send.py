@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.capture_input import add_program_option, settings_for
+from rpcrdma.cli.capture_input import add_decoding_options, settings_for
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import read_text
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
@@ -61,7 +61,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--write", metavar="DIR", help="make the files to be written in this directory of the export, and remove them"
     )
-    add_program_option(parser)
+    add_decoding_options(parser)
     add_json(parser)
 
 
@@ -155,7 +155,7 @@ async def _known(
             if abilities.fresh_files:
                 abilities.given["fresh"] = abilities.fresh_files.pop()
             for note in abilities.notes:
-                console.talk(console.printable(f"note: {note}"))
+                console.talk(f"note: {note}")
         if wanted - abilities.given.keys() - _OF_EXPORT:
             with connecting(target):
                 abilities.add_spoken(await spoken_versions(replace(target, capture=None), abilities.given))

@@ -60,7 +60,6 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor
 if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
-    from rpcrdma.cli.event_lines import EventLines
     from rpcrdma.nfs.server import NfsServices, ServerState
 
 __all__ = ["add_arguments", "run"]
@@ -87,6 +86,7 @@ in TLS, for clients with a certificate of the authority:
 a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
 """
+_LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _WORKERS = 8
@@ -96,8 +96,6 @@ _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
 """How long calls in progress may take once the server was told to stop."""
-_OTHER_FILES = 64
-"""Open files beside connections: standard streams, listeners, the state's database."""
 _SWITCH_S = 0.0005
 """After how long a thread that computes makes way for another one. A call waits for that after each system call that
 blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
@@ -126,24 +124,30 @@ def add_arguments(parser: CommandParser) -> None:
         f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
         "--xprtsec the latter alone)",
     )
-    add("--read-only", action="store_true", help="export read-only")
-    add(
-        "--async",
-        dest="asynchronous",
-        action="store_true",
-        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
-    )
-    add(
-        "--no-root-squash",
-        action="store_true",
-        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
-    )
     add(
         "--allow",
         action="append",
         default=[],
         metavar="HOST/NET",
         help="let only these addresses, networks or hosts mount; may be repeated (default: all)",
+    )
+    add("--read-only", action="store_true", help="export read-only")
+    add(
+        "--no-root-squash",
+        action="store_true",
+        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
+    )
+    add(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
+    )
+    add(
+        "--async",
+        dest="asynchronous",
+        action="store_true",
+        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
     )
     add(
         "--sec",
@@ -157,12 +161,6 @@ def add_arguments(parser: CommandParser) -> None:
         type=Path,
         metavar="FILE",
         help="keys of the Kerberos principal nfs/HOST (default: the system's, /etc/krb5.keytab)",
-    )
-    add(
-        "--state-dir",
-        type=Path,
-        metavar="DIR",
-        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
     )
     add_provider(parser)
     add_busy_poll(parser)
@@ -252,15 +250,15 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.json:
         return run_async(_serve(args, exports))
-    args.events = _events()
-    try:
+    from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
+
+    with server_events() as args.events:
         return run_async(_serve(args, exports))
-    finally:
-        args.events.end()
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
+    from rpcrdma.aio.server.admission import descriptors_for  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
@@ -268,11 +266,15 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
-    if _raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
-        return console.error(
-            f"too few open files are allowed for {args.connections} connections",
-            f"raise the hard limit: ulimit -Hn {args.connections * 2}",
-        )
+    if (fitting := _raise_file_limit(args.connections)) < args.connections:
+        limit = f"ulimit -Hn {descriptors_for(args.connections)}"
+        if args.connections > RPC_CONNECTIONS_MAX:
+            return console.error(
+                f"too few open files are allowed for {args.connections} connections of RDMA and of TCP each",
+                f"raise the hard limit: {limit}",
+            )
+        _LOGGER.warning("%d connections of RDMA and of TCP each, as few files may be open (%s)", fitting, limit)
+        args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
     on_signal = _stop_on_signals(stop)
@@ -317,7 +319,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             return console.error(message, hint)
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, exports, server, metrics)
+        _announce(args, exports, server, metrics, as_callers=services.nfs.backend.callers.switches)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
@@ -333,19 +335,19 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
 
 
 def _raise_file_limit(connections: int) -> int:
-    """Raises the limit of open files so that `connections` fit beside other files, as far as the system allows.
+    """Raises the limit of open files so that `connections` of RDMA and of TCP each fit, as far as the system allows.
 
     Returns the number of connections that fit.
     """
+    from rpcrdma.aio.server.admission import connections_that_fit, descriptors_for  # noqa: PLC0415
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return connections
-    # The NFS server keeps up to three eighths of all descriptors for objects and files.
-    wanted = (connections + _OTHER_FILES) * 8 // 5
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return min(connections, soft * 5 // 8 - _OTHER_FILES)
+    wanted = descriptors_for(connections)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+    return connections_that_fit(connections)
 
 
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
@@ -419,7 +421,12 @@ async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
 
 
 def _announce(
-    args: argparse.Namespace, exports: list[Exported], server: Server, metrics: MetricsExporter | None
+    args: argparse.Namespace,
+    exports: list[Exported],
+    server: Server,
+    metrics: MetricsExporter | None,
+    *,
+    as_callers: bool,
 ) -> None:
     for url in server.listening:
         used = server.providers[url]
@@ -434,7 +441,6 @@ def _announce(
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
             console.data(f"metrics at {metrics.url}")
-    is_root = os.geteuid() == 0
     for export in exports:
         directory = str(export.directory.absolute())
         mode = "read-only" if _is_read_only(args, export) else "read-write"
@@ -448,12 +454,12 @@ def _announce(
                 "directory": directory,
                 "mode": mode,
                 "security": security,
-                "acts_as_caller": is_root,
-                "root_squash": is_root and not args.no_root_squash,
+                "acts_as_caller": as_callers,
+                "root_squash": as_callers and not args.no_root_squash,
                 "xprtsec": asked_for(args, export),
             },
             f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(args, export)}; "
-            f"{_acting(args, is_root=is_root)}",
+            f"{_acting(args, as_callers=as_callers)}",
         )
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
@@ -483,8 +489,8 @@ def _proof(security: list[str]) -> str:
     return "" if security == ["sys"] else f", sec={':'.join(security)}"
 
 
-def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
-    if not is_root:
+def _acting(args: argparse.Namespace, *, as_callers: bool) -> str:
+    if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     return f"callers act as themselves, root {'too' if args.no_root_squash else 'as nobody'}"
 
@@ -503,7 +509,7 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
     if args.json:
         args.events.put(event)
     else:
-        logging.getLogger("rpcrdma.server").info("%s", text)
+        _LOGGER.info("%s", text)
 
 
 def _renew(args: argparse.Namespace, server: Server) -> None:
@@ -573,19 +579,3 @@ def _at_eof() -> bool:
         return False
     except OSError:
         return True
-
-
-def _events() -> EventLines:
-    from rpcrdma.cli.event_lines import EventLines  # noqa: PLC0415
-
-    sys.stdout.flush()
-    lines = EventLines(sys.stdout.fileno())
-    logger = logging.getLogger("rpcrdma.server")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(lines)
-    # Records that have become a line of data are not printed a second time.
-    root = logging.getLogger()
-    for handler in root.handlers:
-        handler.setLevel(root.level)
-        handler.addFilter(lambda record: not hasattr(record, "event"))
-    return lines

@@ -48,10 +48,9 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _print(path: str, attributes: Stat, target: str | None) -> None:
-    name = console.shown(path) if target is None else f"{console.shown(path)} -> {console.shown(target)}"
     mode = attributes.st_mode
     rows = [
-        ("path", name),
+        ("path", path if target is None else f"{path} -> {target}"),
         ("type", kind_of(attributes)),
         ("mode", f"{stat.S_IMODE(mode):04o} ({stat.filemode(mode)})"),
         ("links", str(attributes.st_nlink)),
@@ -62,4 +61,4 @@ def _print(path: str, attributes: Stat, target: str | None) -> None:
         ("changed", local_time(attributes.st_ctime_ns)),
         ("fileid", str(attributes.st_ino)),
     ]
-    console.table(rows)
+    console.table(rows, names=[1])

@@ -162,7 +162,7 @@ def _print(args: argparse.Namespace, page: Page, interval_s: float | None) -> No
     sides = {where.side for where in page} or {"server"}
     for side in sorted(sides, reverse=True):
         if sides != {"server"}:
-            console.data({"server": "calls answered", "client": "calls made"}.get(side, console.printable(side)))
+            console.data({"server": "calls answered", "client": "calls made"}.get(side, side))
         _print_side({where: calls for where, calls in page.items() if where.side == side}, side, interval_s)
     if interval_s is not None:
         console.data("")
@@ -187,7 +187,6 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
     columns = ["procedure", "over", "ops", "errors", "bytes_sent", "bytes_recv", "queue", whole, "execute"]
     columns += _PERCENTILES
     headings = {name: name + rate * (name in {"ops", "bytes_sent", "bytes_recv"}) for name in columns}
-    rows = [{name: console.printable(cell) for name, cell in row.items()} for row in rows]
     left_out = _left_out([headings, *rows], columns)
     shown = [name for name in columns if name not in left_out]
     numbers = [index for index, name in enumerate(shown) if name not in {"procedure", "over"}]
@@ -195,7 +194,8 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
     console.table(body, right=numbers, headings=[headings[name] for name in shown])
     if left_out:
         note = f"(for want of columns without {', '.join(left_out)}; --json has all)"
-        console.data(textwrap.fill(note, shutil.get_terminal_size().columns))
+        for line in textwrap.wrap(note, shutil.get_terminal_size().columns):
+            console.data(line)
 
 
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
@@ -83,8 +82,7 @@ async def _print(args: argparse.Namespace, changes: Changes) -> None:
         if args.json:
             console.json_line(_described(change))
         else:
-            console.data(_line(change))
-            sys.stdout.flush()
+            console.write(_line(change) + "\n", flush=True)
         if left is not None:
             left -= 1
             if not left:

@@ -30,6 +30,8 @@ class _Tracked:
         self.iwarp = IwarpConnection(settings)
         self.last_s: list[float | None] = [None, None]
         """The time of the last octets of each end."""
+        self.deliberate: int | None = None
+        """The end whose mistakes are made on purpose, if one is."""
 
     @property
     def held_octets(self) -> int:
@@ -114,6 +116,7 @@ class CaptureDissector:
             # What its sender has received comes before what it sends.
             yield from self._octets(tracked, 1 - end, tracked.tcp[1 - end].acknowledge(segment.acknowledged))
         if segment.synchronizes:
+            tracked.deliberate = end if segment.deliberate else tracked.deliberate
             tcp.synchronize(segment.sequence)
         elif not tracked.iwarp.halves[end].foreign:
             found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
@@ -180,6 +183,8 @@ class CaptureDissector:
             tracked.number = self._numbered
         message.connection = tracked.number
         message.time_s = time_s
+        if isinstance(tracked, _Tracked) and tracked.deliberate == end:
+            message.facts["deliberate"] = True
         message.source = tracked.end_text(end)
         message.destination = tracked.end_text(1 - end)
         return message

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rpcrdma.dissect.conversation import Conversation
 from rpcrdma.dissect.fields import Field, FieldFault, Message
@@ -11,16 +12,21 @@ from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames
 
+if TYPE_CHECKING:
+    from rpcrdma.transport import Extension
+
 __all__ = ["IwarpConnection", "RdmaConnection", "Settings", "cut_off", "rdma_message"]
 
 _BULK_HEAD_OCTETS = 1024
 
 
 class Settings:
-    """Settings of the decoder: the draft of version 2, and the names of programs."""
+    """Settings of the decoder: the draft of version 2, the names of programs, and extensions that are not its own."""
 
-    def __init__(self, version_2: str = "2", names: ProgramNames | None = None) -> None:
-        self.versions: dict[str, HeaderVersion] = header_versions()
+    def __init__(
+        self, version_2: str = "2", names: ProgramNames | None = None, extensions: Sequence[Extension] = ()
+    ) -> None:
+        self.versions: dict[str, HeaderVersion] = header_versions(extensions)
         self.second = self.versions[version_2]
         self.names = names or ProgramNames()
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.exchanges import Exchange
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
 from rpcrdma.dissect.shown_messages import body_words, elapsed, shown_messages
+from rpcrdma.wire.peer_text import page_text
 
 __all__ = ["ExchangePage", "exchange_page"]
 
@@ -50,7 +50,7 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
         panels += added
         room -= len(section.encode()) + sum(map(len, added))
     parts = {
-        "TITLE": escape(f"Calls in {source}"),
+        "TITLE": page_text(f"Calls in {source}"),
         "HEADS": ARROW_HEADS,
         "EXCHANGES": "\n".join(sections),
         "MESSAGES": f"{{{', '.join(panels)}}}",
@@ -67,26 +67,28 @@ def _section(exchange: Exchange, *, is_open: bool) -> Iterator[str]:
         "data-rules": json.dumps(rules),
         "data-failed": "yes" if exchange.failed else "no",
     }
-    words = " ".join(f"{name}={quoteattr(value)}" for name, value in facts.items())
+    words = " ".join(f"{name}='{page_text(value)}'" for name, value in facts.items())
     kind = "exchange broken" if exchange.faults else "exchange"
     yield f'<details class="{kind}" {words}{" open" if is_open or exchange.faults else ""}>'
     name = exchange.procedure or ("A call that is not known" if exchange.xid is not None else "Outside of calls")
-    outcome = f"<span class='{'bad' if exchange.failed else 'good'}'>{escape(exchange.outcome or '')}</span>"
+    outcome = f"<span class='{'bad' if exchange.failed else 'good'}'>{page_text(exchange.outcome or '')}</span>"
     after = "" if exchange.elapsed_s is None else elapsed(exchange.elapsed_s)
     yield (
-        f"<summary><span class='place'>{exchange.number}</span><span class='name'>{escape(name)}</span>"
+        f"<summary><span class='place'>{exchange.number}</span><span class='name'>{page_text(name)}</span>"
         f"<code>{facts['data-xid']}</code>{outcome}<span class='time'>{after}</span></summary>"
     )
     yield "<div class='inside'>"
     version = f", version {exchange.version}" if exchange.version else ""
     at = "" if exchange.start_s is None else f", at {exchange.start_s:.6f} s"
     ends = f"{exchange.requester} to {exchange.responder}, " if exchange.requester else ""
-    yield f"<p class='about'>{escape(ends)}connection {exchange.connection}{version}{at}</p>"
+    yield f"<p class='about'>{page_text(f'{ends}connection {exchange.connection}{version}{at}')}</p>"
     yield _body("Arguments", exchange.body("arguments"))
     yield _ladder(exchange)
     yield _body("Results", exchange.body("results"))
     for message, fault in exchange.faults:
-        yield f"<div class='fault'>#{message.number}: {escape(str(fault))}</div>"
+        yield f"<div class='fault'>#{message.number}: {page_text(str(fault))}</div>"
+    for message, fault in exchange.deliberate_faults:
+        yield f"<div class='body'>#{message.number}, deliberate: {page_text(str(fault))}</div>"
     yield "</div></details>"
 
 
@@ -104,7 +106,7 @@ def _ladder(exchange: Exchange) -> str:
             step.bulk,
             step.since,
             str(step.message.number),
-            bool(step.message.faults),
+            bool(step.message.faults) and not step.message.facts.get("deliberate"),
         )
         for step in shown_messages(exchange)
     ]
@@ -120,7 +122,7 @@ def _body(title: str, body: Field | None) -> str:
     every = body_words(body)
     for words in every[:_BODY_WORDS_MAX]:
         name, _, value = words.partition(" ")
-        found.append(f"<span><i>{escape(name)}</i> {escape(value)}</span>")
+        found.append(f"<span><i>{page_text(name)}</i> {page_text(value)}</span>")
     more = f" <i>and {len(every) - _BODY_WORDS_MAX} more</i>" if len(every) > _BODY_WORDS_MAX else ""
     return f"<p class='body'><b>{title}</b> {' '.join(found)}{more}</p>"
 
@@ -148,6 +150,7 @@ def _panel(message: Message) -> dict[str, Any]:
         room = max(room - len(rows), 0)
         groups.append({"name": group.name, "base": _base(group, message), "fields": rows})
     octets = message.facts.get("octets", len(message.octets))
+    deliberate = message.facts.get("deliberate", False)
     place = "" if message.time_s is None else f"{message.time_s:.6f} s"
     if message.source:
         place += f", {message.source} to {message.destination}"
@@ -155,7 +158,7 @@ def _panel(message: Message) -> dict[str, Any]:
         "title": message.summary,
         "place": place,
         "notes": message.notes,
-        "faults": [str(fault) for fault in message.faults],
+        "faults": [f"deliberate: {fault}" if deliberate else str(fault) for fault in message.faults],
         "octets": octets,
         "hex": message.octets[: file_limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
         "groups": groups,

@@ -52,7 +52,8 @@ def _rungs(step: ShownMessage) -> Iterator[str]:
     margin = f"{f'#{step.message.number}':>6}{step.since:>9} "
     at, to = (0, 1) if step.to_right else (1, 0)
     yield ladder_line(_SHAPE, Rung(margin, _ascii(step.label), at, to))
-    for words in [*step.details, *(f"wrong: {fault}" for fault in step.message.faults)]:
+    kind = "deliberate" if step.message.facts.get("deliberate") else "wrong"
+    for words in [*step.details, *(f"{kind}: {fault}" for fault in step.message.faults)]:
         for line in textwrap.wrap(_ascii(words), _SHAPE.step - 4, subsequent_indent="  "):
             yield ladder_line(_SHAPE, Rung("", line, 0, beside=True))
 

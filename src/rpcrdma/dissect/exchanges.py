@@ -68,7 +68,16 @@ class Exchange:
 
     @property
     def faults(self) -> list[tuple[Message, FieldFault]]:
-        """The broken rules, each with the message that breaks it."""
+        """The broken rules, each with the message that breaks it; not those that a checker breaks on purpose."""
+        return [each for each in self._all_faults if not each[0].facts.get("deliberate")]
+
+    @property
+    def deliberate_faults(self) -> list[tuple[Message, FieldFault]]:
+        """The rules that a checker such as `rpcrdma check` breaks on purpose, each with its message."""
+        return [each for each in self._all_faults if each[0].facts.get("deliberate")]
+
+    @property
+    def _all_faults(self) -> list[tuple[Message, FieldFault]]:
         return [(message, fault) for message in self.messages for fault in message.faults]
 
     @property

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.dissect.definitions import Definition, Note, definition
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.rule_table import LIST_RULES, broken
 from rpcrdma.dissect.xdr_walk import Walk
+
+if TYPE_CHECKING:
+    from rpcrdma.transport import Extension, HeaderRow, PropertyRow
 
 __all__ = ["Header", "HeaderVersion", "MemorySegment", "header_versions", "walk_header", "walk_message_header"]
 
@@ -37,15 +41,44 @@ class HeaderVersion:
     definition: Definition
     type_field: str
     with_payload: frozenset[str]
+    extensions: tuple[Extension, ...] = ()
+    """Those whose rows are known beside the definition."""
 
     @property
     def title(self) -> str:
         """The name of its headers."""
         return f"RPC-over-RDMA version {self.name}"
 
+    def row(self, code: int | None) -> HeaderRow | None:
+        """Returns the row of a header type of `extensions`; None for every other type."""
+        return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
-def header_versions() -> dict[str, HeaderVersion]:
-    """The versions by the names that `--rpcrdma-version` gives them."""
+    def property_row(self, number: int) -> PropertyRow | None:
+        """Returns the row of a property of `extensions`; None for every other property."""
+        return next((row for one in self.extensions for row in one.properties if row.number == number), None)
+
+
+def header_versions(extensions: Sequence[Extension] = ()) -> dict[str, HeaderVersion]:
+    """Returns the versions by the names that `--rpcrdma-version` gives them.
+
+    Args:
+        extensions: Extensions of version 2, whose rows name further header types, properties and errors.
+    """
+    added = {
+        "header_type": {row.code: row.name for one in extensions for row in one.headers},
+        "property_id": {row.number: row.name for one in extensions for row in one.properties},
+        "error_code": {row.code: row.name for one in extensions for row in one.errors},
+    }
+    versions = _versions()
+    for version in versions.values() if extensions else ():
+        if version.number == 2:
+            codes = {name: {**codes, **added.get(name, {})} for name, codes in version.definition.codes.items()}
+            extended = replace(version.definition, codes=codes)
+            versions[version.name] = replace(version, definition=extended, extensions=tuple(extensions))
+    return versions
+
+
+def _versions() -> dict[str, HeaderVersion]:
     return {
         "1": HeaderVersion("1", 1, definition("rpcrdma1"), "rdma_proc", frozenset({"RDMA_MSG", "RDMA_MSGP"})),
         "2": HeaderVersion(
@@ -158,7 +191,9 @@ def _with_body(header: Header, walk: Walk) -> Header:
     body = header.kind.lower()
     if body in version.definition.classes:
         header.group.fields += walk.structure(body).fields
-    if header.kind not in version.with_payload:
+    if version.row(header.number(version.type_field)) is not None:
+        header.group.fields.append(walk.rest("body"))
+    elif header.kind not in version.with_payload:
         note = version.definition.note("header_type", header.kind)
         walk.done(header.kind, Note("", note.section))
     header.size = header.group.size = walk.pos

@@ -7,6 +7,7 @@ import struct
 from typing import NamedTuple
 
 from rpcrdma import file_limits
+from rpcrdma.wire import DELIBERATE_END
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
@@ -26,7 +27,7 @@ _SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. `missing`: octets at its end that were not captured.
+    """A TCP segment. `missing`: octets at its end that were not captured. `deliberate`: its sender errs on purpose.
 
     `acknowledged`: the number up to which its sender has received all octets; None in a segment that does not say.
     """
@@ -38,6 +39,7 @@ class TcpSegment(NamedTuple):
     flags: int
     data: bytes
     missing: int
+    deliberate: bool = False
 
     @property
     def synchronizes(self) -> bool:
@@ -151,7 +153,8 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
     data = packet[start:end]
     acknowledged = number if flags & _ACK else None
     missing = max(end - start - len(data), 0)
-    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing)
+    marked = bool(flags & _SYN) and DELIBERATE_END in packet[at + 20 : start]
+    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
 
 
 def _roce(packet: bytes, at: int, end: int, ends: tuple[bytes, bytes], masked: bytes) -> RoceDatagram | None:

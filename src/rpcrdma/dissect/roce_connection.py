@@ -10,7 +10,7 @@ from rpcrdma.dissect.connection import RdmaConnection, Settings, rdma_message
 from rpcrdma.dissect.fields import FieldFault, Message
 from rpcrdma.dissect.psn_order import PacketGap
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
-from rpcrdma.dissect.roce_fields import NAKS, Operation, Syndrome, syndrome_of
+from rpcrdma.dissect.roce_fields import NAKS, Operation, Syndrome, kind_name, syndrome_of
 from rpcrdma.dissect.roce_half import RoceHalf
 from rpcrdma.dissect.roce_packets import RocePacket
 
@@ -18,7 +18,6 @@ __all__ = ["RoceConnection"]
 
 _ACKNOWLEDGE = struct.Struct(">I")
 _ASK_AGAIN = 0
-_RESPONSES = {Operation.READ_RESPONSE, Operation.ACKNOWLEDGE}
 
 
 class RoceConnection(RdmaConnection):
@@ -48,11 +47,15 @@ class RoceConnection(RdmaConnection):
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
         """The messages that a packet of `end` makes whole, each with its sender, to be numbered and then `finish`ed."""
+        if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
+            yield end, _outside_of_the_order(packet)
+            return
         # A packet that its receiver has acknowledged may come late, but not behind a packet of the other direction.
         yield from self._told(1 - end, self.halves[1 - end].settle())
         if packet.damaged or packet.kind is None:
-            yield end, _refused(packet)
-        elif packet.kind.operation not in _RESPONSES:
+            fault = FieldFault("ICRC", len(packet.header) + packet.octets, packet.damaged, "IBA A17.3")
+            yield end, Message("roce", f"a packet with a wrong ICRC, number {packet.psn}", faults=[fault])
+        elif packet.kind.is_request:
             yield from self._told(end, self.halves[end].request(packet))
         else:
             half = self.halves[1 - end]
@@ -79,8 +82,12 @@ class RoceConnection(RdmaConnection):
         elif syndrome is Syndrome.RNR_NAK:
             yield end, _negative(packet, f"RNR NAK, no receive is ready for packet {packet.psn}")
 
-    def _told(self, end: int, found: Iterator[RdmapMessage | PacketGap]) -> Iterator[tuple[int, Message]]:
+    def _told(self, end: int, found: Iterator[RdmapMessage | RocePacket | PacketGap]) -> Iterator[tuple[int, Message]]:
         for one in found:
+            if isinstance(one, RocePacket):
+                name = kind_name(one.code)
+                yield end, Message("roce", f"{name}, number {one.psn}", time_s=one.time_s, groups=one.fields())
+                continue
             if not isinstance(one, PacketGap):
                 whole = rdma_message(one, "roce", "packets")
                 whole.time_s = one.time_s
@@ -98,12 +105,13 @@ class RoceConnection(RdmaConnection):
             )
 
 
-def _refused(packet: RocePacket) -> Message:
-    if packet.damaged:
-        fault = FieldFault("ICRC", len(packet.header) + packet.octets, packet.damaged, "IBA A17.3")
-        return Message("roce", f"a packet with a wrong ICRC, number {packet.psn}", faults=[fault])
-    fault = FieldFault("OpCode", 0, f"{packet.code:#04x} is not decoded", "IBA 9.2")
-    return Message("roce", f"a packet of another kind, number {packet.psn}", groups=packet.fields(), faults=[fault])
+def _outside_of_the_order(packet: RocePacket) -> Message:
+    """A packet that no queue pair of a reliable connection takes as a part of its conversation."""
+    name, faults = kind_name(packet.code), []
+    if packet.kind is None and name == "reserved":
+        faults.append(FieldFault("OpCode", 0, f"{packet.code:#04x} is reserved", "IBA 9.2"))
+    words = name if packet.kind is not None else f"a packet of another kind, {packet.code:#04x}: {name}"
+    return Message("roce", words, groups=packet.fields(), faults=faults)
 
 
 def _negative(packet: RocePacket, words: str, error: str = "") -> Message:

@@ -23,7 +23,6 @@ from rpcrdma.dissect.roce_packets import RocePacket, ahead_of, read_packet
 __all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
 
 _MANAGEMENT_QUEUE_PAIR = 1
-_RESPONSES = {Operation.READ_RESPONSE, Operation.ACKNOWLEDGE}
 _Direction = tuple[bytes, int, bytes]
 """The receiver's address and queue pair, and the sender's address."""
 
@@ -180,7 +179,7 @@ class RoceConnections:
         self._arrivals += 1
         waiting = self._waiting.setdefault(direction, [])
         waiting.append(_Waiting(self._arrivals, packet, time_s))
-        other = self._answered(packet) if packet.kind.operation in _RESPONSES else None
+        other = None if packet.kind.is_request else self._answered(packet)
         if other is not None:
             yield from self._begin(direction, other)
         elif len(waiting) > file_limits.CAPTURE_WAITING_PACKETS_MAX:
@@ -221,7 +220,7 @@ class RoceConnections:
 def _answers(response: RocePacket, request: RocePacket) -> bool:
     """Whether a response has the number of a request, or one of the numbers that an RDMA Read takes."""
     kind = request.kind
-    if kind is None or kind.operation in _RESPONSES:
+    if kind is None or not kind.is_request:
         return False
     if kind.operation is not Operation.READ_REQUEST:
         return response.psn == request.psn

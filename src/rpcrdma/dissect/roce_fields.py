@@ -22,6 +22,7 @@ __all__ = [
     "PacketKind",
     "Place",
     "Syndrome",
+    "kind_name",
     "syndrome_of",
 ]
 
@@ -34,7 +35,13 @@ class Operation(enum.Enum):
     READ_REQUEST = "RDMA Read Request"
     READ_RESPONSE = "RDMA Read Response"
     ACKNOWLEDGE = "Acknowledge"
+    ATOMIC_ACKNOWLEDGE = "Atomic Acknowledge"
+    COMPARE_SWAP = "Atomic Compare and Swap"
+    FETCH_ADD = "Atomic Fetch and Add"
+    FLUSH = "Flush"
+    ATOMIC_WRITE = "Atomic Write"
     DATAGRAM = "datagram"
+    CONGESTION = "congestion notification"
 
 
 class Place(enum.Flag):
@@ -79,8 +86,7 @@ def _syndrome(value: int) -> str:
 
 
 def _kind(value: int) -> str:
-    kind: PacketKind | None = KINDS.get(value)
-    return f"{value:#04x} ({kind.name if kind is not None else 'not decoded'})"
+    return f"{value:#04x} ({kind_name(value)})"
 
 
 BASE_ROWS = Table(
@@ -112,6 +118,17 @@ ACKNOWLEDGE_ROWS = Table(
         Row("MSN", 1, 3, "number of the message that was completed last", _EXTENDED),
     ],
 )
+ATOMIC_ROWS = Table(
+    "atomic header",
+    [
+        Row("VA", 0, 8, "where in the memory", _EXTENDED, 0, hex16),
+        Row("R_Key", 8, 4, "key of the memory", _EXTENDED, 0, hex8),
+        Row("SwapDt", 12, 8, "number to store or to add", _EXTENDED, 0, hex16),
+        Row("CmpDt", 20, 8, "number to compare with", _EXTENDED, 0, hex16),
+    ],
+)
+ATOMIC_ACKNOWLEDGE_ROWS = Table("atomic result", [Row("OrigRemDt", 0, 8, "number before", _EXTENDED, 0, hex16)])
+FLUSH_ROWS = Table("flush header", [Row("FETH", 0, 4, "what is flushed, and how far", "IBA A19", 0, hex8)])
 IMMEDIATE_ROWS = Table("immediate data", [Row("ImmDt", 0, 4, "a word for the receiver", _EXTENDED, 0, hex8)])
 INVALIDATE_ROWS = Table("invalidate header", [Row("R_Key", 0, 4, "key that is ended", _EXTENDED, 0, hex8)])
 DATAGRAM_ROWS = Table(
@@ -126,6 +143,10 @@ DATAGRAM_ROWS = Table(
 _PLACES = {Place.FIRST: "First", Place.MIDDLE: "Middle", Place.LAST: "Last", Place.ONLY: "Only"}
 
 
+_IN_PARTS = {Operation.SEND, Operation.WRITE, Operation.READ_RESPONSE}
+"""The operations whose messages may take several packets."""
+
+
 class PacketKind(NamedTuple):
     """The properties of an operation code (IBA 9.2.1): `headers` follow the base header in this order."""
 
@@ -137,10 +158,24 @@ class PacketKind(NamedTuple):
     def name(self) -> str:
         """For example "RDMA Write Middle"."""
         operation: str = self.operation.value
-        if self.operation in {Operation.READ_REQUEST, Operation.ACKNOWLEDGE, Operation.DATAGRAM}:
+        if self.operation not in _IN_PARTS:
             return operation
         extra = "".join(f" with {table.title}" for table in self.headers if table in {IMMEDIATE_ROWS, INVALIDATE_ROWS})
         return f"{operation} {_PLACES[self.place]}{extra}"
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it takes a number in the order of its sender's requests."""
+        return self.operation not in _NO_REQUESTS
+
+
+_NO_REQUESTS = {
+    Operation.READ_RESPONSE,
+    Operation.ACKNOWLEDGE,
+    Operation.ATOMIC_ACKNOWLEDGE,
+    Operation.DATAGRAM,
+    Operation.CONGESTION,
+}
 
 
 _REACH, _ACK = (REACH_ROWS,), (ACKNOWLEDGE_ROWS,)
@@ -164,9 +199,31 @@ KINDS: dict[int, PacketKind] = {
     0x0F: PacketKind(Operation.READ_RESPONSE, Place.LAST, _ACK),
     0x10: PacketKind(Operation.READ_RESPONSE, Place.ONLY, _ACK),
     0x11: PacketKind(Operation.ACKNOWLEDGE, Place.ONLY, _ACK),
+    0x12: PacketKind(Operation.ATOMIC_ACKNOWLEDGE, Place.ONLY, (ACKNOWLEDGE_ROWS, ATOMIC_ACKNOWLEDGE_ROWS)),
+    0x13: PacketKind(Operation.COMPARE_SWAP, Place.ONLY, (ATOMIC_ROWS,)),
+    0x14: PacketKind(Operation.FETCH_ADD, Place.ONLY, (ATOMIC_ROWS,)),
     0x16: PacketKind(Operation.SEND, Place.LAST, _INVALIDATE),
     0x17: PacketKind(Operation.SEND, Place.ONLY, _INVALIDATE),
+    0x1C: PacketKind(Operation.FLUSH, Place.ONLY, (FLUSH_ROWS, REACH_ROWS)),
+    0x1D: PacketKind(Operation.ATOMIC_WRITE, Place.ONLY, _REACH),
     0x64: PacketKind(Operation.DATAGRAM, Place.ONLY, (DATAGRAM_ROWS,)),
+    0x65: PacketKind(Operation.DATAGRAM, Place.ONLY, (DATAGRAM_ROWS, IMMEDIATE_ROWS)),
+    0x81: PacketKind(Operation.CONGESTION, Place.ONLY),
 }
-"""The operation codes that are decoded: those of the reliable connection, but for atomic operations, and the datagram
-that carries connection management."""
+"""The operation codes that are decoded: those of the reliable connection, the datagrams that carry connection
+management, and the congestion notification packet of RoCEv2 (IBA A17.9.3)."""
+_NOT_DECODED = {
+    "unreliable connection": range(0x20, 0x2C),
+    "reliable datagram": range(0x40, 0x56),
+    "extended reliable connection": (*range(0xA0, 0xB5), 0xB6, 0xB7, 0xBC, 0xBD),
+    "kind of a manufacturer": range(0xC0, 0x100),
+}
+"""The other operation codes that IBA 9.2.1 and its annexes A14 and A19 give away: RPC-over-RDMA uses none of them."""
+
+
+def kind_name(code: int) -> str:
+    """Returns the name of an operation code of 8 bits; "reserved" for a code that no specification gives away."""
+    if (kind := KINDS.get(code)) is not None:
+        return kind.name
+    transport = next((name for name, codes in _NOT_DECODED.items() if code in codes), None)
+    return "reserved" if transport is None else f"{transport}, not decoded"

@@ -23,6 +23,7 @@ _SOLICITED = 2
 _SOLICITED_BIT = 0x80
 _SMALLEST_MTU_OCTETS = 256
 _SECTION = "IBA 9.7"
+_JOINED = {Operation.SEND, Operation.WRITE}
 
 
 @dataclass(slots=True)
@@ -63,8 +64,8 @@ class RoceHalf:
         """Connection management has named the first packet."""
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
-    def request(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
-        """The messages that a packet of a request makes whole."""
+    def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
+        """The messages that a packet of a request makes whole, and packets of operations that RDMAP does not have."""
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
             asked = packet.extended(0, _REACH)[2]
@@ -73,7 +74,7 @@ class RoceHalf:
             self.mtu_octets = packet.octets
         yield from self._requests(self.order.add(packet, numbers))
 
-    def settle(self) -> Iterator[RdmapMessage | PacketGap]:
+    def settle(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
         """The messages behind packets that the peer has acknowledged, and that were not captured."""
         yield from self._requests(self.order.settle())
 
@@ -87,7 +88,7 @@ class RoceHalf:
                 yield from self._response(read, read.order.add(packet))
                 return
 
-    def finish(self) -> Iterator[RdmapMessage | PacketGap]:
+    def finish(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
         """Ends the capture, or gives up the packets that are missing."""
         yield from self._requests(self.order.finish())
         for read in list(self._reads.values()):
@@ -95,13 +96,15 @@ class RoceHalf:
 
     # Requests
 
-    def _requests(self, packets: Iterator[RocePacket | PacketGap]) -> Iterator[RdmapMessage | PacketGap]:
+    def _requests(self, packets: Iterator[RocePacket | PacketGap]) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
         for packet in packets:
             if isinstance(packet, PacketGap):
                 self._unfinished, self.late = None, True
                 yield packet
             elif _operation(packet) is Operation.READ_REQUEST:
                 yield self._read_request(packet)
+            elif _operation(packet) not in _JOINED:
+                yield packet
             elif (whole := self._join(packet)) is not None:
                 yield whole
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from rpcrdma.dissect.fields import FieldFault
+from typing import TYPE_CHECKING
+
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.rpc_header import RpcHeader
 from rpcrdma.dissect.rule_table import RULES, broken
 from rpcrdma.dissect.transmission_rules import check_transmission
 from rpcrdma.dissect.xdr_walk import Walk
+from rpcrdma.errors import DecodeError
+
+if TYPE_CHECKING:
+    from rpcrdma.transport import PropertyRow
 
 __all__ = ["add_property_values", "check_message"]
 
@@ -39,7 +45,7 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
         "Reply chunk": header.reply is not None,
         "zero": any(position == 0 for position, _ in header.reads),
         "foreign handle": handle != 0 and handle not in {segment.handle for segment in header.segments},
-        "reserved": flags & ~(_RESPONSE | _MORE) != 0,
+        "reserved": flags & ~(_RESPONSE | _MORE | _flags_of_extension(header)) != 0,
         "more": flags & _MORE != 0,
         "response": flags & _RESPONSE != 0,
         "XID": bool(header.xid),
@@ -63,6 +69,10 @@ def add_property_values(header: Header) -> None:
         if not data.value:
             data.shown = "empty: the default"
             continue
+        row = header.version.property_row(which)
+        if row is not None:
+            _add_value_of(row, header, data, section)
+            continue
         walk = Walk(header.version.definition, which.to_bytes(4, "big") + data.value)
         for one in walk.structure("property_value").fields[1:]:
             for below in one.walk():
@@ -71,3 +81,23 @@ def add_property_values(header: Header) -> None:
         header.faults += [
             FieldFault(fault.field, fault.offset + data.offset, fault.reason, section) for fault in walk.faults
         ]
+
+
+def _flags_of_extension(header: Header) -> int:
+    """The flags that may be set in a header of this type because an extension defines them."""
+    row = header.version.row(header.number(header.version.type_field))
+    return 0 if row is None else row.flags
+
+
+def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
+    """Adds the value of an extension's property as the extension decodes and shows it."""
+    assert isinstance(data.value, bytes)
+    try:
+        shown = str(row.shown(row.decode(data.value)))
+    except DecodeError as error:
+        header.faults.append(FieldFault(row.name, data.offset, str(error), section))
+    except Exception as error:  # noqa: BLE001 - the user's function, whose mistakes end no decoding
+        shown = f"the extension cannot decode it: {type(error).__name__}: {error}"
+        data.fields.append(Field(row.name, data.offset, len(data.value), shown=shown))
+    else:
+        data.fields.append(Field(row.name, data.offset, len(data.value), shown=shown))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+
+from rpcrdma.wire.peer_text import page_text
 
 __all__ = ["ARROW_HEADS", "Arrow", "sequence_parts", "svg_text"]
 
@@ -39,7 +40,7 @@ class Arrow:
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
     """A line of text with its baseline at `y`."""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{escape(words)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 
 
 def sequence_parts(
@@ -58,7 +59,7 @@ def sequence_parts(
         if arrow.key:
             kind = "step wrong" if arrow.wrong else "step"
             area = f'<rect class="area" x="{left + 1}" y="{y - 24}" width="{right - left - 2}" height="{height - 4}"/>'
-            drawn = [f'<g class="{kind}" tabindex="0" data-message={quoteattr(arrow.key)}>', area, *drawn, "</g>"]
+            drawn = [f'<g class="{kind}" tabindex="0" data-message="{page_text(arrow.key)}">', area, *drawn, "</g>"]
         parts += drawn
         y += height
     return bottom, parts

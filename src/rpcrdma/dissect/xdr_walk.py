@@ -92,6 +92,11 @@ class Walk:
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
+    def rest(self, name: str) -> Field:
+        """Reads all octets that are left, as one field."""
+        at, data = self._at, self._reader.octets(self._reader.remaining, name)
+        return Field(name, at, len(data), data, octets_shown(data))
+
     @property
     def _at(self) -> int:
         return self._reader.pos - self._reader.start

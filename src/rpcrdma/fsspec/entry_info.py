@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import stat
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -14,6 +15,8 @@ __all__ = ["Info", "entry_info", "info_above", "info_at", "listed_infos"]
 
 Info: TypeAlias = dict[str, Any]
 
+
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 _TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file"}
 
@@ -60,11 +63,16 @@ def entry_info(entry: DirEntry, name: str) -> Info:
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """The infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link."""
+    """The infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link.
+
+    An entry that the server refuses to describe has the type "other" and no size; a warning names it.
+    """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []
     async for entry in fs.scandir(path):
-        if entry.is_symlink():
+        if entry.refusal is not None:
+            infos.append(_refused_info(prefix + entry.name, entry.refusal))
+        elif entry.is_symlink():
             links.append((len(infos), entry))
             infos.append({})
         else:
@@ -82,15 +90,25 @@ async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
 
     A link to a directory, or to a missing object, has type "other": walks through trees do not follow it.
     """
-    destination = await fs.readlink(entry)
+    try:
+        destination = await fs.readlink(entry)
+    except OSError as error:
+        return _refused_info(name, error) | {"islink": True}
     try:
         found = await fs.stat(entry)
-    except OSError:
+    except FileNotFoundError:
         found = entry.stat()
+    except OSError as error:
+        return _refused_info(name, error) | {"islink": True, "destination": destination}
     info = _info(name, found, destination)
     if info["type"] != "file":
         info["type"], info["size"] = "other", 0
     return info
+
+
+def _refused_info(name: str, error: OSError) -> Info:
+    _LOGGER.warning("%s is listed without its attributes: %s", name, error.strerror)
+    return {"name": name, "size": None, "type": "other", "islink": False}
 
 
 def info_above(name: str) -> Info:

@@ -7,8 +7,8 @@ import contextlib
 import datetime as dt
 import io
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
@@ -26,6 +26,8 @@ from rpcrdma.nfs.client.mount_client import NoSuchExport
 __all__ = ["ServerFileSystem", "names_below"]
 
 T = TypeVar("T")
+OnError: TypeAlias = "str | Callable[[OSError], None] | None"
+Walked: TypeAlias = tuple[str, Any, Any]
 
 _OPTIONS = "host, port, mountport, options, files, auto_mkdir, attributes_valid_s, close_to_open"
 _FSSPEC_OPTIONS = {
@@ -38,6 +40,9 @@ _FSSPEC_OPTIONS = {
     "use_listings_cache",
 }
 """The options of every file system: fsspec itself ignores unknown ones, which are mistakes."""
+
+_BELOW = "on_error_below"
+"""The keyword with which a walk of a directory hands `on_error` to those below it."""
 
 _PASSED_OVER = {"anon"}
 """Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
@@ -225,6 +230,34 @@ class ServerFileSystem(AsyncFileSystem):
             place.known.forget_tree(place.path)
         super().invalidate_cache(path)
 
+    def walk(
+        self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
+    ) -> Iterator[Walked]:
+        """(directory, names or infos of directories, the same of other entries) for each directory of a tree.
+
+        Unlike other file systems of fsspec, `find`, `glob` and `du` included, it passes over a directory that is not
+        there, and no other failure, unless `on_error` asks for that.
+
+        Args:
+            path: where the walk begins.
+            maxdepth: levels of directories, at least 1; None: all.
+            topdown: a directory comes before those below it.
+            on_error: "omit": no failure is raised; "raise": each is; or a function that is called with each.
+            kwargs: `detail=True` for infos by name.
+
+        Raises:
+            OSError: a directory cannot be listed; NFS itself cannot be reached: see `rpcrdma.errors`.
+        """
+        tell, kwargs = _told(on_error, kwargs)
+        return super().walk(path, maxdepth, topdown, tell, **kwargs)  # type: ignore[no-any-return]
+
+    async def _walk(
+        self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
+    ) -> AsyncIterator[Walked]:
+        tell, kwargs = _told(on_error, kwargs)
+        async for found in super()._walk(path, maxdepth, topdown, tell, **kwargs):
+            yield found
+
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
         place = self.place(path)
         above = place.name.rstrip("/") + "/"
@@ -304,6 +337,20 @@ class ServerFileSystem(AsyncFileSystem):
             io.UnsupportedOperation: always.
         """
         raise io.UnsupportedOperation(f"{path}: NFSv3 has no time of creation; `modified` has that of the last change")
+
+
+def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
+    """What `walk` does with failures, here and in the directories below.
+
+    fsspec hands its walks of directories below the other arguments, but not `on_error`.
+    """
+    tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
+    return tell, kwargs | {_BELOW: tell}
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from rpcrdma.nfs.v3 import nfsstat3
 
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+
 __all__ = [
     "STATUS_OF_ERRNO",
+    "ExportPath",
     "NfsError",
     "NfsExists",
     "NfsIsADirectory",
@@ -17,6 +22,7 @@ __all__ = [
     "NfsNotFound",
     "NfsPermission",
     "ServerPathError",
+    "in_words",
     "nfs_error",
 ]
 
@@ -66,11 +72,67 @@ _TEXT: dict[nfsstat3, str] = {
 }
 
 
+class ExportPath(str):
+    """A path in an export whose URL, `export_url`, is known: errors show the URL of the object."""
+
+    __slots__ = ("export_url",)
+
+    export_url: Url
+
+    def __new__(cls, path: str, export_url: Url) -> Self:
+        made = super().__new__(cls, path)
+        made.export_url = export_url
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExportPath, (str(self), self.export_url)
+
+    def with_text(self, path: str) -> ExportPath:
+        """Another path in the same export."""
+        return ExportPath(path, self.export_url)
+
+
+def in_words(path: str) -> str:
+    """The URL of the object at `path` where that of the export is known, and otherwise the path: for messages."""
+    return _url_of(path) or path
+
+
+def _url_of(path: str | None) -> str | None:
+    if not isinstance(path, ExportPath):
+        return None
+    export = path.export_url
+    return str(replace(export, path=export.path.rstrip("/") + path, mount_port=None))
+
+
 class ServerPathError(OSError):
     """A failure with an object of a server: `filename`, and `filename2` where there are two, are paths in the export.
 
-    An OSError that is none of these is about paths of this machine.
+    `url` and `url2` are the URLs of the same objects, which the text of the error shows; None where no URL is known. An
+    OSError that is none of these is about paths of this machine.
     """
+
+    _url: str | None = None
+    _url2: str | None = None
+
+    @property
+    def url(self) -> str | None:
+        """The URL of the object at `filename`."""
+        return self._url or _url_of(self.filename)
+
+    @property
+    def url2(self) -> str | None:
+        """The URL of the object at `filename2`."""
+        return self._url2 or _url_of(self.filename2)
+
+    def __str__(self) -> str:
+        if self.url is None:
+            return super().__str__()
+        second = "" if self.url2 is None else f" -> {self.url2!r}"
+        return f"[Errno {self.errno}] {self.strerror}: {self.url!r}{second}"
+
+    def found_at(self, url: Url) -> None:
+        """Sets the URL where the error has none, since the export is not known."""
+        self._url = self.url or str(replace(url, mount_port=None))
 
     @property
     def path(self) -> str | None:
@@ -80,10 +142,14 @@ class ServerPathError(OSError):
 
     def name_below(self, prefix: str) -> None:
         """Puts `prefix`, which is the export and the part of the caller's path before it, in front of both paths."""
+        self._url, self._url2 = self.url, self.url2
         if isinstance(self.filename, str):
             self.filename = prefix + self.filename
         if isinstance(self.filename2, str):
             self.filename2 = prefix + self.filename2
+
+
+_KEPT = ("__notes__", "_url", "_url2")
 
 
 class NfsError(ServerPathError):
@@ -104,7 +170,8 @@ class NfsError(ServerPathError):
         self.status = status
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return nfs_error, (self.status, self.path, self.filename2)
+        kept = {name: value for name, value in self.__dict__.items() if name in _KEPT}
+        return nfs_error, (self.status, self.path, self.filename2), kept
 
 
 class NfsNotFound(NfsError, FileNotFoundError):

@@ -11,9 +11,9 @@ from rpcrdma.rpc.auth import AuthNone, Credential, opaque_auth
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, call_tail, decode_reply
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedInOrder
+from rpcrdma.xdr.codec import PADDING_MAX, Decoder, Encoder, Payload, PlacedInOrder
 
-__all__ = ["CallEncoder", "ResultDecoder", "XidSource", "decode_result"]
+__all__ = ["CallEncoder", "ReplyDecoder", "ResultDecoder", "XidSource", "decode_result"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -26,23 +26,23 @@ _NO_WORDS = (0,) * 6
 class XidSource:
     """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID.
 
-    `taken` has the XIDs of unfinished calls. The caller of `take` deletes the XID from there when the call has been
-    answered, has failed or was given up.
+    `taken` has the XIDs of unfinished calls, each with what was given to `take`. The caller of `take` deletes the XID
+    from there when the call has been answered, has failed or was given up.
     """
 
     __slots__ = ("_next", "taken")
 
     def __init__(self, first: int) -> None:
         self._next = first & 0xFFFFFFFF
-        self.taken: dict[int, None] = {}
+        self.taken: dict[int, Any] = {}
 
-    def take(self) -> int:
-        """An XID that no other unfinished call has."""
+    def take(self, call: object = None) -> int:
+        """An XID that no other unfinished call has, for `call`."""
         xid = self._next
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
         self._next = (xid + 1) & 0xFFFFFFFF
-        self.taken[xid] = None
+        self.taken[xid] = call
         return xid
 
 
@@ -87,7 +87,27 @@ class CallEncoder:
         return call_tail(procedure.program, procedure.version, procedure.number, self._auth)
 
 
-class ResultDecoder(Decoder):
+class ReplyDecoder(Decoder):
+    """Decodes a reply, and passes over up to three octets of padding that are missing or too many at its end.
+
+    The length word of the last item has told its data, so that nothing is lost; `pos` is not `end` then. nfs-ganesha
+    pads data in this way.
+    """
+
+    __slots__ = ()
+
+    def skip_padding(self, length: int, field: str) -> None:  # noqa: ARG002 - the signature is `Decoder`'s
+        # Behind the end of the data each further field is refused.
+        self.pos += -length & 3
+
+    def done(self, what: str) -> None:
+        if abs(self.pos - self.end) > PADDING_MAX:
+            super().done(what)
+        elif self.placed is not None:
+            self.placed.done()
+
+
+class ResultDecoder(ReplyDecoder):
     """Decodes a reply whose caller gave buffers for results: results that came in the message are copied there."""
 
     __slots__ = ("_into", "_taken")

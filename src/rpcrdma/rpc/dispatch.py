@@ -10,7 +10,7 @@ import functools
 import inspect
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
@@ -63,11 +63,12 @@ class Route:
 
     `at_most_once`: the service does not declare the procedure idempotent. `reserves`: it may have bulk results besides,
     for which memory is reserved before the handler begins, since a handler that found none could not be run again.
-    `security`: the flavors that calls may have; None: any.
+    `security`: the flavors that calls may have; None: any. `waits_for`: see `Service.WAITS_FOR`.
     """
 
     __slots__ = (
         "at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves", "security",
+        "waits_for",
     )  # fmt: skip
 
     def __init__(
@@ -77,8 +78,10 @@ class Route:
         *,
         at_most_once: bool,
         security: frozenset[SecurityFlavor] | None = None,
+        waits_for: Callable[[Any], Hashable] | None = None,
     ) -> None:
         self.procedure = procedure
+        self.waits_for = waits_for
         self.security = security
         self.calls = 0
         self.at_most_once = at_most_once
@@ -156,7 +159,7 @@ class Dispatcher:
                 _check_handler(service, procedure, handler)
                 once = number != 0 and number not in service.IDEMPOTENT
                 security = self._security if number and not service.ANY_SECURITY else None
-                route = Route(procedure, handler, at_most_once=once, security=security)
+                route = Route(procedure, handler, at_most_once=once, security=security, waits_for=service.WAITS_FOR)
                 self._routes[program.number, program.version, number] = route
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
         null = (program.number, program.version, 0)

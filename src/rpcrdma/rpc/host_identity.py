@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named", "printable"]
+from rpcrdma.wire.peer_text import printable
+
+__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named"]
 
 _WILDCARD: Final = "*."
 
@@ -107,14 +109,6 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards:
             if parent in parents:
                 return True
     return False
-
-
-def printable(text: str) -> str:
-    """The text with escapes for characters that would act on a terminal or a log."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def _address(text: str) -> str | None:

@@ -22,6 +22,7 @@ from rpcrdma.limits import (
     RPC_RECORD_STEP_OCTETS,
 )
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import ResultMemory, bulk
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["LAST_FRAGMENT", "RecordReceiver", "RecordSender", "TooLong"]
@@ -42,11 +43,48 @@ class TooLong(NamedTuple):
     octets: int
 
 
+class _Message:
+    """A message that arrives in parts, in memory of `memory`; its length is that of the parts."""
+
+    __slots__ = ("_length", "_memory", "_room")
+
+    def __init__(self, memory: ResultMemory) -> None:
+        self._memory = memory
+        self._room = memoryview(bytearray())
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, octets: int) -> memoryview:
+        """Returns the place of a further part, which is to be filled."""
+        start = self._length
+        end = self._length = start + octets
+        if end > len(self._room):
+            # At least twice as long each time, so that each octet is copied once on average.
+            room = self._memory.take(max(end, 2 * start))
+            room[:start] = self._room[:start]
+            self._room = room
+        return self._room[start:end]
+
+    def take(self) -> memoryview:
+        """Returns the message, whose memory is then the caller's, and begins a new one."""
+        message = self._room[: self._length]
+        self.clear()
+        return message
+
+    def clear(self) -> None:
+        """Lets go of the memory."""
+        self._room = memoryview(bytearray())
+        self._length = 0
+
+
 class RecordReceiver:
     """Takes a byte stream apart into messages.
 
     `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty. An
     RPC message that is too long is reported in `too_long` as soon as its first two words have arrived, and skipped.
+    `memory`, which receivers may share, gives the memory of large messages; None: its own does.
     """
 
     __slots__ = (
@@ -70,14 +108,15 @@ class RecordReceiver:
         self,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         fragments_max: int = RPC_RECORD_FRAGMENTS_MAX,
+        memory: ResultMemory | None = None,
     ) -> None:
         self.record_octets_max = record_octets_max
         self.fragments_max = fragments_max
         self._records: deque[Buffer] = deque()
-        self._scratch = memoryview(bytearray(_SCRATCH_OCTETS))
+        self._scratch = bulk(_SCRATCH_OCTETS)
         self._fill = 0
         """Octets of a header that the scratch holds already."""
-        self._message = bytearray()
+        self._message = _Message(memory or ResultMemory())
         """The fragments so far, followed by room for `_view`, the part that the driver fills."""
         self._view: memoryview | None = None
         self._missing = 0
@@ -141,7 +180,7 @@ class RecordReceiver:
         """Lets go of all memory: the stream has ended."""
         self._records.clear()
         self._scratch = memoryview(b"")
-        self._message = bytearray()
+        self._message.clear()
         self._view = None
 
     def _parse_scratch(self, end: int) -> None:
@@ -162,12 +201,11 @@ class RecordReceiver:
                     self._records.append(bytes(fragment))
                     self._fragments = 0
                 else:
-                    self._message += fragment
+                    self._message.extend(length)[:] = fragment
                     self._fragment_done()
             else:
-                self._message += scratch[pos:end]
                 self._missing = length - (end - pos)
-                self._make_room()
+                self._make_room(scratch[pos:end])
                 pos = end
         self._fill = end - pos
         if self._fill and pos:
@@ -182,8 +220,7 @@ class RecordReceiver:
             begins = not self._skipped
             self._skipped = total
             if begins:
-                self._head = self._message[: _HEAD.size]
-                self._message = bytearray()
+                self._head = bytearray(self._message.take()[: _HEAD.size])
                 self._look_at_head()
         if self._fragments > self.fragments_max:
             raise RemoteProtocolError(f"a record of more than {self.fragments_max} fragments", rfc="5531 11")
@@ -216,24 +253,21 @@ class RecordReceiver:
             f"a record of {self._skipped} octets or more, the limit is {self.record_octets_max}", rfc="5531 11"
         )
 
-    def _make_room(self) -> None:
-        """Makes room for the missing octets: at most for one step, or for as many as have arrived if these are more."""
-        message = self._message
-        arrived = len(message)
-        step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, arrived))
+    def _make_room(self, part: Buffer = b"") -> None:
+        """Makes room for the missing octets: at most for one step, or for as many as have arrived if these are more.
+
+        `part` has the octets before them, which are not in the message yet.
+        """
+        arrived = len(part)
+        step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, len(self._message) + arrived))
         self._missing -= step
-        if arrived <= _SCRATCH_OCTETS:
-            # A fresh zeroed array costs no memory traffic, unlike an extension of the old one.
-            self._message = bytearray(arrived + step)
-            self._message[:arrived] = message
-        else:
-            message += bytes(step)
-        self._view = memoryview(self._message)[arrived:]
+        room = self._message.extend(arrived + step)
+        room[:arrived] = part
+        self._view = room[arrived:]
 
     def _fragment_done(self) -> None:
         if self._last:
-            self._records.append(self._message)
-            self._message = bytearray()
+            self._records.append(self._message.take())
             self._fragments = 0
 
 

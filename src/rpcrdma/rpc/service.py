@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -73,10 +73,12 @@ class ReverseCaller(Caller, Protocol):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> R:
         """See `Caller.call`; `timeout_s=None` waits for ever.
 
         `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
+        `placement`: see `rpcrdma.Connection.call`; "" as `RdmaServerConfig.extension` says.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
@@ -170,6 +172,9 @@ class Service:
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
     that tell clients which, as MOUNT does."""
+    WAITS_FOR: Callable[[Any], Hashable] | None = None
+    """From the arguments of a call to what it may have to wait for in a worker thread, such as one of several file
+    systems; None: nothing in particular. Calls that wait for one and the same thing never occupy all threads."""
 
 
 def in_worker(handler: H) -> H:

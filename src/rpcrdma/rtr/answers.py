@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["DirectedReply", "directed"]
+__all__ = ["DirectedReply", "arguments_start", "directed"]
 
 _FIXED_OCTETS = 12
 """The length of a Transmit Response without items."""
@@ -58,22 +59,7 @@ class _Choice(NamedTuple):
     layout: GroupLayout
 
 
-def directed(sets: Sequence[DirectionSet], stream: bytes, octets: int) -> range:
-    """Returns the numbers of the directions, over all sets, that the results of a call follow.
-
-    `stream` is the call without its items, `octets` its length with them. All results of a procedure derive from all of
-    its arguments. So a range with only a part of the arguments does not tell its results, and a range without arguments
-    has none (section 7.4).
-    """
-    first = 0
-    for begin, end, results in sets:
-        if end >= octets and (not begin or begin <= _arguments_start(stream)):
-            return range(first, first + len(results))
-        first += len(results)
-    return range(0)
-
-
-def _arguments_start(stream: bytes) -> int:
+def arguments_start(stream: bytes) -> int:
     """The offset of the arguments in a call; 0 if the header is incomplete, which a later check finds."""
     start = _CREDENTIAL
     for _ in range(2):
@@ -84,21 +70,64 @@ def _arguments_start(stream: bytes) -> int:
     return start if start <= len(stream) else 0
 
 
-class DirectedReply:
-    """The reply to one call: its `directions` in order, in up to `frames_max` transmissions.
+def directed(
+    sets: Sequence[DirectionSet], arguments: tuple[int, int], payload: Payload, begun: Sequence[int] | None
+) -> list[int | None]:
+    """Returns for each direction, over all sets, the index of the result item that follows it, or None (section 7.4).
 
-    The directions with numbers in `followed` are for its items, in order; other directions have no item. `counted`: the
-    statistics already count the call as one whose data travel by Send.
+    A program can say which results belong to which arguments (`pragma pairs`): `begun` then has the Positions of these
+    arguments, and the items of a result follow the set whose range has the beginning of its argument. Without such a
+    statement the items follow, in order, the directions of all sets whose range has any arguments.
+
+    Args:
+        sets: the directions of the call.
+        arguments: the Positions where the arguments begin and end.
+        payload: the reply.
+        begun: `Decoder.begun` of the call.
+    """
+    start, end = arguments
+    found: list[int | None] = []
+    if begun is None or payload.begun is None:
+        left = iter(range(len(payload.items)))
+        for begin, most, results in sets:
+            # A call without arguments belongs to a range with the place where they would be.
+            holds = begin < max(end, start + 1) and most > min(start, end - 1)
+            found += [next(left, None) if holds else None for _ in results]
+        return found
+    # Items before the first paired element belong to all arguments, those of surplus elements to none.
+    places = [start, *begun, *[-1] * (len(payload.begun) - len(begun))]
+    owners = [places[bisect_right(payload.begun, index)] for index in range(len(payload.items))]
+    for begin, most, results in sets:
+        within = [index for index, owner in enumerate(owners) if begin <= owner < most]
+        found += [*within[: len(results)], *[None] * (len(results) - len(within))]
+    return found
+
+
+class DirectedReply:
+    """The reply to one call by the directions of its `sets`, in up to `frames_max` transmissions.
+
+    `arguments` are the Positions where those of the call begin and end. `counted`: the statistics already count the
+    call as one whose data travel by Send.
     """
 
-    __slots__ = ("_chosen", "_counted", "_directions", "_followed", "_frames_max", "_link", "_requester")
+    __slots__ = (
+        "_arguments",
+        "_chosen",
+        "_counted",
+        "_directions",
+        "_frames_max",
+        "_items",
+        "_link",
+        "_requester",
+        "_sets",
+    )
 
     def __init__(
         self,
         link: ExtensionLink,
         requester: Peer,
-        directions: Sequence[ResultDirection],
-        followed: range,
+        sets: Sequence[DirectionSet],
+        arguments: tuple[int, int],
         frames_max: int,
         *,
         counted: bool,
@@ -106,16 +135,20 @@ class DirectedReply:
         self._link = link
         self._counted = counted
         self._requester = requester
-        self._directions = directions
-        self._followed = followed
+        self._sets = sets
+        self._arguments = arguments
+        self._directions = [direction for _, _, results in sets for direction in results]
+        self._items: Sequence[int | None] = ()
         self._frames_max = frames_max
         self._chosen: _Choice | None = None
 
-    def refusal(self, payload: Payload) -> ReplyPlan | None:
+    def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """See `rpcrdma.transport.CarriedReply`."""
-        for index, item in zip(self._followed, payload.items, strict=False):
-            direction = self._directions[index]
-            length = len(item.data)
+        self._items = directed(self._sets, self._arguments, payload, begun)
+        for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
+            if item is None:
+                continue
+            length = len(payload.items[item].data)
             room = WriteChunk(direction.segments).length
             explicit = direction.way is Way.EXPLICIT or (
                 direction.way is Way.BY_SIZE and length >= direction.explicit_from
@@ -144,12 +177,10 @@ class DirectedReply:
         located: list[Item] = []
         written: list[tuple[int, WriteChunk]] = []
         in_segments: list[int] = []
-        index = -1
-        for way, direction in zip(choice.ways, self._directions, strict=True):
-            if way is NotPlaced.NO_ITEM:
+        for way, direction, index in zip(choice.ways, self._directions, self._items, strict=True):
+            if index is None:
                 located.append(Item(0, 0, NotPlaced.NO_ITEM))
                 continue
-            index += 1
             position, length = items[index].position, len(items[index].data)
             where: Location
             if way is Way.EXPLICIT:
@@ -192,10 +223,9 @@ class DirectedReply:
         inline = payload.length
         ways: list[Location | Way] = []
         sizes: list[int] = []
-        last = min(len(items), len(self._followed))
-        for index, direction in enumerate(self._directions, -self._followed.start):
+        for direction, index in zip(self._directions, self._items, strict=True):
             header += ITEM_OCTETS
-            if not 0 <= index < last:
+            if index is None:
                 ways.append(NotPlaced.NO_ITEM)
                 continue
             length = len(items[index].data)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from mmap import PAGESIZE
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
@@ -70,16 +71,16 @@ class RoundTripConfig:
     """The settings of a client or server. `support` is the set of header types that this side takes."""
 
     preference: Preference = Preference.AUTO
-    """Client: the placement of bulk data in calls that do not choose one."""
+    """The placement of bulk data in calls of this side that do not choose one, in either direction."""
     support: Support = Support.REQUEST | Support.RESPONSE | Support.CONTINUE
     segment_octets: int = 4096
     """The length of a placeable segment: a page, so that its data can be passed on as pages. 0 for no such segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: the transmissions of the longest request that it takes."""
+    """The transmissions of the longest request that this side takes."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: the transmissions of the longest response that it sends."""
+    """The transmissions of the longest response that this side sends."""
     promises_max: int = 256
-    """Client: receives for replies beyond the first one of each, at any time."""
+    """Receives of this side for replies beyond the first one of each, at any time."""
     costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:
@@ -92,7 +93,10 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Describes receive buffers of so many octets: one segment for headers, the rest in pages."""
+        """Describes receive buffers of so many octets: one segment for headers, the rest for data.
+
+        The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer.
+        """
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:
             return BufferStructure.plain(octets)
@@ -101,7 +105,7 @@ class RoundTripConfig:
             octets,
             (
                 (1, SegmentKind(head, 0, placeable=False)),
-                (count, SegmentKind(self.segment_octets, self.segment_octets, placeable=True)),
+                (count, SegmentKind(self.segment_octets, min(self.segment_octets, PAGESIZE), placeable=True)),
             ),
         )
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
-from rpcrdma.rtr.answers import DirectedReply, directed
+from rpcrdma.rtr.answers import DirectedReply, arguments_start
 from rpcrdma.rtr.config import Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
 from rpcrdma.rtr.layout import Peer, peer_of, runs_of
@@ -57,7 +57,6 @@ from rpcrdma.transport import (
     Kind,
     PropertyRow,
     ReadChunk,
-    Role,
     TransportConfig,
     WriteChunk,
     check_extensions,
@@ -140,7 +139,8 @@ class RoundTrip:
     def _receives(self, octets: int) -> SlabReceives:
         """Makes the receive buffers of one connection: of the announced structure, or longer if others need that."""
         head = self.structure.segments[0][1]
-        slot = max(self.structure.octets, octets) - head
+        align = self.structure.groups[-1][1].align or 1
+        slot = -(-(max(self.structure.octets, octets) - head) // align) * align
         if self._store is None or self._store.slot_octets != slot:
             self._store = SlabStore(head, slot)
         return SlabReceives(self._store)
@@ -149,7 +149,7 @@ class RoundTrip:
         link.state = connection = _Connection(self, link)
         if isinstance(link.receives, SlabReceives):
             link.receives.prefix_octets = link.prefix_octets
-        if link.role is Role.CLIENT and connection.peer.takes_requests:
+        if connection.peer.takes_requests:
             config = self.config
             peer = connection.peer
             link.carry(RequestCarrier(link, self.own, peer, config.preference, config.costs, config.promises_max))
@@ -371,8 +371,8 @@ class _Connection:
             writes = tuple(WriteChunk(direction.segments) for direction in directions)
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
-            followed = directed(head.directions, stream, octets)
-            answer = DirectedReply(link, self.peer, directions, followed, frames_max, counted=bool(views))
+            arguments = arguments_start(stream), octets
+            answer = DirectedReply(link, self.peer, head.directions, arguments, frames_max, counted=bool(views))
         chunks = ChunkLists(reads, writes, None)
         # One alone has no more than its list may have.
         if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:

@@ -11,7 +11,6 @@ layout, in which an item can be used as well.
 
 from __future__ import annotations
 
-import mmap
 import struct
 import sys
 import weakref
@@ -27,6 +26,7 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rtr.messages import XMTCONT, XMTREQ, XMTRESP, decode_transmit_request, decode_transmit_response
 from rpcrdma.verbs import ReceiveBuffer, ScatteredBuffer
+from rpcrdma.wire.bulk_memory import PooledMemory, behind
 
 __all__ = ["Slab", "SlabBuffer", "SlabReceives", "SlabStore"]
 
@@ -50,7 +50,7 @@ class Slab:
 
     def __init__(self, octets: int, slots: int = RTR_SLAB_BUFFERS, spare: int = RTR_TRANSMISSIONS_MAX) -> None:
         # Pages without data occupy no memory.
-        self.memory = mmap.mmap(-1, octets * (slots + spare))
+        self.memory = PooledMemory(octets * (slots + spare))
         self.octets = octets
         self.slots = slots
         self.spare = spare
@@ -187,9 +187,9 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a page-aligned buffer for a short message."""
+        """Returns a buffer for a short message, in which the placeable segments begin with a page."""
         store = self._store
-        return store.shorts.pop() if store.shorts else memoryview(mmap.mmap(-1, store.short_octets))
+        return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
     def divide(self, memory: memoryview, count: int) -> list[SlabBuffer]:
         """Divides memory into heads, and behind them the slots, which are adjacent as those of a slab."""

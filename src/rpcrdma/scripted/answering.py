@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
@@ -133,9 +133,9 @@ class ServingConversation(LiveConversation):
         await self._say({"header": {**told, **refusal}}, "version")
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
-        if step.keys() == {"serve"}:
+        if "serve" in step:
             await self._serve(step["serve"], f"{where}.serve")
-        elif step.keys() == {"answer"}:
+        elif "answer" in step:
             await self._answer(step["answer"], f"{where}.answer")
             refused = self._planned[1].refused_octets if self._planned is not None else 0
             if refused and self._peer.version == "1":
@@ -245,6 +245,8 @@ class ServingConversation(LiveConversation):
             transmissions.append(await self._further(request["header"]["xid"]))
             if sum(len(each["body"]) for each in transmissions) > RPC_RECORD_OCTETS_MAX:
                 raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+            if len(transmissions) > RAW_WAITING_MAX:
+                raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
         segments = segments_of_items(request["header"])
         parts = placed_items(transmissions, self._own_buffer)
@@ -254,12 +256,14 @@ class ServingConversation(LiveConversation):
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """A continued call with the octets of all its messages, and the chunks of the last one."""
         body = call["body"]
-        while is_continued(self._peer.version, call["header"]):
+        for _ in range(RAW_WAITING_MAX):
+            if not is_continued(self._peer.version, call["header"]):
+                return {**call, "body": body}
             call = await self._further(call["header"]["xid"])
             body += call["body"]
             if len(body) > RPC_RECORD_OCTETS_MAX:
                 raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
-        return {**call, "body": body}
+        raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:
         """The next message of a call in several ones."""
@@ -285,7 +289,7 @@ class ServingConversation(LiveConversation):
             async with within(self._timeout_s):
                 while True:
                     heard = await super()._awaited()
-                    if heard.kind == "message":
+                    if heard.kind == "message" and len(self._waiting) < RAW_WAITING_MAX:
                         self._waiting.append(heard)
                         continue
                     piece = heard.fields

@@ -29,6 +29,9 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
+  Beside the key of a step may be
+  "aside": TEXT: the step only shows the result of another one, and its failure is no mistake of the other side;
+  "breaks": the step's failure breaks this statement of the ledger.
 
 {"given": "messages"} is the number of messages that have come.
 """
@@ -48,7 +51,7 @@ from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
-from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.messages import UNKNOWN, kind_words, make_message, message_words, read_message
 from rpcrdma.scripted.own_time import within
 from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.peer import RawPeer
@@ -67,10 +70,22 @@ __all__ = [
     "run_conversation",
 ]
 
+_BESIDE_STEP = frozenset({"aside", "breaks"})
+"""Keys of a step beside its kind."""
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
+_EVENTS: Mapping[str, str] = {
+    "startup": "an accepted start-up",
+    "read_request": "an RDMA Read Request",
+    "read_response": "an RDMA Read Response",
+    "end": "the end of the connection",
+    "refused": "an access to memory that no region permits",
+    "quiet": "nothing",
+    "broken": "a mistake below the messages",
+}
+"""Events besides messages and Terminates, in words."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
 _NUDGE_S = 0.1
 
@@ -99,7 +114,8 @@ class Failure:
 
     `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
     side lacks, in words; empty if it has broken the course. `statement` of the ledger is the one that a mistake in the
-    frames breaks, which may be `recommended` only; it is empty for other mistakes.
+    frames breaks, which may be `recommended` only, or the one that the conversation names; it is empty for other
+    mistakes. `aside`: the step only shows the result of another one, in words. `heard`: the fields of the message.
     """
 
     step: int
@@ -110,6 +126,8 @@ class Failure:
     unmet: str = ""
     statement: str = ""
     recommended: bool = False
+    aside: str = ""
+    heard: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -129,7 +147,7 @@ class Outcome:
 class LeftCourse(Exception):
     """The conversation has left its course: by silence, by the end of the connection, or by another event.
 
-    `unmet`, `statement` and `recommended` are those of `Failure`.
+    `unmet`, `statement`, `recommended` and `heard` are those of `Failure`.
     """
 
     def __init__(
@@ -142,6 +160,7 @@ class LeftCourse(Exception):
         unmet: str = "",
         statement: str = "",
         recommended: bool = False,
+        heard: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(expected, found)
         self.expected = expected
@@ -151,12 +170,13 @@ class LeftCourse(Exception):
         self.unmet = unmet
         self.statement = statement
         self.recommended = recommended
+        self.heard = heard or {}
 
-    def at(self, step: int) -> Failure:
-        """The failure of this step."""
-        return Failure(
-            step, self.expected, self.found, self.silent, self.ended, self.unmet, self.statement, self.recommended
-        )
+    def at(self, number: int, step: Mapping[str, Any]) -> Failure:
+        """The failure of this step, which has this number."""
+        statement = self.statement or step.get("breaks", "")
+        told = (self.expected, self.found, self.silent, self.ended, self.unmet, statement, self.recommended)
+        return Failure(number, *told, step.get("aside", ""), self.heard)
 
 
 class _Over(Exception):
@@ -237,6 +257,7 @@ class LiveConversation:
         self._own_buffer: Mapping[str, int] = {}
         # A responder may send nothing before it has heard something.
         self._anything_heard = not initiates
+        self._other = "server" if initiates else "client"
         self._begun: asyncio.Future[Heard] | None = None
 
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
@@ -254,7 +275,7 @@ class LiveConversation:
             except _Over:
                 pass
             except LeftCourse as left:
-                self.outcome.failure = left.at(at)
+                self.outcome.failure = left.at(at, steps[at])
             except BaseException:
                 await self.close()
                 raise
@@ -292,10 +313,10 @@ class LiveConversation:
             await self._say({"startup": fields}, "startup")
             await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
         except LeftCourse as left:
-            self.outcome.failure = left.at(-1)
+            self.outcome.failure = left.at(-1, {})
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
-        ((kind, content),) = step.items()
+        ((kind, content),) = ((name, value) for name, value in step.items() if name not in _BESIDE_STEP)
         where = f"{where}.{kind}"
         if kind == "say":
             await self._say(content, where)
@@ -335,7 +356,7 @@ class LiveConversation:
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
         usual = [each for each in patterns if not each.keys() & {"reading", "unmet", "breaks"}]
-        words = [_pattern_words(self._peer.version, each, self._names) for each in usual or patterns]
+        words = [self._pattern_words(each) for each in usual or patterns]
         expected = " or ".join(words)
         quiet = [each for each in patterns if "quiet" in each]
         timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
@@ -361,7 +382,7 @@ class LiveConversation:
                     if "unmet" in pattern:
                         raise LeftCourse(expected, pattern["unmet"], unmet=pattern["unmet"])
                     if "breaks" in pattern:
-                        told = _heard_words(self._peer.version, heard)
+                        told = self._heard_words(heard)
                         raise LeftCourse(expected, told, ended=heard.kind == "end", statement=pattern["breaks"])
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
@@ -380,10 +401,11 @@ class LiveConversation:
                         raise _Over
                     return
                 misses.append(miss)
-        told = _heard_words(self._peer.version, heard) + "".join(f"; {miss}" for miss in misses[:1])
+        told = self._heard_words(heard) + "".join(f"; {miss}" for miss in misses[:1])
         fault = heard.fields if heard.kind == "broken" else {}
         why = {name: fault[name] for name in ("statement", "recommended") if name in fault}
-        raise LeftCourse(expected, told, ended=heard.kind == "end", **why)
+        message = heard.fields if heard.kind == "message" else {}
+        raise LeftCourse(expected, told, ended=heard.kind == "end", heard=message, **why)
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.
@@ -408,7 +430,7 @@ class LiveConversation:
         assert self._begun is not None, "an event has come"
         heard = await self._begun
         if heard.kind != "end":
-            raise LeftCourse(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
+            raise LeftCourse(f"nothing for {seconds:g} s", self._heard_words(heard))
 
     async def _awaited(self) -> Heard:
         # An event that comes after the time of this step is heard by a later one.
@@ -443,6 +465,30 @@ class LiveConversation:
             if expected.get("withdrawn"):
                 self._peer.withdraw(region)
 
+    def _pattern_words(self, pattern: Mapping[str, Any]) -> str:
+        kind, fields = _kind_of(pattern)
+        if kind == "message":
+            return kind_words(self._peer.version, fields.get("header", {}), fields.get("rpc", {}), self._other)
+        if kind == "terminate":
+            codes = fields.get("code", "of any code")
+            codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
+            if isinstance(codes, list):
+                codes = ", ".join(f"{number(each, self._names, 'code'):#06x}" for each in codes)
+            return f"Terminate {codes}"
+        return _EVENTS[kind]
+
+    def _heard_words(self, heard: Heard) -> str:
+        if heard.kind == "message":
+            fields, version = heard.fields, self._peer.version
+            header = {name: value for name, value in fields["header"].items() if name == "error"}
+            kind, told = kind_words(version, header, fields.get("rpc", {}), self._other), message_words(version, fields)
+            return told if kind == UNKNOWN else f"{kind} ({told})"
+        if heard.kind == "terminate":
+            return f"Terminate {heard.fields['code']:#06x}"
+        if heard.kind == "end":
+            return f"the connection is {heard.fields['how']}"
+        return str(heard.fields.get("cause", _EVENTS[heard.kind]))
+
 
 def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
     header = fields["header"]
@@ -462,42 +508,3 @@ def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
 
 def _seconds(pause: Mapping[str, Any], names: Names, where: str) -> float:
     return number(pause["milliseconds"], names, f"{where}.milliseconds", 0) / 1000
-
-
-def _pattern_words(version: str, pattern: Mapping[str, Any], names: Names) -> str:
-    kind, fields = _kind_of(pattern)
-    kinds = {
-        "end": "the end of the connection",
-        "refused": "an access to memory that no region permits",
-        "quiet": "nothing",
-    }
-    if kind in kinds:
-        return kinds[kind]
-    if kind == "terminate":
-        codes = fields.get("code", "of any code")
-        codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
-        told = (
-            ", ".join(f"{number(each, names, 'code'):#06x}" for each in codes)
-            if isinstance(codes, list)
-            else f"{codes}"
-        )
-        return f"Terminate {told}"
-    if kind != "message":
-        return f"a {kind} frame"
-    header, rpc = fields.get("header", {}), fields.get("rpc", {})
-    words = []
-    if isinstance(header.get("type"), int):
-        words.append(LAYOUTS[version].names.get(header["type"], f"type {header['type']}"))
-    words += [f"{name} {header[name]}" for name in ("error", "numbers") if isinstance(header.get(name), int)]
-    words += [f"{name} {rpc[name]}" for name in ("accepted", "status") if isinstance(rpc.get(name), int)]
-    return ", ".join(words or ["a message"])
-
-
-def _heard_words(version: str, heard: Heard) -> str:
-    if heard.kind == "message":
-        return message_words(version, heard.fields)
-    if heard.kind == "terminate":
-        return f"Terminate {heard.fields['code']:#06x}"
-    if heard.kind == "end":
-        return f"the connection is {heard.fields['how']}"
-    return str(heard.fields.get("cause", f"a {heard.kind} frame"))

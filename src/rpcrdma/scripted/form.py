@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.frames import FRAME_LENGTH_MAX, OPCODES, SEGMENT_MOST, STARTUP_MOST
 from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.parts import COUNTED
+from rpcrdma.scripted.parts import ATTRIBUTES, COUNTED
 from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words, number, octets
 
 __all__ = ["check_conversation", "check_header", "check_message", "names_wanted"]
@@ -325,6 +325,7 @@ _EVENTS: Mapping[str, Form] = {
     **dict.fromkeys(("startup", "terminate", "end", "refused", "read_request", "read_response"), _found),
     "quiet": _PAUSE,
 }
+_BESIDE_STEP: Mapping[str, Form] = {"aside": _text, "breaks": _text}
 _BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "breaks": _text, "last": _flag}
 
 
@@ -353,8 +354,8 @@ def _part(value: Any, where: str) -> None:
     _text(name, f"{where}[0]")
     if isinstance(kind, int) and not isinstance(kind, bool):
         _LENGTH(kind, f"{where}[1]")
-    elif kind not in list(COUNTED):
-        _refuse(f"{where}[1]", f"{', '.join(COUNTED)} or a number of octets", kind)
+    elif kind not in [*COUNTED, ATTRIBUTES]:
+        _refuse(f"{where}[1]", f"{', '.join(COUNTED)}, {ATTRIBUTES} or a number of octets", kind)
 
 
 def _known(names: frozenset[str], value: Any, where: str) -> None:
@@ -424,7 +425,14 @@ def _step(version: str, *, serves: bool) -> Form:
         forms |= {"answer": _fields({**answered, "ddp": _DDP, "mpa": _MPA})}
     one_step = _one_of(forms)
     forms["repeat"] = _fields({"times": _a_number(0, _REPEATS_MAX), "steps": _listed(one_step)}, ("times", "steps"))
-    return one_step
+
+    def check(value: Any, where: str) -> None:
+        if isinstance(value, Mapping):
+            _fields(_BESIDE_STEP)({name: value[name] for name in value if name in _BESIDE_STEP}, where)
+            value = {name: inner for name, inner in value.items() if name not in _BESIDE_STEP}
+        one_step(value, where)
+
+    return check
 
 
 _REGION: Mapping[str, Form] = {

@@ -23,7 +23,14 @@ from rpcrdma.scripted.placement_fields import (
 )
 from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
-__all__ = ["make_message", "message_words", "read_message", "read_rpc"]
+__all__ = [
+    "UNKNOWN",
+    "kind_words",
+    "make_message",
+    "message_words",
+    "read_message",
+    "read_rpc",
+]
 
 _NFS = (100003, 3)
 _READ, _WRITE = (*_NFS, 6), (*_NFS, 7)
@@ -187,6 +194,33 @@ def read_rpc(data: bytes) -> dict[str, Any]:
     except Short:
         found["broken"] = True
     return found
+
+
+UNKNOWN = "a message"
+"""A message of which only the header is known."""
+_ACCEPTED = ("successful", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR")
+_ERRORS: Mapping[str, Mapping[int, str]] = {"1": {1: "ERR_VERS", 2: "ERR_CHUNK"}}
+
+
+def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], caller: str) -> str:
+    """A message, or a pattern of one, as a noun: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
+    kind, error, accepted = header.get("type"), header.get("error"), rpc.get("accepted")
+    named = LAYOUTS[version].names.get(kind, f"type {kind}") if isinstance(kind, int) else ""
+    if isinstance(error, int):
+        return f"{named or 'an error'} with {_ERRORS.get(version, {}).get(error, f'the code {error}')}"
+    words = UNKNOWN
+    if rpc.get("direction") == 0 or "procedure" in rpc:
+        words = f"a call of the {caller}"
+    elif rpc.get("status") == 1:
+        words = "a denied reply"
+    elif accepted == 0:
+        status = rpc.get("result_status")
+        words = "a successful reply" if not isinstance(status, int) or not status else f"a reply with status {status}"
+    elif isinstance(accepted, int):
+        words = f"the refusal {_ACCEPTED[accepted] if accepted < len(_ACCEPTED) else accepted}"
+    elif named:
+        return named
+    return f"{words} in {named}" if named else words
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:

@@ -259,8 +259,7 @@ class RawPeer:
             if start < 0 or start + len(payload) > len(region.data):
                 await self._terminate(0x1101, frame)
                 return Heard("refused", {"cause": "an RDMA Write beyond the end of its memory"})
-            region.data[start : start + len(payload)] = payload
-            region.written.append((start, len(payload)))
+            region.place(start, payload)
             if self._tagged is not None and self._tagged.octets > len(region.data):
                 fault = FrameFault("the segments of an RDMA Write overlap", "DDP-8")
         return None if fault is None else self._broken(fault, frame[:64])

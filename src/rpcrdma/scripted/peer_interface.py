@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer"]
+from rpcrdma.limits import RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
+
+__all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer", "joined"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,15 +28,32 @@ class RawMemory:
     alone_s: float = 0.0
     answered: bool = True
     written: list[tuple[int, int]] = field(default_factory=list)
+    _unjoined_max: int = field(default=1024, init=False)
+
+    def place(self, start: int, data: bytes) -> None:
+        """Takes octets that the peer writes; pieces that adjoin or overlap are joined when there are many."""
+        self.data[start : start + len(data)] = data
+        self.written.append((start, len(data)))
+        if len(self.written) > self._unjoined_max:
+            self.written = joined(self.written)
+            self._unjoined_max = 2 * len(self.written) + 1024
 
     @property
     def written_octets(self) -> int | None:
         """How many octets of the region have been written at least once; None if that is unknown."""
-        covered = end = 0
-        for start, length in sorted(self.written):
-            covered += max(0, start + length - max(start, end))
-            end = max(end, start + length)
-        return covered
+        return sum(length for _, length in joined(self.written))
+
+
+def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pieces, as offset and length, without those that adjoin or overlap."""
+    runs: list[tuple[int, int]] = []
+    for start, length in sorted(pieces):
+        begin, octets = runs[-1] if runs else (start, 0)
+        if start > begin + octets:
+            runs.append((start, length))
+        else:
+            runs[-1:] = [(begin, max(octets, start + length - begin))]
+    return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +72,48 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One thing that was said; `at_s` counts from the start. Octets below the messages are not kept with bulk data."""
+    """One thing that was said; `at_s` counts from the start. Octets below the messages are not kept with bulk data.
+
+    `left` is the number of octets behind `octets`, which are not kept.
+    """
 
     at_s: float
     ours: bool
     text: str
     octets: bytes
+    left: int = 0
+
+    def shortened(self, octets_max: int) -> Passage:
+        """The passage with at most this number of its octets."""
+        kept = self.octets[:octets_max]
+        return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
 
-class Log(Protocol):
-    """The place of passages."""
-
-    def append(self, passage: Passage, /) -> None:
-        """Adds one."""
+Log: TypeAlias = list[Passage]
+"""The place of passages."""
 
 
 class PassageLog:
-    """Adds passages with the time that has passed since its making."""
+    """Adds passages with the time that has passed since its making, within the bounds of `limits`.
+
+    Of too many the first and the last ones are kept; one passage between them has the number of the others.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._start_s = time.monotonic()
+        self._left_out = 0
 
     def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
         """Adds a passage."""
-        self._log.append(Passage(time.monotonic() - self._start_s, ours, text, octets))
+        log = self._log
+        passage = Passage(time.monotonic() - self._start_s, ours, text, octets)
+        log.append(passage.shortened(RAW_PASSAGE_OCTETS_MAX) if len(octets) > RAW_PASSAGE_OCTETS_MAX else passage)
+        if len(log) > RAW_PASSAGES_MAX:
+            first = RAW_PASSAGES_MAX // 4
+            self._left_out += 1 if self._left_out else 2
+            del log[first]
+            log[first] = replace(log[first], text=f"{self._left_out} passages are left out", octets=b"", left=0)
 
 
 class ScriptedPeer(Protocol):

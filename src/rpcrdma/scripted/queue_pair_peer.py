@@ -16,6 +16,7 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Driver, Link, Provider
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.limits import RAW_WAITING_MAX
 from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
@@ -90,6 +91,8 @@ class QueuePairPeer:
         self._driver: Driver | None = None
         self._regions: list[MemoryRegion] = []
         self._heard: deque[Heard] = deque()
+        self._unposted: list[memoryview] = []
+        """Receives that are posted when a step has heard an event: a peer may send more than any step wants."""
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         if not link.active:
@@ -211,6 +214,10 @@ class QueuePairPeer:
         while not self._heard:
             self._news.clear()
             await self._news.wait()
+        if self._unposted and self._driver is not None:
+            buffer = self._unposted.pop()
+            self._driver.queue_pair.post_receive(buffer, buffer)
+            self._driver.flush()
         return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
 
     async def close(self) -> None:
@@ -265,7 +272,10 @@ class QueuePairPeer:
         buffer = completion.wr
         assert isinstance(buffer, memoryview)
         payload = bytes(buffer[: completion.length])
-        driver.queue_pair.post_receive(buffer, buffer)
+        if len(self._heard) < RAW_WAITING_MAX:
+            driver.queue_pair.post_receive(buffer, buffer)
+        else:
+            self._unposted.append(buffer)
         invalidates = completion.invalidated
         if self.takes_version:
             self.version, self.takes_version = version_of_first(payload), False

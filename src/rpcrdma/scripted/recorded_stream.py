@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from rpcrdma.aio.drivers.capture import CapturedStream, PacketCapture
 
-__all__ = ["open_recorded"]
+__all__ = ["open_recorded", "serve_recorded"]
+
+Accepted: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
 
 
 async def open_recorded(
@@ -27,18 +30,36 @@ async def open_recorded(
     return reader, _RecordedWriter(transport, protocol, reader)
 
 
-class _RecordedProtocol(asyncio.StreamReaderProtocol):
-    """Records arrivals, and the end."""
+async def serve_recorded(accepted: Accepted, host: str, port: int, capture: PacketCapture | None) -> asyncio.Server:
+    """Listens as `asyncio.start_server` does; with `capture`, each connection is recorded until it is lost.
 
-    def __init__(self, reader: asyncio.StreamReader, capture: PacketCapture) -> None:
+    Raises:
+        OSError: the address cannot be used.
+    """
+    if capture is None:
+        return await asyncio.start_server(accepted, host, port)
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(
+        lambda: _RecordedProtocol(asyncio.StreamReader(loop=loop), capture, accepted), host, port
+    )
+
+
+class _RecordedProtocol(asyncio.StreamReaderProtocol):
+    """Records arrivals, and the end; `accepted` takes a connection that the other side has made."""
+
+    def __init__(self, reader: asyncio.StreamReader, capture: PacketCapture, accepted: Accepted | None = None) -> None:
         super().__init__(reader)
         self._capture = capture
+        self._accepted = accepted
+        self._reader = reader
         self.stream: CapturedStream | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         local, remote = (transport.get_extra_info(name)[:2] for name in ("sockname", "peername"))
-        self.stream = self._capture.stream(local, remote, active=True)
+        self.stream = self._capture.stream(local, remote, active=self._accepted is None, deliberate=True)
         super().connection_made(transport)
+        if self._accepted is not None:
+            self._accepted(self._reader, _RecordedWriter(transport, self, self._reader))
 
     def data_received(self, data: bytes) -> None:
         if self.stream is not None:

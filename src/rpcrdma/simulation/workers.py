@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rpcrdma.aio.answering.worker_pool import ConnectionCalls, Worker, WorkerPool
+from rpcrdma.aio.answering.worker_pool import Turn, Worker, WorkerPool
 from rpcrdma.simulation.host import running_host
 from rpcrdma.simulation.trace import EventKind
 
@@ -29,27 +29,26 @@ class SimulatedWorkerPool(WorkerPool[T, R]):
 
     _worker: Worker | None = None
 
-    def _give_thread(self, calls: ConnectionCalls[T], call: T, *, brief: bool) -> None:
-        self._idle -= 1
-        calls.hold(1)
+    def _give_thread(self, turn: Turn[T]) -> None:
+        self.take_thread(turn)
         loop, host = self._loop, running_host()
         if host is None:
-            loop.call_soon(self._work_on, calls, call)
+            loop.call_soon(self._work_on, turn)
             return
         model = host.model
         # The first part of a brief call has run in the event loop, and has had the time of the handler.
-        cost_s = model.workers_s + (0.0 if brief else model.server_s)
+        cost_s = model.workers_s + (0.0 if turn.brief else model.server_s)
         at_s = loop.time() + cost_s
         number = host.note(EventKind.HANDLE, at_s, host.loop.cause, -1, cost_s=cost_s, text="at a worker")
-        host.loop.schedule(at_s, number, self._work_on, calls, call)
+        host.loop.schedule(at_s, number, self._work_on, turn)
 
-    def _work_on(self, calls: ConnectionCalls[T], call: T) -> None:
+    def _work_on(self, turn: Turn[T]) -> None:
         host = running_host()
         if self._ended or not (host is None or host.up):
             return
         if self._worker is None:
             self._worker = Worker()
-        self._results.append((call, calls, self._run(call, self._worker)))
+        self._results.append((turn, self._run(turn.call, self._worker)))
         self._take_results()
 
     def shutdown(self, *, wait: bool) -> None:

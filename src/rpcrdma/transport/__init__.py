@@ -4,6 +4,7 @@
 """
 
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.awaited_answers import ExtensionError, ExtensionRefused
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import (
     Batcher,
@@ -33,7 +34,6 @@ from rpcrdma.transport.exposure import Returned, returned_length
 from rpcrdma.transport.extensions import (
     ErrorRow,
     Extension,
-    ExtensionError,
     ExtensionLink,
     ExtensionMessage,
     HeaderRow,
@@ -77,6 +77,7 @@ __all__ = [
     "ExtensionError",
     "ExtensionLink",
     "ExtensionMessage",
+    "ExtensionRefused",
     "HeaderRow",
     "Inbound",
     "IncomingCall",

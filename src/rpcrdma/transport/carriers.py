@@ -1,8 +1,9 @@
 """The interfaces by which an extension carries calls and replies in messages of its own.
 
-The requester asks a `Carrier` about each call of the forward direction that has bulk items or long results. A call that
-the carrier takes goes out as a group: one or more `Transmission`s without any other message between them. A group waits
-until there is a credit for each of its messages, so the peer never receives half a group.
+The requester asks a `Carrier` about each call that has bulk items or long results; in the reverse direction, if calls
+there may have chunks. A call that the carrier takes goes out as a group: one or more `Transmission`s without any other
+message between them. A group waits until there is a credit for each of its messages, so the peer never receives half
+a group.
 
 The extension hands an arrived call or reply to the responder or the requester, with the items that came with it:
 `IncomingItems` or `CarriedResults`.
@@ -118,8 +119,8 @@ class ResponseGroup(NamedTuple):
 class CarriedReply(Protocol):
     """The way in which the reply to a call of the peer has to travel."""
 
-    def refusal(self, payload: Payload) -> ReplyPlan | None:
-        """Says why the reply can never be sent; None if it can. Called before `plan`."""
+    def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
+        """Says why the reply can never be sent; None if it can. Called before `plan`; `begun` as in `Decoder`."""
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """Plans the reply in at most `room` messages; None if it has to wait for more credits."""

@@ -59,8 +59,8 @@ class TransportConfig:
     in_messages_octets_max: int | None = None
     """The longest call, and the longest reply, headers included, that goes in messages (one, or several where it is
     more than one holds) although items of it could be moved by RDMA; for versions with transport properties. None: as
-    long as it costs less, a reply in one message, a call in several (`rpcrdma.transport.plan_call`). docs/versions.md
-    has the measured costs."""
+    long as it costs less, bulk results in one message, calls and other replies in several
+    (`rpcrdma.transport.plan_call`). docs/versions.md has the measured costs."""
     credits_requested: int = 256
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128

@@ -515,7 +515,7 @@ class Endpoint:
         session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
         if self._extensions is not None:
             # Last: the calls have ended whatever error the extension of a user raises.
-            self._extensions.on_closed()
+            self._extensions.on_closed(reason, protocol_error=protocol_error)
 
 
 def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:

@@ -12,9 +12,9 @@ from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
-from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
 __all__ = ["Exposure", "Returned", "check_echo", "returned_length"]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
+from rpcrdma.transport.awaited_answers import AwaitedAnswers, ExtensionError, ExtensionRefused
 from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
@@ -43,7 +44,6 @@ from rpcrdma.wire.buffers import Buffer, as_view
 __all__ = [
     "ErrorRow",
     "Extension",
-    "ExtensionError",
     "ExtensionLink",
     "ExtensionMessage",
     "Extensions",
@@ -73,15 +73,6 @@ class ExtensionMessage(NamedTuple):
     answers: bool
     body: memoryview
     arrived: tuple[ScatteredBuffer, int] | None = None
-
-
-class ExtensionError(NamedTuple):
-    """The peer's error about a message of the extension: a code of the extension with its words, or `cause`."""
-
-    xid: int
-    code: int
-    words: tuple[int, ...]
-    cause: Cause
 
 
 class HeaderRow(NamedTuple):
@@ -166,10 +157,10 @@ class ExtensionLink:
 
     `peer` has the values of the peer by the numbers of the extension's properties. `state` belongs to the extension,
     None at first. `wake` is called after a message was posted, so that the connection's owner sends it. `rows` are the
-    extension's header types.
+    extension's header types, `asked` has the answers that are awaited.
     """
 
-    __slots__ = ("_hub", "extension", "peer", "rows", "state", "wake")
+    __slots__ = ("_hub", "asked", "extension", "peer", "rows", "state", "wake")
 
     def __init__(self, extension: Extension, hub: Extensions) -> None:
         self.extension = extension
@@ -178,6 +169,7 @@ class ExtensionLink:
         self.peer: dict[int, Any] = {}
         self.state: Any = None
         self.wake: Callable[[], None] = _ignore
+        self.asked = AwaitedAnswers()
 
     @property
     def supported(self) -> bool:
@@ -267,9 +259,24 @@ class ExtensionLink:
         body = [piece if type(piece) is bytes else as_view(piece, "body") for piece in body]
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
+    async def ask(self, header_type: int, body: Sequence[Buffer] = (), *, flags: int = 0) -> Any:
+        """Sends a message as `send` does, and returns the value that `answer` gives for its XID.
+
+        Raises:
+            ExtensionRefused: the peer refused the message; `on_error` is not called.
+            TransportClosed: the connection has ended, or is not open yet.
+            LocalProtocolError, TypeError: see `send`.
+        """
+        future = self.asked.new_future()
+        return await self.asked.wait(self.send(header_type, body, flags=flags), future)
+
+    def answer(self, xid: int, value: Any) -> bool:
+        """Ends the wait of `ask` for this XID with a result or an error; False if nothing waits for it any more."""
+        return self.asked.end(xid, value)
+
     def carry(self, carrier: Carrier) -> None:
-        """Offers calls of the forward direction to `carrier` from here on."""
-        if self._hub.requester is not None and self.role is Role.CLIENT:
+        """Offers the calls of this side to `carrier` from here on, in the direction that it calls in."""
+        if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
@@ -499,8 +506,10 @@ class Extensions:
         for link in self.links.values():
             link.extension.on_ready(link)
 
-    def on_closed(self) -> None:
-        """Tells all extensions that the connection has ended."""
+    def on_closed(self, reason: str, *, protocol_error: bool) -> None:
+        """Ends all waits for answers, then tells all extensions that the connection has ended."""
+        for link in self.links.values():
+            link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
         for link in self.links.values():
             link.extension.on_closed(link)
 
@@ -526,10 +535,15 @@ class Extensions:
             return False
         link = None if self._sent is None else self._sent.pop(message.xid, None)
         if link is None:
+            # More messages than are remembered may be awaited.
+            link = next((each for each in self.links.values() if message.xid in each.asked.futures), None)
+        if link is None:
             return False
         refusal = message.refusal
         assert refusal is not None
-        link.extension.on_error(link, ExtensionError(message.xid, refusal.code, refusal.words, refusal.cause))
+        error = ExtensionError(message.xid, refusal.code, refusal.words, refusal.cause)
+        if not link.answer(message.xid, ExtensionRefused(error)):
+            link.extension.on_error(link, error)
         return True
 
     def send(

@@ -15,10 +15,11 @@ from typing import Final
 
 from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, is_named, printable
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, is_named
 from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refused, refused_by_peer
+from rpcrdma.wire.peer_text import printable
 
 __all__ = [
     "TRANSITIONS",

@@ -30,6 +30,7 @@ __all__ = [
     "CallPlan",
     "PlanLimits",
     "cheap_call_octets",
+    "cheap_reply_octets",
     "plan_call",
 ]
 
@@ -47,6 +48,13 @@ _CALL_MESSAGES_MAX = 3
 """A call in so many messages takes about 10 % less processor time than with an argument that is read by RDMA, in fewer
 messages up to 40 % less, and saves a round trip; in five messages it takes more. A reply in two messages takes 10 to 20
 % more than a result that is placed by RDMA Write. See docs/versions.md."""
+
+_REPLY_MESSAGES_MAX = 2
+"""A reply whose items are not placed costs as much in so many messages as in a Reply chunk, and half as much if it is
+shorter than it could be, as most are: nothing is registered. See docs/versions.md."""
+
+_REPLY_IN_MESSAGES_OCTETS = 12 << 10
+"""So many octets cost no more in three messages of 4 KiB than in a Reply chunk."""
 
 _CALL_IN_MESSAGES_OCTETS_MAX = (128 << 10) + 4096
 """A WRITE of 128 KiB. The cost of joining the pieces grows with the length of a call: at 256 KiB two large pieces cost
@@ -72,7 +80,8 @@ class PlanLimits(NamedTuple):
 
     Calls and replies with headers of up to `call_octets_max` and `reply_octets_max` go in messages although RDMA could
     move their items: up to the largest message, unless the version continues messages. `segments_max` is the peer's
-    limit for one header. Items of `direct_octets_min` or more are worth a chunk.
+    limit for one header. Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no
+    Reply chunk up to `reply_continued_octets_max`, headers included.
     """
 
     send_octets: int
@@ -85,6 +94,7 @@ class PlanLimits(NamedTuple):
     reply_octets_max: int
     segments_max: int
     write_chunks_max: int = limits.WRITE_CHUNKS_MAX
+    reply_continued_octets_max: int = 0
 
 
 class CallPlan(NamedTuple):
@@ -113,6 +123,15 @@ def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float 
     further = min(int(round_trip_s / _FURTHER_MESSAGE_S), _FURTHER_MESSAGES_MAX)
     more = (_CALL_MESSAGES_MAX + further - 1) * (send_octets - geometry.piece_header)
     return min(send_octets + more, _CALL_IN_MESSAGES_OCTETS_MAX + further * _FURTHER_MESSAGE_OCTETS)
+
+
+def cheap_reply_octets(receive_octets: int, geometry: Geometry) -> int:
+    """Returns the longest reply, with headers, that costs no more in continued messages than in a Reply chunk.
+
+    draft-ietf-nfsv4-rpcrdma-version-two-00 appendix A.2 wants small and moderate replies to be continued.
+    """
+    in_messages = receive_octets + (_REPLY_MESSAGES_MAX - 1) * (receive_octets - geometry.piece_header)
+    return max(in_messages, _REPLY_IN_MESSAGES_OCTETS)
 
 
 @functools.lru_cache(_PLANS_KEPT)
@@ -176,6 +195,7 @@ def _plan_reply_space(
         if length and length >= plan_limits.direct_octets_min:
             direct = index
     if not direct:
+        widest = max(widest, plan_limits.reply_continued_octets_max)
         return (), whole if geometry.reply_header + whole > widest else 0
     writes = tuple(result_items[:direct])
     for length in result_items[direct:]:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.rpc.calling import ResultDecoder
+from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
@@ -30,10 +30,10 @@ from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
-from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.wire.bulk_memory import ResultMemory
+from rpcrdma.xdr.codec import Payload
 
 __all__ = ["Requester"]
 
@@ -326,10 +326,10 @@ class Requester:
         if not abandoned:
             if exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
                 session.statistics.calls_short += 1
-                decoder: Decoder = (
+                decoder: ReplyDecoder = (
                     ResultDecoder(message.data, message.start, None, call.into)
                     if call.into
-                    else Decoder(message.data, message.start)
+                    else ReplyDecoder(message.data, message.start)
                 )
                 session.events.append(_tuple(ReplyArrived, (call, decoder)))
             else:
@@ -505,9 +505,9 @@ class Requester:
         statistics.calls_by_rdma += returned.octets > 0 or bool(call.chunks.reads)
         statistics.replies_long += message.long
         call.long_reply = message.long
-        decoder: Decoder = (
+        decoder: ReplyDecoder = (
             ResultDecoder(returned.data, returned.start, returned.placed, call.into)
             if call.into
-            else Decoder(returned.data, returned.start, placed=returned.placed)
+            else ReplyDecoder(returned.data, returned.start, placed=returned.placed)
         )
         session.events.append(_tuple(ReplyArrived, (call, decoder)))

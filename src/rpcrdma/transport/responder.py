@@ -28,6 +28,7 @@ from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.bulk_memory import bulk
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
@@ -64,7 +65,7 @@ class PlainBuffers:
     __slots__ = ()
 
     def acquire(self, length: int) -> memoryview:
-        return memoryview(bytearray(length))
+        return bulk(length)
 
     def release(self, view: memoryview) -> None:
         """Does nothing: Python frees the memory after the last reference."""
@@ -313,7 +314,7 @@ class Responder:
             items = payload.item_octets() if payload.items else ()
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
-                plan = incoming.carried.reply.refusal(payload) or _CARRIED
+                plan = incoming.carried.reply.refusal(payload, incoming.decoder.begun) or _CARRIED
                 if plan.refusal is not None:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)

@@ -13,7 +13,13 @@ from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
-from rpcrdma.transport.plan_call import DIRECT_OCTETS_MIN, REPLY_ALLOWANCE_OCTETS, PlanLimits, cheap_call_octets
+from rpcrdma.transport.plan_call import (
+    DIRECT_OCTETS_MIN,
+    REPLY_ALLOWANCE_OCTETS,
+    PlanLimits,
+    cheap_call_octets,
+    cheap_reply_octets,
+)
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
@@ -234,6 +240,7 @@ class Session:
                 call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,
                 reply_octets_max=receive_octets if most is None else most,
                 segments_max=told.segments_max,
+                reply_continued_octets_max=cheap_reply_octets(receive_octets, geometry) if most is None else 0,
             )
             far = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             if far > self.plan_limits.call_octets_max:

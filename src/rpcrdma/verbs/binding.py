@@ -170,7 +170,8 @@ class Domain(Protocol):
     def register(self, buffer: object, access: int, keep: bool, /) -> Region:
         """Registers a buffer with rights from `Right`; a right to write takes a writable buffer (BufferError).
 
-        The region keeps the buffer until `deregister`; without `keep` its owner calls that before the buffer is freed.
+        The region keeps the buffer until `deregister`; without `keep` its owner calls that when the buffer is
+        freed, whose pages stay with the device until then.
         """
 
     def window(self) -> MemoryWindow:
@@ -360,7 +361,7 @@ def _load() -> Binding:
 
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
     """The module, or None with the reason and its remedy."""
-    remedy = "install it with: pip install 'rpcrdma[native]'"
+    remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:
         module = load()
     except ModuleNotFoundError:

@@ -11,7 +11,8 @@ from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow,
 from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_registrations import KeptRegistration, KeptRegistrations
 from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
-from rpcrdma.wire.buffers import Buffer, PooledMemory, as_view
+from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.bulk_memory import PooledMemory, bulk
 
 __all__ = [
     "SCATTER_ENTRIES",
@@ -165,7 +166,7 @@ class DeviceProtectionDomain:
                 f"{self.device['name']} has no further memory window: {error.strerror}; {remedy}"
             ) from error
 
-    def pin(self, data: Buffer, rights: int) -> Pinned:
+    def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
         """Memory for work requests, with local rights: none for data to be sent. Ended by `unpin`.
 
         Raises:
@@ -199,7 +200,7 @@ class DeviceProtectionDomain:
         self.counts.made += 1
         return self._register(memory, Right.LOCAL_WRITE | self._windows, keep=False)
 
-    def _register(self, data: Buffer, rights: int, *, keep: bool = True) -> Region:
+    def _register(self, data: Buffer | PooledMemory, rights: int, *, keep: bool = True) -> Region:
         if self._domain is None:
             raise _closed()
         if not data:
@@ -320,7 +321,7 @@ class MemorySlots:
         """
         if not self._free:
             octets = self.octets
-            slab = memoryview(bytearray(octets * max(1, _SLAB_OCTETS // octets)))
+            slab = bulk(octets * max(1, _SLAB_OCTETS // octets))
             region = self._pd.register_slab(slab, self._rights)
             self._free.extend(
                 MemorySlot(region, start, slab[start : start + octets]) for start in range(0, len(slab), octets)

@@ -7,7 +7,6 @@ has a slot, and its message is copied into memory of the source.
 
 from __future__ import annotations
 
-import mmap
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.verbs.binding import Entry, Right
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlot, MemorySlots, Pinned, has_scatter_lists
 from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
+from rpcrdma.wire.bulk_memory import behind
 
 __all__ = ["DeviceReceives", "PostedReceive"]
 
@@ -55,8 +55,9 @@ class ReceiveSlab:
     __slots__ = ("_buffers", "_pool", "_unused_references", "memory", "posted", "region", "view")
 
     def __init__(self, pd: DeviceProtectionDomain, pool: ReceiveSource) -> None:
-        self.memory = mmap.mmap(-1, _SLAB_BUFFERS * pool.octets)
-        self.view = memoryview(self.memory)
+        # The slots begin with a page, behind all heads.
+        self.view = behind(_SLAB_BUFFERS * pool.plain_octets, _SLAB_BUFFERS * pool.octets)
+        self.memory = self.view.obj
         self.region = pd.register_slab(self.view, Right.LOCAL_WRITE)
         self.posted = 0
         self._pool = pool
@@ -86,7 +87,7 @@ class ReceiveSlab:
         else:
             if not self._buffers:
                 # Not by `view`, with which its slices share one reference to the memory.
-                self._buffers = self._pool.divide(memoryview(self.memory), _SLAB_BUFFERS)
+                self._buffers = self._pool.divide(memoryview(self.memory)[-len(self.view) :], _SLAB_BUFFERS)
             message = self._buffers[receive.number]
         if not self.posted:
             self._buffers = ()

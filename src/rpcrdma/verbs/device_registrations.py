@@ -2,7 +2,8 @@
 
 A registration costs a system call that pins each page. Pools lend the same memory again and again, so its registration
 is kept, with local rights alone: no peer can use its handle. It refers to the memory only while a call or a work
-request uses it. So a pool frees memory as always, and the registration ends just before.
+request uses it. So a pool frees memory as always, and the registration ends with it; no page is
+used again before.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypeAlias
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import REGISTRATIONS_KEPT_MAX, REGISTRATIONS_KEPT_OCTETS_MAX
 from rpcrdma.verbs.binding import Region
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["KeptRegistration", "KeptRegistrations"]
 

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from rpcrdma.limits import RECEIVE_BUFFERS_KEPT_MAX
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import bulk
 
 __all__ = ["ReceiveBuffer", "ReceivePool", "ReceiveSource", "ScatteredBuffer"]
 
@@ -102,7 +103,7 @@ class ReceivePool:
 
     def take(self) -> memoryview:
         """Returns a buffer with unspecified content, which the caller may keep."""
-        return self._free.pop() if self._free else memoryview(bytearray(self.octets))
+        return self._free.pop() if self._free else bulk(self.octets)
 
     draw = take
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 
-__all__ = ["Buffer", "PooledMemory", "Reader", "as_view", "gather_length"]
+__all__ = ["Buffer", "Reader", "as_view", "gather_length"]
 
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -66,15 +66,6 @@ def gather_length(gather: Iterable[Buffer]) -> int:
     return sum(map(len, gather))
 
 
-class PooledMemory(bytearray):
-    """Memory that its owner uses for many calls, so that an RDMA device keeps it registered until it is freed.
-
-    Its length must not change: a `bytearray` moves when it grows, and the device would go on with the old place.
-    """
-
-    __slots__ = ("__weakref__",)
-
-
 class Reader:
     """Reads big-endian fields from `data[start:end]`; `pos` is the offset of the next octet in `data`."""
 
@@ -93,7 +84,7 @@ class Reader:
 
     def short(self, field: str, need: int) -> DecodeError:
         """The error of a field that needs `need` octets where fewer are left at the cursor."""
-        return DecodeError(field, self.pos - self.start, f"{need} octets", f"{self.end - self.pos}")
+        return DecodeError(field, self.pos - self.start, f"{need} octets", f"{max(0, self.end - self.pos)}")
 
     def take(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
         """A run of fixed-size fields in one step."""

@@ -12,13 +12,14 @@ item before it looks inline.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
 from rpcrdma.wire.buffers import Buffer, Reader, as_view
 
 __all__ = [
+    "PADDING_MAX",
     "BulkItem",
     "Decoder",
     "Encoder",
@@ -34,6 +35,9 @@ __all__ = [
 T = TypeVar("T")
 
 _U32 = struct.Struct(">I")
+PADDING_MAX = 3
+"""Octets of padding behind an item (RFC 4506 section 3)."""
+
 _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 _OCTETS = {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}
 _UNFIT = (struct.error, OverflowError, TypeError)
@@ -88,13 +92,20 @@ class BulkItem:
 
 
 class Payload:
-    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order."""
+    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order.
 
-    __slots__ = ("items", "reduced")
+    `begun`: for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number of
+    items before it; None for a message without such elements.
+    """
+
+    __slots__ = ("begun", "items", "reduced")
+
+    begun: list[int] | None
 
     def __init__(self, reduced: bytes | bytearray, items: Sequence[BulkItem] = ()) -> None:
         self.reduced = reduced
         self.items = items
+        self.begun = None
 
     @property
     def length(self) -> int:
@@ -158,6 +169,7 @@ class Encoder(Payload):
     def __init__(self) -> None:
         self.reduced = bytearray()
         self.items = []
+        self.begun = None
         self.removed = 0
 
     def put(self, layout: struct.Struct, *values: Any) -> None:
@@ -185,6 +197,15 @@ class Encoder(Payload):
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
         self.reduced += _U32.pack(value)
+
+    def paired(self, values: Sequence[T]) -> Iterator[T]:
+        """Notes in `begun` where each element of an array begins; only the first such array of a message counts."""
+        begun: list[int] = []
+        if self.begun is None:
+            self.begun = begun
+        for value in values:
+            begun.append(len(self.items))
+            yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
         """The elements of an array of numbers, which `code` names as `struct` does."""
@@ -282,6 +303,9 @@ class ReducedIneligibleItem(DecodeError):
 class Placed(Protocol):
     """Items that arrived outside the stream being decoded."""
 
+    padded: bool
+    """Whether an item that was taken came with padding, where the rule is that none is placed."""
+
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         """The item of `length` octets at `position` of the unreduced stream; None if it is inline in the stream.
 
@@ -301,6 +325,8 @@ class PlacedByPosition:
     """The Read chunks of a call by Position; one may include its item's padding (RFC 8166 section 3.4.5.2)."""
 
     __slots__ = ("_chunks", "taken")
+
+    padded = False
 
     def __init__(self, chunks: Mapping[int, memoryview]) -> None:
         self._chunks = dict(chunks)
@@ -337,15 +363,17 @@ class PlacedInOrder:
     """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk.
 
     With `offered`, the whole memory of each chunk, a result that is longer than that comes inline, and its chunk is
-    unused.
+    unused. A chunk with up to three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets
+    `padded`.
     """
 
-    __slots__ = ("_chunks", "_next", "_offered")
+    __slots__ = ("_chunks", "_next", "_offered", "padded")
 
     def __init__(self, chunks: Sequence[memoryview | None], offered: Sequence[memoryview | None] | None = None) -> None:
         self._chunks = chunks
         self._next = 0
         self._offered = offered
+        self.padded = False
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         index = self._next
@@ -356,6 +384,9 @@ class PlacedInOrder:
         if not chunk and self._offered is not None and length > len(self._offered[index] or b""):
             return None
         if chunk is not None and len(chunk) != length:
+            if length < len(chunk) <= length + PADDING_MAX:
+                self.padded = True
+                return chunk[:length]
             raise DecodeError(
                 field, position, f"a Write chunk with {length} octets", f"{len(chunk)}", rfc="8166 3.4.6.2"
             )
@@ -370,15 +401,22 @@ class PlacedInOrder:
 
 
 class Decoder(Reader):
-    """Reads XDR items; every variable-length item names its limit."""
+    """Reads XDR items; every variable-length item names its limit.
 
-    __slots__ = ("placed", "removed")
+    `begun`: the Position at which each element begins to which an element of the result belongs (`pragma pairs`); None
+    without such elements.
+    """
+
+    __slots__ = ("begun", "placed", "removed")
+
+    begun: list[int] | None
 
     def __init__(self, data: Buffer, start: int = 0, end: int | None = None, *, placed: Placed | None = None) -> None:
         self.data = data
         self.start = self.pos = start
         self.end = len(data) if end is None else end
         self.placed = placed
+        self.begun = None
         self.removed = 0
 
     @property
@@ -399,6 +437,15 @@ class Decoder(Reader):
         if value > limit:
             raise DecodeError(field, self.pos - 4 - self.start, f"at most {limit}", str(value))
         return value
+
+    def paired(self, count: int) -> Iterator[int]:
+        """Counts the elements of an array, noting in `begun` where each begins; only the first such array counts."""
+        begun: list[int] = []
+        if self.begun is None:
+            self.begun = begun
+        for index in range(count):
+            begun.append(self.position)
+            yield index
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
         """The elements of an array of numbers, which `code` names as `struct` does."""

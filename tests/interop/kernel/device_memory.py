@@ -21,7 +21,7 @@ from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_registrations import KeptRegistrations
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 from support.late_accesses import ATTACKS, Files, late_access
 
 __all__: list[str] = []

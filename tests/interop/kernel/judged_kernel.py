@@ -1,4 +1,4 @@
-"""`rpcrdma check` judges the kernel's NFS server and client, and our client over rxe: see docs/check-linux.md."""
+"""`rpcrdma check` judges the kernel's NFS server and client, and our client over rxe: see docs/judged-servers.md."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def steady_verdicts(report: str) -> dict[str, str]:
         Path(kept).write_text(report, encoding="utf-8")
     found = {}
     for row in json.loads(report)["checks"]:
-        name, statement = row["id"], row["statements"][0]
+        name = row["id"]
+        (statement, *_) = row["statements"] or [_FIRST_STATEMENTS[name]]
         if row["cause"] != FRAMES_NOT_SEEN and not _UNSTEADY.fullmatch(name):
             found[name if statement == _FIRST_STATEMENTS[name] else f"{name} {statement}"] = row["verdict"]
     return found

@@ -83,6 +83,7 @@ class MemoryServer:
         self.exclusive = True
         self.answers: dict[str, list[nfsstat3]] = {}
         self.granted = 0x3F
+        self.shut: set[str] = set()
         self.cookie_verifier = b"\0" * 8
         self.names_shown: Callable[[list[str]], list[str]] = list
         self.in_flight = 0
@@ -254,6 +255,8 @@ class MemoryServer:
         return v3.SETATTR3resok(self.wcc(thing))
 
     def lookup(self, args: Any) -> Any:
+        if args.what.name in self.shut:
+            raise Refused("ACCES")
         thing = self.child(args.what)
         return v3.LOOKUP3resok(self.handle(thing), self.attributes(thing), NO_ATTRIBUTES)
 

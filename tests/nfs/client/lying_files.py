@@ -26,6 +26,8 @@ PAGE_ENTRIES = 100
 PAGE_OCTETS = 48_000
 LONG_NAME = "n" * 200
 VERIFIER = bytes(8)
+SHUT = b"d-shut"
+"""The handle of an entry that a listing does not describe, and whose look-up is refused."""
 
 _TYPES = {ord("d"): ftype3.NF3DIR, ord("f"): ftype3.NF3REG, ord("l"): ftype3.NF3LNK}
 
@@ -37,6 +39,9 @@ def attributes(handle: bytes) -> v3.fattr3:
     number = zlib.crc32(handle) | len(handle) << 32
     device = specdata3(0, 0)
     return v3.fattr3(_TYPES[handle[0]], 0o755, 1, 0, 0, 0, 0, device, 1, number, time, time, time)
+
+
+DIRECTORY = attributes(b"d")
 
 
 class LyingFiles(v3.NFS_V3_Service):
@@ -74,6 +79,8 @@ class LyingFiles(v3.NFS_V3_Service):
     def lookup(self, args: v3.LOOKUP3args, context: CallContext) -> v3.LOOKUP3res:
         for name, handle in itertools.islice(self.listed(args.what.dir.data), 10):
             if name == args.what.name:
+                if handle == SHUT:
+                    return v3.LOOKUP3res(nfsstat3.NFS3ERR_ACCES, v3.LOOKUP3resfail(post_op_attr(True, DIRECTORY)))
                 found = post_op_attr(True, attributes(handle))
                 return v3.LOOKUP3res(OK, v3.LOOKUP3resok(nfs_fh3(handle), found, NONE))
         return v3.LOOKUP3res(nfsstat3.NFS3ERR_NOENT, v3.LOOKUP3resfail(NONE))
@@ -90,7 +97,7 @@ class LyingFiles(v3.NFS_V3_Service):
         start = self.calls["READDIRPLUS"] * PAGE_ENTRIES if kinds_cookies else args.cookie
         found: Iterator[Entry] = itertools.islice(self.listed(handle, start), PAGE_ENTRIES)
         for cookie, (name, inner) in enumerate(found, args.cookie + 1):
-            shown = post_op_attr(True, attributes(inner))
+            shown = NONE if inner == SHUT else post_op_attr(True, attributes(inner))
             number = cookie % (PAGE_ENTRIES * 5) if kinds_cookies else cookie
             entries.append(v3.entryplus3(1, name, number or 1, shown, post_op_fh3(True, nfs_fh3(inner))))
             octets += len(name) + 160

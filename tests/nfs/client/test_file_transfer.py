@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import os
 import stat
 import tracemalloc
 from asyncio import run
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.nfs.client import FileChanged, FileOptions
+from rpcrdma.nfs.client.streams import direct_calls
 from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
@@ -355,7 +360,7 @@ def test_a_large_upload_takes_little_memory(server: Any, mounted: Any, tmp_path:
 
 
 @each_case("size", [1 << 40, 1 << 63, (1 << 64) - 1])
-def test_a_download_ends_with_the_data_whatever_size_the_server_says(
+def test_copies_and_reads_end_with_the_data_whatever_size_the_server_says(
     new_server: Any, tmp_path: Path, size: int
 ) -> None:
     server, mounted = new_server()
@@ -370,3 +375,40 @@ def test_a_download_ends_with_the_data_whatever_size_the_server_says(
     assert run(once(mounted(), "download", "/file", tmp_path)) == 3
     assert (tmp_path / "file").read_bytes() == b"abc"
     assert server.calls["READ"] <= FileOptions().direct_calls
+
+    async def read() -> None:
+        fs = mounted()
+        async with await fs.open("/file") as file:
+            assert await file.read() == b"abc"
+            await file.seek(0)
+            assert [bytes(view) async for view in file.views()] == [b"abc"]
+            await file.seek(0)
+            assert await file.readlines() == [b"abc"]
+            assert await file.pread(3, 0) == b"abc"
+        with contextlib.suppress(OutOfMemory):
+            assert await fs.read_bytes("/file") == b"abc"
+        await fs.close()
+
+    server.calls.clear()
+    run(read())
+    assert server.calls["READ"] < 40
+
+
+def test_a_read_into_memory_asks_for_nothing_behind_the_end(
+    server: Any, mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put("/file", b"abc")
+    server.read_max = 4096
+    begun: list[int] = []
+
+    async def counted(count: int, items: Iterator[int], work: Any) -> None:
+        def counting() -> Iterator[int]:
+            for item in items:
+                begun.append(item)
+                yield item
+
+        await run_each(count, counting(), work)
+
+    monkeypatch.setattr(direct_calls, "run_each", counted)
+    assert run(once(mounted(), "read_into", "/file", bytearray(100 << 12))) == 3
+    assert len(begun) == FileOptions().direct_calls

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.client import listing
-from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.errors import NfsError, NfsPermission
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
 
@@ -209,3 +210,31 @@ def test_no_first_entries_are_looked_up_one_by_one(server: Any, mounted: Any) ->
         asyncio.run(fs.first_entries())
     assert caught.value.status == nfsstat3.NFS3ERR_NOTSUPP
     assert (server.calls["LOOKUP"], server.calls["READDIR"]) == (0, 0)
+
+
+def test_a_refused_lookup_hides_one_entry_and_not_its_directory(server: Any, mounted: Any, tmp_path: Path) -> None:
+    for name in ("before", "mount", "behind"):
+        server.put(f"/top/{name}", b"data")
+    server.with_attributes = False
+    server.shut.add("mount")
+    entries = asyncio.run(scan(mounted(), "/top"))
+    assert [entry.name for entry in entries] == ["before", "mount", "behind"]
+    assert [entry.stat().st_size for entry in entries if entry.refusal is None] == [4, 4]
+    refused = entries[1]
+    for question in (refused.is_dir, refused.is_file, refused.is_symlink, refused.stat, refused.inode):
+        with pytest.raises(PermissionError) as caught:
+            question()
+        assert caught.value.filename == "/top/mount"
+    told: list[OSError] = []
+
+    async def walked() -> list[tuple[str, list[str], list[str]]]:
+        return [found async for found in mounted().walk("/top", onerror=told.append)]
+
+    assert asyncio.run(walked()) == [("/top", [], ["before", "mount", "behind"])]
+    assert [error.filename for error in told] == ["/top/mount"]
+    report = asyncio.run(mounted().download_tree("/top", tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"before", "behind"}
+    assert [(failure.path, type(failure.error)) for failure in report.failures] == [("/top/mount", NfsPermission)]
+    removed = asyncio.run(mounted().rmtree("/top"))
+    assert (removed.files, [str(error.filename) for error in removed.failures]) == (2, ["/top/mount"])  # type: ignore[attr-defined]
+    assert set(server.at("/top").children) == {"mount"}

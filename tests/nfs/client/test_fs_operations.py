@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import errno
 import os
+import pickle
 from asyncio import run
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.nfs.errors import NfsError
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.nfs.errors import NfsError, ServerPathError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 
@@ -416,3 +419,41 @@ def test_a_directory_that_was_made_is_not_looked_up_on_the_way(server: Any, moun
     looked_up = server.calls["LOOKUP"]
     assert not run(fs.exists("/new/file"))
     assert server.calls["LOOKUP"] == looked_up + 1
+
+
+def test_errors_name_the_url_of_what_failed_and_keep_its_path(server: Any, mounted: Any) -> None:
+    server.put("/dir/file")
+    server.link("/loop", "loop")
+    fs = mounted(fs_url=parse_url("rdma://server/data?mountport=5"), fs_directory="dir")
+
+    async def listed(path: str) -> None:
+        async for _ in fs.scandir(path):
+            pass
+
+    for failing, path in (
+        (fs.stat("/none"), "/none"),
+        (fs.stat("none"), "/dir/none"),
+        (fs.stat("/dir/file/x"), "/dir/file/x"),
+        (fs.stat("/loop"), "/loop"),
+        (fs.open("/dir"), "/dir"),
+        (fs.read_bytes("/none"), "/none"),
+        (listed("/dir/file"), "/dir/file"),
+        (fs.mkdir("/dir"), "/dir"),
+        (fs.rmdir("/dir/file"), "/dir/file"),
+        (fs.readlink("/dir/file"), "/dir/file"),
+        (fs.download_tree("/dir/file", "/nowhere"), "/dir/file"),
+        (fs.rmtree("/dir/file"), "/dir/file"),
+        (fs.stat("/" + 300 * "n"), "/" + 300 * "n"),
+    ):
+        with pytest.raises(ServerPathError) as caught:
+            run(failing)
+        error = caught.value
+        assert error.filename == path
+        for same in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+            assert same.url == f"rdma://server:20049/data{path}"
+            assert str(same).endswith(f": {same.url!r}")
+            assert same.filename == path
+    with pytest.raises(OSError, match="'rdma://server:20049/data/dir/none' -> 'rdma://server:20049/data/dir/x y'"):
+        run(fs.rename("none", "x y"))
+    with pytest.raises(FileNotFoundError, match=r"directory: '/none'$"):
+        run(mounted().stat("/none"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from lying_files import Liar, liar
+from lying_files import SHUT, Liar, liar
+from rpcrdma.nfs.client import procedures
 
 pytestmark = pytest.mark.thorough
 
@@ -33,7 +35,7 @@ def test_what_contains_itself_ends(command: list[str], tmp_path: Path) -> None:
         target = [str(tmp_path / "copy")] if command[0] == "get" else []
         ended = await it.run(*command, it.url("self"), *target)
         assert ended.status == 1
-        assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
+        assert ended.err[0] == f"error: {it.url('self/again')}: the server lists this directory inside itself"
         assert ended.grown_octets < GROWTH_MAX
         if command[0] == "rm":
             # The other entries in it are removed, and the directory itself is not tried.
@@ -75,7 +77,7 @@ def test_names_without_end_end(options: list[str], names: int) -> None:
         ended = await it.run("ls", *options, it.url("names"), NFS_LISTED_NAMES_MAX=names, sorted_max=2000)
         assert ended.status == 1
         (told,) = [line for line in ended.err if line.startswith("error")]
-        assert told == f"error: /names: the server lists more than {names:,} names here, perhaps without end"
+        assert told == f"error: {it.url('names')}: the server lists more than {names:,} names here, perhaps without end"
         assert ended.out.count(b"\n") == names
         # Runs of 2,000 entries take 8 MiB; held at once all would take 30 MiB.
         assert not options or ended.grown_octets < 16 * MIB
@@ -87,7 +89,7 @@ def test_cookies_that_go_round_are_noticed() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("ls", it.url("cookies"))
         assert ended.status == 4
-        assert "the server lists the same entries of /cookies again and again" in ended.err[0]
+        assert f"the server lists the same entries of {it.url('cookies')} again and again" in ended.err[0]
         assert it.files.calls["READDIRPLUS"] < 50
 
     against(test)
@@ -129,8 +131,8 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Pa
         assert got.status == 1
         assert sum("which can be no file's name" in line for line in got.err) == 4
         assert [line for line in got.err if "target" in line] == [
-            "error: /odd/no-target: the target of this symbolic link is empty",
-            "error: /odd/nul-target: the target of this symbolic link holds a NUL",
+            f"error: {url}/no-target: the target of this symbolic link is empty",
+            f"error: {url}/nul-target: the target of this symbolic link holds a NUL",
         ]
         assert sorted(os.listdir(tmp_path / "copy")) == ["good", "latin", "other"]  # noqa: PTH208 - names alone
         assert os.readlink(os.fsencode(tmp_path / "copy/latin")) == b"\xe4"  # noqa: PTH115 - octets
@@ -139,5 +141,22 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Pa
         assert removed.status == 1
         assert it.files.calls["REMOVE"] == 5
         assert it.files.calls["RMDIR"] == 0
+
+    against(test)
+
+
+def test_one_refused_entry_is_named_and_does_not_hide_the_others(tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        it.files.odd = [("shut", SHUT)]
+        refused = [f"error: {it.url('odd/shut')}: permission denied", f"hint: {procedures._NOT_OF_IDENTITY}"]
+        listed = await it.run("ls", "-l", it.url("odd"))
+        assert (listed.status, listed.err) == (1, refused)
+        rows = [line.split() for line in listed.out.decode().splitlines()]
+        assert [(row[0], row[-1]) for row in rows] == [("-rwxr-xr-x", "good"), ("??????????", "shut")]
+        told = await it.run("ls", "--json", it.url("odd"))
+        assert {"path": "/odd/shut", "type": "unknown"} in map(json.loads, told.out.splitlines())
+        got = await it.run("get", it.url("odd"), str(tmp_path / "copy"))
+        assert (got.status, got.err) == (1, refused)
+        assert [path.name for path in (tmp_path / "copy").iterdir()] == ["good"]
 
     against(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
+from rpcrdma.simulation.loop import now_s
 from support.cases import each_case
+from support.loops import in_virtual_time
 from support.waiting import closing, once
 
 BLOCK = 1 << 16
@@ -198,3 +201,39 @@ def test_a_failure_to_clean_up_does_not_hide_the_cause(server: Any, mounted: Any
     error = report.failures[0].error
     assert isinstance(error, NfsError)
     assert error.status == nfsstat3.NFS3ERR_ACCES
+
+
+@each_case(("call", "resume"), [("CREATE", False), ("CREATE", True), ("SYMLINK", False)])
+def test_what_a_call_without_an_answer_may_have_made_is_removed(
+    new_server: Any, tmp_path: Path, call: str, resume: bool
+) -> None:
+    server, mounted = new_server()
+    answer = server.answer
+
+    def answer_none(name: str, args: Any) -> Any:
+        result = answer(name, args)
+        if name == call and result.status == 0:
+            raise CallTimeout(f"{name}: no reply within 60 s")
+        return result
+
+    server.answer = answer_none
+    server.link("/copy/link", "old")
+    with contextlib.suppress(CallTimeout):
+        asyncio.run(once(mounted(), "upload_tree", tree(tmp_path), "/copy", resume=resume))
+    made = [name for folder in (server.at("/copy"), *server.at("/copy").children.values()) for name in folder.children]
+    assert not any(TEMPORARY.fullmatch(name) for name in made)
+    assert server.calls["REMOVE"]
+
+
+@in_virtual_time
+async def test_a_silent_server_is_not_waited_for_twice(server: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    server.hold["REMOVE"] = asyncio.Event()
+    server.before = lambda name, _args: _no_answer() if name == "CREATE" else None
+    with pytest.raises(CallTimeout):
+        await once(mounted(), "upload", tmp_path / "file", "/file")
+    assert now_s() <= 10
+
+
+def _no_answer() -> None:
+    raise CallTimeout("CREATE: no reply within 60 s")

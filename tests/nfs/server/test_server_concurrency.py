@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export, backend, object_tree
 from rpcrdma.nfs.server.file_access import OpenFiles
 from rpcrdma.nfs.server.object_tree import ObjectCache
 
@@ -123,3 +127,80 @@ def test_trees_come_and_go_at_once(server: Any) -> None:
             assert {server.getattr_status(handle) for handle in [directory, *made]} == {"STALE"}
 
     run(work)
+
+
+def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
+    start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though their objects have one lock among those of a file system."""
+    monkeypatch.setattr(backend, "_LOCKS", 1)
+    disks = iter((b"still", b"good", b"good"))
+    monkeypatch.setattr(object_tree, "file_system_of", lambda _mount: next(disks))
+    names = {"/still": tree / "a", "/good": tree / "a" / "b", "/more": tree}
+    server = start([Export(name=name, directory=path) for name, path in names.items()])
+    roots = {name: server.mount(name) for name in names}
+    stuck, gate, real = threading.Event(), threading.Event(), os.mkdir
+
+    def mkdir(path: Any, *args: Any, **options: Any) -> None:
+        if path == b"stuck":
+            stuck.set()
+            gate.wait()
+        real(path, *args, **options)
+
+    monkeypatch.setattr("rpcrdma.nfs.server.creation.os.mkdir", mkdir)
+
+    def make(name: str, directory: str) -> str:
+        args = v3.MKDIR3args(server.dirop(roots[directory], name), server.sattr())
+        return str(server.status("mkdir", args))
+
+    told: list[str] = []
+    thread = threading.Thread(target=lambda: told.append(make("stuck", "/still")))
+    thread.start()
+    stuck.wait()
+    try:
+        assert make("new", "/good") == "OK"
+    finally:
+        gate.set()
+        thread.join()
+    assert told == ["OK"]
+    still, good, more = server.services.nfs.backend.trees.values()
+    assert good.locks is more.locks is not still.locks
+
+
+def test_each_call_that_takes_a_thread_tells_its_disk(start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disks = iter((b"one", b"other", b"one"))
+    monkeypatch.setattr(object_tree, "file_system_of", lambda _mount: next(disks))
+    server = start([Export(name="/a", directory=tree), Export(name="/a/b", directory=tree / "a")])
+    nfs, mount = server.services
+    handles = {path: v3.nfs_fh3(server.mount(path)) for path in ("/a", "/a/b")}
+    for path, disk in (("/a", b"one"), ("/a/b", b"other")):
+        file = handles[path]
+        where = v3.diropargs3(file, "name")
+        elsewhere = v3.diropargs3(handles["/a"], "name")
+        none = server.sattr()
+        assert {
+            nfs.WAITS_FOR(args)
+            for args in (
+                v3.GETATTR3args(file),
+                v3.SETATTR3args(file, none, v3.sattrguard3(False, None)),
+                v3.LOOKUP3args(where),
+                v3.READ3args(file, 0, 1),
+                v3.WRITE3args(file, 0, 1, v3.stable_how.UNSTABLE, b"x"),
+                v3.CREATE3args(where, v3.createhow3(v3.createmode3.GUARDED, none)),
+                v3.MKDIR3args(where, none),
+                v3.SYMLINK3args(where, v3.symlinkdata3(none, "x")),
+                v3.MKNOD3args(where, v3.mknoddata3(v3.ftype3.NF3FIFO, none)),
+                v3.REMOVE3args(where),
+                v3.RENAME3args(where, elsewhere),
+                v3.LINK3args(file, elsewhere),
+                v3.READDIR3args(file, 0, bytes(8), 100),
+                v3.READDIRPLUS3args(file, 0, bytes(8), 100, 100),
+                v3.FSSTAT3args(file),
+                v3.COMMIT3args(file, 0, 0),
+            )
+        } == {disk}
+        assert mount.WAITS_FOR(f"{path}/deeper") == disk
+    assert nfs.WAITS_FOR(v3.GETATTR3args(v3.nfs_fh3(b"nobody's"))) is None
+    # With one disk there is nothing to leave threads to.
+    alone = start([Export(name="/", directory=tree)])
+    assert alone.services.nfs.WAITS_FOR(v3.GETATTR3args(handles["/a"])) is None

@@ -164,11 +164,15 @@ def on_disk(server: Any, is_so: bool = True) -> None:
         export.in_memory = not is_so
 
 
-def test_an_offset_beyond_all_files_is_refused(server: Any, root: bytes) -> None:
+def test_an_offset_beyond_all_files_has_no_data_and_takes_none(server: Any, root: bytes) -> None:
+    """RFC 1813 sections 3.3.6, 3.3.7 and 3.3.21."""
     file = server.lookup(root, "hello.txt")
-    assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 1 << 63, 1)) == "INVAL"
-    args = v3.WRITE3args(v3.nfs_fh3(file), (1 << 63) - 1, 1, v3.stable_how.UNSTABLE, b"x")
-    assert server.status("write", args) == "FBIG"
+    for offset in ((1 << 63) - 1, 1 << 63, (1 << 64) - 1):
+        reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), offset, 1)).value
+        assert (reply.count, reply.eof, bytes(reply.data)) == (0, True, b"")
+        assert server.write(file, b"", offset).value.count == 0
+        assert server.write(file, b"x", offset).status == v3.nfsstat3.NFS3ERR_FBIG
+        assert server.status("commit", v3.COMMIT3args(v3.nfs_fh3(file), offset, 0xFFFFFFFF)) == "OK"
 
 
 def test_only_regular_files_have_data(server: Any, root: bytes, tree: Path) -> None:

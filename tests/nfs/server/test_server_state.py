@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,15 @@ def test_a_key_of_another_length_is_refused(tmp_path: Path, octets: int) -> None
     (tmp_path / "file-handle.key").write_bytes(bytes(octets))
     with pytest.raises(OSError, match="no key"):
         open_state(tmp_path, os.urandom)
+
+
+@each_case("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_no_key(tmp_path: Path, make: Callable[[Path, int], None]) -> None:
+    make(tmp_path / "file-handle.key", 0o600)
+    with pytest.raises(OSError, match=r"file-handle\.key is no file: remove it"):
+        open_state(tmp_path, os.urandom)
+    with suppress(IsADirectoryError):
+        (tmp_path / "file-handle.key").unlink()
 
 
 def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
@@ -109,15 +120,101 @@ def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     index.close()
 
 
-@each_case("octets", [b"not a database at all" * 100, b""])
-def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
-    (tmp_path / "places").write_bytes(octets)
-    index = PlaceIndex(tmp_path / "places")
+def damaged(path: Path, how: str) -> None:
+    """A database of many places, of which something is broken."""
+    if how == "no database":
+        path.write_bytes(b"not a database at all" * 100)
+        return
+    index = PlaceIndex(path)
+    for number in range(2000):
+        index.remember(b"%d" % number, b"root", b"one" if number == 1 else b"n" * 100)
+    index.close()
+    database = sqlite3.connect(path)
+    if how == "another table":
+        database.executescript("DROP TABLE place; CREATE TABLE place (what TEXT)")
+    elif how == "other rows":
+        database.execute("UPDATE place SET parent = 7, name = 'text' WHERE object != ?", (b"1",))
+    database.commit()
+    database.close()
+    if how == "pages":
+        octets = bytearray(path.read_bytes())
+        octets[4096:] = b"\xa5" * (len(octets) - 4096)
+        path.write_bytes(octets)
+    elif how == "cut":
+        os.truncate(path, 5000)
+
+
+@each_case("how", ["no database", "another table", "pages", "cut"])
+def test_a_damaged_database_is_put_aside_with_a_warning(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / f"places of {how}"
+    damaged(path, how)
+    caplog.clear()
+    index = PlaceIndex(path)
+    assert index.find(b"3") is None
     index.remember(b"1", b"root", b"one")
     index.close()
-    again = PlaceIndex(tmp_path / "places")
+    again = PlaceIndex(path)
     assert again.find(b"1") == NameInDirectory(b"root", b"one")
     again.close()
+    (told,) = caplog.messages
+    assert f"{path} is damaged (" in told
+    assert path.with_name(f"{path.name}.damaged").exists()
+
+
+def test_an_empty_database_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "places").touch()
+    PlaceIndex(tmp_path / "places").close()
+    assert caplog.messages == []
+
+
+def test_damage_that_is_met_later_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    damaged(tmp_path / "rows", "other rows")
+    index = PlaceIndex(tmp_path / "rows")
+    assert [index.find(b"%d" % number) for number in (1, 2)] == [NameInDirectory(b"root", b"one"), None]
+    index.close()
+    index = PlaceIndex(tmp_path / "places")
+    index._database = sqlite3.connect(tmp_path / "rows", check_same_thread=False)
+    index._database.executescript("DROP TABLE place")
+    for _ in range(3):
+        assert index.find(b"2") is None
+    index.close()
+    assert len(caplog.messages) == 1
+    assert "damaged" in caplog.text
+
+
+def test_a_full_state_directory_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    index = PlaceIndex(tmp_path / "places")
+    assert index._database is not None
+    pages = index._database.execute("PRAGMA page_count").fetchone()[0]
+    index._database.execute(f"PRAGMA max_page_count = {pages}")
+    for number in range(2000):
+        index.remember(b"%d" % number, b"root", b"n" * 100)
+        if not number % 100:
+            index.flush()
+    index.close()
+    assert caplog.messages == [
+        f"{tmp_path / 'places'}: database or disk is full; until the server is restarted it does without"
+    ]
+    # What is in memory is still known.
+    assert index.find(b"1999") == NameInDirectory(b"root", b"n" * 100)
+
+
+def test_a_state_directory_that_stands_still_keeps_only_those_waiting_who_read_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop notes places, and threads write them out, while another thread waits for the disk."""
+    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_UNWRITTEN_MAX", 10)
+    index = PlaceIndex(tmp_path / "places")
+    with index._database_lock:
+        for number in range(100):
+            index.remember(b"%d" % number, b"root", b"x")
+            index.forget(b"%d" % (number - 1))
+            index.flush()
+        assert index.find(b"99") == NameInDirectory(b"root", b"x")
+        assert len(index._unwritten) == 20
+    index.close()
 
 
 def test_a_database_that_fails_or_cannot_be_opened_is_done_without(tmp_path: Path) -> None:

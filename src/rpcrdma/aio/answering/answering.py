@@ -524,7 +524,15 @@ class HandlerRunner:
         self.running += 1
         source = call.source
         may_be_let_go = call.rest is None or not call.route.at_most_once
-        self._workers.submit(source.host, source, call, brief=call.within is not None, may_be_let_go=may_be_let_go)
+        waits_for = call.route.waits_for
+        self._workers.submit(
+            source.host,
+            source,
+            call,
+            brief=call.within is not None,
+            may_be_let_go=may_be_let_go,
+            waits_for=None if waits_for is None else waits_for(call.args),
+        )
 
     def _let_go(self, call: ServerCall) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from mmap import PAGESIZE
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
 from rpcrdma.errors import RpcRdmaError
@@ -18,7 +19,7 @@ from rpcrdma.limits import (
     REPLY_OCTETS_MAX,
     UNCOUNTED_RESULT_OCTETS,
 )
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory, ResultMemory
 
 __all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_reserved", "octets_taken", "room"]
 
@@ -78,6 +79,7 @@ class BufferPool:
         "_serving",
         "lent_octets",
         "lock",
+        "messages",
         "octets_max",
         "on_short",
         "pool_octets_max",
@@ -98,6 +100,8 @@ class BufferPool:
         self._loop: asyncio.AbstractEventLoop | None = None
         """Of those that wait."""
         self._serving = False
+        self.messages = ResultMemory()
+        """Memory of large messages that arrive over TCP, for the event loop."""
         self.on_short: Callable[[], None] | None = None
         """Is called when a connection begins to wait: a server can end connections that hold memory for too long."""
 
@@ -143,7 +147,8 @@ class BufferPool:
                 self._pooled += size
             else:
                 free = None
-                size = length
+                # Of whole pages, as that is what it takes.
+                size = min(room, -(-length // PAGESIZE) * PAGESIZE)
             buffer = PooledMemory(size)
         self._lent[id(buffer)] = buffer, free, share
         self.lent_octets += size

@@ -3,7 +3,8 @@
 The client that has fewest calls running is next, so that the time that calls take counts, too: of clients that always
 have calls waiting each has as many threads, whether its calls are long or short. The last idle thread is for a client
 that has none, and the last but one for a connection that has none: however many calls one connection has, another one
-need not wait for any of them to end.
+need not wait for any of them to end. Calls that wait for one thing, such as a disk, leave one thread more: a disk that
+stands still takes no thread that the calls of others need, not even those of the same connection.
 
 A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
 front of those of others.
@@ -19,14 +20,14 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Generator
-from typing import Generic, TypeAlias, TypeVar
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable
+from typing import Generic, TypeVar
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
 from rpcrdma.rpc.service import Surroundings
 
-__all__ = ["ConnectionCalls", "Worker", "WorkerPool"]
+__all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
 
 _KEPT_FOR_CONNECTIONS_FROM = 5
 """With fewer threads than this one is kept free, not two: most are there to be used."""
@@ -45,11 +46,23 @@ class ConnectionCalls(Share, Generic[T]):
     def __init__(self, client: Client[ConnectionCalls[T]], connection: object) -> None:
         super().__init__(client)
         self.connection = connection
-        self.waiting: deque[tuple[T, bool, bool]] = deque()
-        """Each with whether it is brief, and whether it may be let go."""
+        self.waiting: dict[Hashable, deque[Turn[T]]] = {}
+        """By the thing that they wait for."""
 
 
-_Turn: TypeAlias = tuple[T, ConnectionCalls[T]]
+class Turn(Generic[T]):
+    """A call, from its arrival until its result is taken; `waits_for` has the thing that may keep it from its end."""
+
+    __slots__ = ("brief", "call", "calls", "may_be_let_go", "waits_for")
+
+    def __init__(
+        self, call: T, calls: ConnectionCalls[T], *, brief: bool, may_be_let_go: bool, waits_for: Hashable
+    ) -> None:
+        self.call = call
+        self.calls = calls
+        self.brief = brief
+        self.may_be_let_go = may_be_let_go
+        self.waits_for = waits_for
 
 
 class _Bell:
@@ -134,17 +147,22 @@ class WorkerPool(Generic[T, R]):
         self._workers = self._idle = workers
         self._kept_for_clients = int(workers > 1)
         self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
+        self._most_for_one = max(1, workers - self._kept_for_connections - 1)
+        self._wait_for: Counter[Hashable] = Counter()
+        """The calls that run, by the thing that they wait for."""
+        self._waiting: Counter[Hashable] = Counter()
+        """The calls that wait for a thread, by the thing that they wait for then."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """Those with calls."""
-        self._long: deque[_Turn[T]] = deque()
+        self._long: deque[Turn[T]] = deque()
         """Calls whose turn has come, each for a thread of its own."""
-        self._brief: deque[_Turn[T]] = deque()
+        self._brief: deque[Turn[T]] = deque()
         """Calls whose turn has come, for one thread."""
         self._runs_brief = False
         """Whether a thread is at the brief calls."""
         self._brief_done = 0
-        self._results: deque[tuple[T, ConnectionCalls[T], R]] = deque()
+        self._results: deque[tuple[Turn[T], R]] = deque()
         self._bell: _Bell | None = None
         """Wakes the event loop."""
         self._rung = False
@@ -154,16 +172,34 @@ class WorkerPool(Generic[T, R]):
         self._watches = False
         self._ended = False
 
-    def submit(self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool) -> None:
-        """Runs the call in a thread when it is the turn of this connection of `address`."""
+    def submit(
+        self,
+        address: str,
+        connection: object,
+        call: T,
+        *,
+        brief: bool,
+        may_be_let_go: bool,
+        waits_for: Hashable = None,
+    ) -> None:
+        """Runs the call in a thread when it is the turn of this connection of `address`.
+
+        Calls with one `waits_for` other than None never have all threads.
+        """
         calls = self._connections.get(connection)
         if calls is None:
             calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
-        if self._idle > self._kept_for_connections and not (self._turns.waiting or self._ended):
+        turn = Turn(call, calls, brief=brief, may_be_let_go=may_be_let_go, waits_for=waits_for)
+        if (
+            self._idle > self._kept_for_connections
+            and not (self._turns.waiting or self._ended)
+            and self._may_wait_for(waits_for)
+        ):
             # No connection waits, so there are no turns to take.
-            self._give_thread(calls, call, brief=brief)
+            self._give_thread(turn)
             return
-        calls.waiting.append((call, brief, may_be_let_go))
+        calls.waiting.setdefault(waits_for, deque()).append(turn)
+        self._waiting[waits_for] += 1
         self._turns.wait(calls)
         self._start()
 
@@ -172,14 +208,18 @@ class WorkerPool(Generic[T, R]):
         calls = self._connections.get(connection)
         if calls is None:
             return
-        waiting, calls.waiting = calls.waiting, deque()
-        calls.waiting.extend(each for each in waiting if not each[2])
+        waiting, calls.waiting = calls.waiting, {}
+        let_go = []
+        for thing, turns in waiting.items():
+            let_go += [turn for turn in turns if turn.may_be_let_go]
+            self._waiting -= Counter(turn.waits_for for turn in turns if turn.may_be_let_go)
+            if len(stay := deque(turn for turn in turns if not turn.may_be_let_go)):
+                calls.waiting[thing] = stay
         if not calls.waiting:
             self._turns.leave(calls)
             self._part_if_done(calls)
-        for call, _, may_be_let_go in waiting:
-            if may_be_let_go:
-                self._let_go(call)
+        for turn in let_go:
+            self._let_go(turn.call)
 
     def shutdown(self, *, wait: bool) -> None:
         """Starts no further call and drops the waiting calls. `wait`: returns when the threads have ended.
@@ -202,29 +242,49 @@ class WorkerPool(Generic[T, R]):
             del self._connections[calls.connection]
             self._turns.part(calls)
 
+    def _may_wait_for(self, thing: Hashable) -> bool:
+        return thing is None or self._wait_for[thing] < self._most_for_one
+
     def _start(self) -> None:
         """Gives the idle threads to those whose turn it is."""
-        while self._turns.waiting and self._idle and not self._ended and (calls := self._next()) is not None:
-            call, brief, _ = calls.waiting.popleft()
+        while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
+            calls, thing = found
+            waiting = calls.waiting.pop(thing)
+            turn = waiting.popleft()
+            _one_less(self._waiting, thing)
+            if waiting:
+                # Behind the calls of this connection that wait for something else.
+                calls.waiting[thing] = waiting
             self._turns.had_turn(calls, waits=bool(calls.waiting))
-            self._give_thread(calls, call, brief=brief)
+            self._give_thread(turn)
 
-    def _give_thread(self, calls: ConnectionCalls[T], call: T, *, brief: bool) -> None:
-        self._idle -= 1
-        calls.hold(1)
-        (self._brief if brief else self._long).append((call, calls))
+    def _give_thread(self, turn: Turn[T]) -> None:
+        self.take_thread(turn)
+        (self._brief if turn.brief else self._long).append(turn)
         if not self._wakes_soon:
             self._wakes_soon = True
             self._loop.call_soon(self._wake)
 
-    def _next(self) -> ConnectionCalls[T] | None:
+    def take_thread(self, turn: Turn[T]) -> None:
+        """Counts a call that runs from now on."""
+        self._idle -= 1
+        turn.calls.hold(1)
+        if turn.waits_for is not None:
+            self._wait_for[turn.waits_for] += 1
+
+    def _next(self) -> tuple[ConnectionCalls[T], Hashable] | None:
+        if not any(map(self._may_wait_for, self._waiting)):
+            return None
         for client in self._turns.in_order():
             if client.held and self._idle <= self._kept_for_clients:
                 return None
-            # No other connection of the client holds less.
-            calls = next(client.in_order())
-            if not calls.held or self._idle > self._kept_for_connections:
-                return calls
+            for calls in client.in_order():
+                if calls.held and self._idle <= self._kept_for_connections:
+                    # No other connection of the client holds less.
+                    break
+                for thing in calls.waiting:
+                    if self._may_wait_for(thing):
+                        return calls, thing
         return None
 
     def _wake(self) -> None:
@@ -271,12 +331,15 @@ class WorkerPool(Generic[T, R]):
         results = self._results
         # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
         for _ in range(len(results)):
-            call, calls, result = results.popleft()
+            turn, result = results.popleft()
+            calls, thing = turn.calls, turn.waits_for
             self._idle += 1
             calls.hold(-1)
+            if thing is not None:
+                _one_less(self._wait_for, thing)
             self._part_if_done(calls)
             self._start()
-            self._deliver(call, result)
+            self._deliver(turn.call, result)
 
     def _work(self, bell: _Bell) -> None:
         """The course of a thread."""
@@ -299,13 +362,13 @@ class WorkerPool(Generic[T, R]):
                 worker.go_within(None)
                 return
 
-    def _take(self, turns: deque[_Turn[T]], worker: Worker) -> bool:
+    def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
         """Runs the next call; False if another thread has taken it."""
         try:
-            call, calls = turns.popleft()
+            turn = turns.popleft()
         except IndexError:
             return False
-        self._results.append((call, calls, self._run(call, worker)))
+        self._results.append((turn, self._run(turn.call, worker)))
         return True
 
     def _ring(self, bell: _Bell) -> None:
@@ -313,3 +376,9 @@ class WorkerPool(Generic[T, R]):
         if not self._rung:
             self._rung = True
             bell.ring()
+
+
+def _one_less(counter: Counter[Hashable], thing: Hashable) -> None:
+    counter[thing] -= 1
+    if not counter[thing]:
+        del counter[thing]

@@ -19,7 +19,7 @@ from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
-from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
+from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SilenceWatch, SingleConnection
 from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import PORT_MAPPER, TcpConnection
@@ -39,7 +39,6 @@ from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
-from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
@@ -52,6 +51,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
 
@@ -93,6 +93,10 @@ class ConnectOptions:
     """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
     Needs root or CAP_NET_BIND_SERVICE."""
     connect_timeout_s: float = 10.0
+    """How long one attempt to connect may take, over each of the providers that are tried."""
+    warn_after_s: float | None = 3.0
+    """After so long without an answer to calls, or to connecting, "rpcrdma.client" logs a warning: once, and again only
+    for a silence of twice that time. None: never, for servers whose handlers take long."""
     call_timeout_s: float | None = 60.0
     """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
     reconnect: bool = True
@@ -217,7 +221,22 @@ class _Connecting:
         tls = tls_of(url, options)
         addressed = PORT_MAPPER if program is None else (program.number, program.version)
         dial = functools.partial(_dial, url, options, answering, tls, addressed)
-        connection = await dial()
+        limit_s = options.connect_timeout_s
+        waiting = SilenceWatch(
+            options.warn_after_s,
+            lambda: True,
+            lambda: 0,
+            lambda silent_s: (
+                f"{url.scheme}://{url.authority}: no answer for {silent_s:g} s; an attempt to connect fails after "
+                f"{limit_s:g} s"
+            ),
+        )
+        if waiting.resting:
+            waiting.begin()
+        try:
+            connection = await dial()
+        finally:
+            waiting.end()
         policy = ReconnectPolicy(
             reconnect=options.reconnect,
             max_s=options.reconnect_delay_max_s,
@@ -239,6 +258,7 @@ class _Connecting:
             answering=answering,
             metrics=options.metrics,
             kerberos=options.kerberos,
+            warn_after_s=options.warn_after_s,
         )
 
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.client.client_metrics import ClientMetrics, ConnectionToTell
 from rpcrdma.aio.client.client_statistics import ClientStatistics
-from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, ReconnectPolicy, SingleConnection
+from rpcrdma.aio.client.reconnecting import (
+    BREACHES_MAX,
+    ConnectionKeeper,
+    ReconnectPolicy,
+    SilenceWatch,
+    SingleConnection,
+)
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
@@ -42,7 +48,7 @@ class Connection:
 
     Any number of calls may be in flight. Ends with `close`, or as a context manager. `connection` is the first one;
     `dial`, `policy` and `no_answer` are those of `ConnectionKeeper`. With `kerberos` all calls are under RPCSEC_GSS.
-    `statistics` counts the calls; `on_call` gets each one that has ended.
+    `statistics` counts the calls; `on_call` gets each one that has ended. `warn_after_s` is that of `SilenceWatch`.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class Connection:
         answering: Answering | None = None,
         metrics: ClientMetrics | None = None,
         kerberos: Kerberos | None = None,
+        warn_after_s: float | None = None,
     ) -> None:
         self._answering = answering
         self._call_statistics = statistics
@@ -75,6 +82,10 @@ class Connection:
             self._count,
             self._observer,
             takes_calls=answering is not None,
+        )
+        keeper = self._keeper
+        self._silence = SilenceWatch(
+            warn_after_s, lambda: any(keeper.xids.taken.values()), lambda: keeper.heard, self._silent
         )
         self._gss = None if kerberos is None else _gss_sessions(kerberos, url.host, self._keeper.xids)
         self._call_timeout_s = call_timeout_s
@@ -128,7 +139,9 @@ class Connection:
         keeper, observer = self._keeper, self._observer
         if keeper.addressed is None:
             keeper.addressed = call.procedure.program, call.procedure.version
-        call.xid = keeper.xids.take()
+        call.xid = keeper.xids.take(call)
+        if self._silence.resting:
+            self._silence.begin()
         if observer is not None:
             call.began_ns = perf_counter_ns()
         connection = keeper.connection
@@ -180,6 +193,17 @@ class Connection:
                 failure, lost = error, True
             except CallTimeout:
                 raise keeper.timed_out(call) from None
+
+    def _silent(self, silent_s: float) -> str:
+        """The warning that calls wait for a silent server."""
+        call: Call
+        call, *others = filter(None, self._keeper.xids.taken.values())
+        more = f", like {len(others):,} other calls" if others else ""
+        limit = "has no time limit" if call.timeout_s is None else f"fails {call.timeout_s:g} s after it was made"
+        return (
+            f"{self.url}: no answer to {call.procedure.name} for {silent_s:g} s{more}; {self._keeper.state}, and the "
+            f"call {limit}"
+        )
 
     @property
     def _present(self) -> SingleConnection:
@@ -240,6 +264,7 @@ class Connection:
 
     async def close(self) -> None:
         """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
+        self._silence.end()
         try:
             if self._gss is not None:
                 await self._gss.close(self._present)

@@ -1,4 +1,4 @@
-"""Keeps a connection to a server: makes another one when it is lost, and asks a silent server whether it is there."""
+"""Keeps a connection to a server: makes another one when it is lost, asks a silent server, and warns of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rpcrdma.rpc.program import Program, null_procedure
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics
 
-__all__ = ["BREACHES_MAX", "ConnectionKeeper", "ReconnectPolicy", "SingleConnection"]
+__all__ = ["BREACHES_MAX", "ConnectionKeeper", "ReconnectPolicy", "SilenceWatch", "SingleConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 BREACHES_MAX = 3
@@ -37,6 +37,9 @@ breach that one call provokes, it will provoke again."""
 _UNANSWERED_MAX = 3
 """Connections lost before the very first answer: a peer that takes connections and never answers is no server."""
 
+_LOOKS = 3
+"""Looks in a row without an answer after which the warning is logged. Looks count, and not the time: between two of
+them an event loop that has stalled takes the replies that have arrived meanwhile."""
 
 _LOST = "the connection was lost and could not be made again: "
 
@@ -207,6 +210,13 @@ class ConnectionKeeper:
         return CallTimeout(
             f"{call.procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
         )
+
+    @property
+    def state(self) -> str:
+        """What this side does for calls that wait."""
+        if self._usable is not None:
+            return "the connection has not ended"
+        return f"the connection was lost ({self._trouble}) and is made again if the server is back"
 
     async def wait_reconnected(self, count: int) -> None:
         """Waits until `reconnects` is more than `count`.
@@ -452,3 +462,59 @@ class ConnectionKeeper:
             self._fail_waiting(f"connecting failed: {error!r}")
             self.closed = True
             self._loop.call_exception_handler({"message": "reconnecting failed", "exception": error, "task": task})
+
+
+class SilenceWatch:
+    """Logs a warning when `after_s` seconds have passed without an answer; None: never.
+
+    `waits` returns whether this side waits for an answer, `answers` a count that goes up with each answer. `tell`
+    returns the warning for a silence of the given seconds: what is waited for, since when, and what happens next. The
+    next warning takes a silence twice as long, so that a slow server causes few.
+
+    Its user calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While nothing is waited
+    for, no timer runs.
+    """
+
+    __slots__ = ("_after_s", "_answers", "_counted", "_handle", "_looks", "_loop", "_tell", "_waits", "resting")
+
+    def __init__(
+        self,
+        after_s: float | None,
+        waits: Callable[[], object],
+        answers: Callable[[], int],
+        tell: Callable[[float], str],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._after_s = after_s or 0.0
+        self._waits = waits
+        self._answers = answers
+        self._tell = tell
+        self._counted = self._looks = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self.resting = after_s is not None
+        """Whether `begin` has an effect: the watch looks at nothing until then."""
+
+    def begin(self) -> None:
+        """Begins to look whether answers come."""
+        self.resting = False
+        self._looks = 0
+        self._counted = self._answers()
+        self._handle = self._loop.call_later(self._after_s / _LOOKS, self._look)
+
+    def _look(self) -> None:
+        if not self._waits():
+            self.resting = True
+            return
+        answers = self._answers()
+        self._looks = self._looks + 1 if answers == self._counted else 0
+        self._counted = answers
+        if self._looks == _LOOKS:
+            _LOGGER.warning("%s", self._tell(self._after_s))
+            self._after_s *= 2
+        self._handle = self._loop.call_later(self._after_s / _LOOKS, self._look)
+
+    def end(self) -> None:
+        """Ends the watch."""
+        self.resting = False
+        if self._handle is not None:
+            self._handle.cancel()

@@ -69,9 +69,15 @@ class ReturningClient:
         self._returned.set()
 
     async def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
     ) -> R:
-        """See `Caller.call`; `timeout_s`, by default that of this object, includes waiting for the client.
+        """See `ReverseCaller.call`; `timeout_s`, by default that of this object, includes waiting for the client.
 
         Raises:
             CallTimeout: no reply, or no client, within that time.
@@ -88,7 +94,9 @@ class ReturningClient:
                 try:
                     async with asyncio.timeout(None) as calling:
                         self._calling[calling] = None
-                        return await client.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                        return await client.call(
+                            procedure, args, into=into, timeout_s=left_s, xid=xid, placement=placement
+                        )
                 except TimeoutError:
                     # The client has come back elsewhere.
                     continue

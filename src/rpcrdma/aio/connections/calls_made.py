@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from math import inf
@@ -20,7 +21,7 @@ from rpcrdma.errors import (
     RpcRdmaError,
     TransportClosed,
 )
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, SERVERS_KNOWN_MAX
 from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
 from rpcrdma.rpc.errors import (
     AuthError,
@@ -32,6 +33,7 @@ from rpcrdma.rpc.errors import (
     RpcVersionMismatch,
 )
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Buffer
 
@@ -44,6 +46,7 @@ __all__ = [
     "observed",
     "observer_of",
     "status_of",
+    "tell_of_padding",
     "with_cause",
 ]
 
@@ -77,6 +80,10 @@ _STATUSES: tuple[tuple[type[BaseException], str], ...] = (
     (RemoteProtocolError, "PROTOCOL_ERROR"),
     (LocalProtocolError, NOT_SENT),
 )
+
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_PADS_WRONGLY: dict[str, None] = {}
 
 
 def status_of(error: BaseException) -> str:
@@ -131,6 +138,21 @@ def _octets_pulled(call: Call) -> str:
     return (
         f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
         f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+    )
+
+
+def tell_of_padding(call: Call) -> None:
+    """Warns, once for each of the servers that were met last, that results of the call's server are padded wrongly."""
+    if call.peer in _PADS_WRONGLY:
+        return
+    _PADS_WRONGLY[call.peer] = None
+    if len(_PADS_WRONGLY) > SERVERS_KNOWN_MAX:
+        del _PADS_WRONGLY[next(iter(_PADS_WRONGLY))]
+    _LOGGER.warning(
+        "%s: results such as that of %s are padded wrongly (RFC 4506 section 3, RFC 8166 section 3.4.6.2), as those of "
+        "nfs-ganesha are; the data is complete, and is used",
+        call.peer,
+        call.procedure.name,
     )
 
 
@@ -227,9 +249,12 @@ class CallsMade(ABC):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> R:
         """See `rpcrdma.rpc.service.ReverseCaller.call`."""
-        call = Call(procedure, args, into, timeout_s)
+        if placement:
+            Preference(placement)
+        call = Call(procedure, args, into, timeout_s, placement)
         call.xid = self._next_xid() if xid is None else xid
         if timeout_s is not None:
             call.deadline_s = self._loop.time() + timeout_s

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 
 from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, with_cause
+from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, tell_of_padding, with_cause
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -164,6 +164,7 @@ class RdmaConnection(CallsMade):
         self._small_results = transport.reply_octets_max if link.active else -1
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
+            link_of_extension.asked.new_future = self._loop.create_future
         timer.watch(self._endpoint)
         timer.watch(self)
         driver.flush()
@@ -485,6 +486,8 @@ class RdmaConnection(CallsMade):
         try:
             if call.protection is None:
                 value = decode_result(decoder, call.xid, call.procedure)
+                if decoder.pos != decoder.end or (decoder.placed is not None and decoder.placed.padded):
+                    tell_of_padding(call)
             else:
                 value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
         except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result

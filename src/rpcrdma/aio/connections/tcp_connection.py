@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
+from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, tell_of_padding
 from rpcrdma.aio.connections.tcp_calls_taken import TcpCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.effects import random_bits
@@ -24,7 +24,7 @@ from rpcrdma.aio.host_options import TlsSettings
 from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.calling import CallEncoder, ResultDecoder, decode_result
+from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.host_identity import HostIdentity
@@ -34,7 +34,7 @@ from rpcrdma.rpc.tls_probe import answer_probe, is_probe, refuse_in_clear
 from rpcrdma.rpc.xprtsec import XprtSec, protects
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.xdr.codec import Payload
 
 __all__ = ["PORT_MAPPER", "ServerTls", "TcpConnection"]
 
@@ -74,8 +74,8 @@ class TcpConnection(CallsMade):
 
     __slots__ = (
         "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
-        "_in_flight", "_in_flight_max", "_on_ended", "_pending", "_queue", "_ready", "_record_octets_max", "_setting",
-        "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
+        "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
+        "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +130,7 @@ class TcpConnection(CallsMade):
             record_octets_max=record_octets_max,
             on_answered=on_answered,
         )
+        self._messages = arguments.messages
         self._tls = tls
         self.host_identity: HostIdentity | None = None
         """See `ReverseCaller.host_identity`."""
@@ -144,6 +145,7 @@ class TcpConnection(CallsMade):
             peer=self.name,
             record_octets_max=record_octets_max,
             setting=self._setting,
+            memory=self._messages,
             on_too_long=self._on_too_long,
             on_record=self._on_record if tls is None else self._on_clear_record,
             on_lost=self._lost,
@@ -337,11 +339,13 @@ class TcpConnection(CallsMade):
         if call.began_ns:
             call.ended_ns = perf_counter_ns()
             call.octets_received = len(message)
-        decoder = ResultDecoder(message, 0, None, call.into) if call.into else Decoder(message)
+        decoder = ResultDecoder(message, 0, None, call.into) if call.into else ReplyDecoder(message)
         future: CallFuture = call.future
         try:
             if call.protection is None:
                 value = decode_result(decoder, call.xid, call.procedure)
+                if decoder.pos != decoder.end or (decoder.placed is not None and decoder.placed.padded):
+                    tell_of_padding(call)
             else:
                 value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
         except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
@@ -386,6 +390,12 @@ class TcpConnection(CallsMade):
             self._on_reply(message)
         else:
             self.calls_taken.on_call(message)
+
+    def on_time(self, now_s: float) -> None:
+        super().on_time(now_s)
+        if self._active and not self._pending:
+            # A client that is idle keeps no memory for replies.
+            self._messages.clear()
 
     def _on_clear_record(self, message: Buffer) -> None:
         """A message that reached a server which has TLS in the clear."""

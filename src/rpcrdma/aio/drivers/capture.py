@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire import DELIBERATE_END, Buffer
 
 __all__ = ["CapturedStream", "PacketCapture"]
 
@@ -44,10 +44,15 @@ class PacketCapture:
         self.connections = 0
         """How many have been recorded."""
 
-    def stream(self, local: tuple[str, int], remote: tuple[str, int], *, active: bool) -> CapturedStream:
-        """Starts the record of one connection between two (address, port) pairs; `active`: this side connected."""
+    def stream(
+        self, local: tuple[str, int], remote: tuple[str, int], *, active: bool, deliberate: bool = False
+    ) -> CapturedStream:
+        """Starts the record of one connection between two (address, port) pairs; `active`: this side connected.
+
+        `deliberate`: the mistakes of this side are made on purpose, and the record says so.
+        """
         self.connections += 1
-        return CapturedStream(self, local, remote, active=active)
+        return CapturedStream(self, local, remote, active=active, deliberate=deliberate)
 
     def write_packet(self, packet: bytes) -> None:
         """Appends one IP packet, stamped with the present time."""
@@ -100,7 +105,13 @@ class CapturedStream:
     """One connection in a capture. Streams with MPA markers are cut at arbitrary places."""
 
     def __init__(
-        self, capture: PacketCapture, local: tuple[str, int], remote: tuple[str, int], *, active: bool
+        self,
+        capture: PacketCapture,
+        local: tuple[str, int],
+        remote: tuple[str, int],
+        *,
+        active: bool,
+        deliberate: bool = False,
     ) -> None:
         self._capture = capture
         ends = [(ipaddress.ip_address(host.partition("%")[0]).packed, port) for host, port in (local, remote)]
@@ -109,9 +120,10 @@ class CapturedStream:
         self._closed = False
         first, second = (self._sent, self._received) if active else (self._received, self._sent)
         first.sequence = second.sequence = 0
-        self._packet(first, second, _SYN, b"")
+        own, none = DELIBERATE_END if deliberate else b"", b""
+        self._packet(first, second, _SYN, b"", own if active else none)
         first.sequence = 1
-        self._packet(second, first, _SYN | _ACK, b"")
+        self._packet(second, first, _SYN | _ACK, b"", none if active else own)
         second.sequence = 1
         self._packet(first, second, _ACK, b"")
 
@@ -158,11 +170,12 @@ class CapturedStream:
             self._packet(direction, other, _PSH | _ACK, part)
             direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
 
-    def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes) -> None:
+    def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
+        """Writes a packet; the octets of `options` are a multiple of four."""
         acknowledged = other.sequence if flags & _ACK else 0
-        tcp = _TCP.pack(
-            direction.source[1], direction.destination[1], direction.sequence, acknowledged, 5 << 4, flags, 65535, 0, 0
-        )
+        offset = (5 + len(options) // 4) << 4
+        ports = direction.source[1], direction.destination[1]
+        tcp = _TCP.pack(*ports, direction.sequence, acknowledged, offset, flags, 65535, 0, 0) + options
         length = len(tcp) + len(data)
         source, destination = direction.source[0], direction.destination[0]
         if len(source) == 4:

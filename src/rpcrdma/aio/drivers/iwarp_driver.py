@@ -16,10 +16,12 @@ from functools import partial
 
 from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
 from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.wire.native import NativeSend
 
@@ -28,7 +30,7 @@ __all__ = ["IwarpDriver"]
 _LOGGER = logging.getLogger("rpcrdma")
 
 _RECEIVE_BUDGET_OCTETS = 1 << 20
-"""Received in one turn of the loop before other connections get theirs."""
+"""Received in one turn of the loop before other connections get theirs; small frames end the turn by their time."""
 
 _SEND_OCTETS = 17 << 16
 """Offered to one `sendmsg`: a result of 1 MiB with its reply, for which the peer then wakes once. A peer that is faster
@@ -52,6 +54,7 @@ class IwarpDriver:
 
     __slots__ = (
         "_capture",
+        "_clock",
         "_closed",
         "_dead",
         "_descriptor",
@@ -82,6 +85,7 @@ class IwarpDriver:
         capture: CapturedStream | None = None,
     ) -> None:
         self._loop = loop
+        self._clock = effects_of(loop).clock
         self._socket = sock
         self.queue_pair = queue_pair
         self._on_turn = on_turn
@@ -135,6 +139,7 @@ class IwarpDriver:
         queue_pair = self.queue_pair
         receive = self._socket.recvmsg_into
         budget = _RECEIVE_BUDGET_OCTETS
+        until_s: float | None = None
         while budget > 0:
             buffers = queue_pair.next_buffers()
             octets = receive(buffers)[0]
@@ -146,6 +151,11 @@ class IwarpDriver:
             queue_pair.bytes_received(octets)
             budget -= octets
             if octets < sum(map(len, buffers)):
+                break
+            # Most turns end before: they do not look at the clock.
+            now_s = self._clock()
+            until_s = until_s or now_s + CONNECTION_TURN_S
+            if now_s > until_s:
                 break
 
     def _hung_up(self) -> None:

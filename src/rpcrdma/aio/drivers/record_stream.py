@@ -23,6 +23,7 @@ from rpcrdma.errors import MessageTooLong, RemoteProtocolError, TransportClosed
 from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RecordStream"]
@@ -43,6 +44,7 @@ class RecordStream:
     side, such as an exception of theirs, ends the stream and is logged; it reaches no caller and no event loop.
 
     `record_octets_max` bounds messages both ways; `setting` names that option. `peer` is the other end, for the log.
+    `memory` is where large messages arrive.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RecordStream:
         peer: str,
         record_octets_max: int,
         setting: str,
+        memory: ResultMemory,
         on_too_long: Callable[[TooLong], None],
         on_record: Callable[[Buffer], None],
         on_lost: Callable[[TransportClosed], None],
@@ -63,7 +66,7 @@ class RecordStream:
         self._sock = sock
         self._peer = peer
         self._fd = sock.fileno()
-        self._receiver = RecordReceiver(record_octets_max)
+        self._receiver = RecordReceiver(record_octets_max, memory=memory)
         self._sender = RecordSender(record_octets_max, setting)
         self._on_record = on_record
         self._on_too_long = on_too_long
@@ -197,10 +200,13 @@ class RecordStream:
 
     def _on_hang_up(self) -> None:
         """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
+        until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
             if self._paused or self.closed:
                 break
             self._on_readable()
+            if self._clock() > until_s:
+                break
         if not self.closed:
             self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
             self.timer.look()

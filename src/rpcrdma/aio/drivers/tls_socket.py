@@ -14,12 +14,13 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from rpcrdma.limits import TLS_HANDSHAKE_OCTETS_MAX
+from rpcrdma.limits import TLS_HANDSHAKE_OCTETS_MAX, TLS_TURN_RECORDS_MAX, TLS_UNSENT_OCTETS_MAX
 from rpcrdma.rpc.host_identity import HostIdentity, HostName
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport.host_authentication import proved_host, refusal_of
 from rpcrdma.transport.host_refusals import HostCause, refused
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import bulk
 
 __all__ = ["ALPN", "TlsSocket"]
 
@@ -35,6 +36,8 @@ _PLAINTEXT_OCTETS: Final = 1 << 16
 """Octets that are encrypted before the socket is asked to take them."""
 _RECORD_OCTETS: Final = 1 << 14
 """Octets of a TLS record (RFC 8446 section 5.1). Shorter parts are joined: each record costs 22 octets and a call."""
+_HEADER_OCTETS: Final = 5
+"""The header of an encrypted record, in the clear: its type, a version, and the length of the rest in two octets."""
 
 
 class TlsSocket:
@@ -45,7 +48,7 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_ended", "_heard", "_incoming", "_names", "_outgoing", "_session", "_sock", "_unsent",
+        "_ended", "_heard", "_held", "_incoming", "_names", "_outgoing", "_rest", "_session", "_sock", "_unsent",
         "buffer", "identity", "more", "secured",
     )  # fmt: skip
 
@@ -61,18 +64,22 @@ class TlsSocket:
             self._incoming, self._outgoing, server_side=server_side, server_hostname=None if server_side else host
         )
         if not hasattr(_SHARED, "buffer"):
-            _SHARED.buffer = memoryview(bytearray(_CIPHERTEXT_OCTETS))
+            _SHARED.buffer = bulk(_CIPHERTEXT_OCTETS)
         self.buffer: memoryview = _SHARED.buffer
         """For encrypted octets that arrive."""
         self._unsent = memoryview(b"")
         self._heard = 0
+        self._held = b""
+        """Encrypted octets that OpenSSL gets in a later turn, from the header of a record on."""
+        self._rest = 0
+        """Octets of the last record that OpenSSL has a part of, which have not arrived."""
         self._ended = False
         self.identity: HostIdentity | None = None
         """The host that the peer has proved to be."""
         self.secured = False
         """Whether the handshake is finished at this end."""
         self.more = False
-        """Whether there are decrypted octets that no buffer had room for: the socket does not tell of them."""
+        """Whether octets are left of the last turn: the socket does not tell of them."""
 
     @property
     def protection(self) -> XprtSec:
@@ -90,7 +97,7 @@ class TlsSocket:
     @property
     def unsent(self) -> int:
         """Octets of TLS that the socket has not taken."""
-        return len(self._unsent)
+        return len(self._unsent) + self._outgoing.pending
 
     def fileno(self) -> int:
         """As of a socket."""
@@ -126,13 +133,11 @@ class TlsSocket:
             ConnectionError: the peer has closed the connection.
             OSError: the connection has failed.
         """
-        octets = self._sock.recv(_RECORD_OCTETS)
-        if not octets:
+        self._feed()
+        if self._ended:
             raise _ended("the peer closed it in the TLS handshake")
-        self._heard += len(octets)
         if self._heard > TLS_HANDSHAKE_OCTETS_MAX:
             raise refused(HostCause.TOO_LONG, f"more than {TLS_HANDSHAKE_OCTETS_MAX} octets")
-        self._incoming.write(octets)
         self._shake_hands()
         return self.secured
 
@@ -156,12 +161,44 @@ class TlsSocket:
         self.secured = self.more = True
         self._send_out()
 
+    def _feed(self) -> None:
+        """Gives OpenSSL octets that have arrived, of at most TLS_TURN_RECORDS_MAX records.
+
+        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few.
+        """
+        data = memoryview(self._held)
+        if len(data) < _HEADER_OCTETS:
+            begun = len(data)
+            self.buffer[:begun] = data
+            received = self._sock.recv_into(self.buffer[begun:])
+            if not received:
+                # The record marking tells a whole message from one that was cut off: TLS need not.
+                self._ended = True
+                return
+            self._heard += received
+            data = self.buffer[: begun + received]
+        end = self._rest
+        for _ in range(TLS_TURN_RECORDS_MAX):
+            if len(data) < end + _HEADER_OCTETS:
+                break
+            end += _HEADER_OCTETS + (data[end + 3] << 8 | data[end + 4])
+        self._incoming.write(data[:end])
+        self._rest = max(end - len(data), 0)
+        self._held = bytes(data[end:])
+        self.more = len(self._held) >= _HEADER_OCTETS
+
     def _send_out(self) -> None:
-        """Hands the session's octets to the socket as far as it takes them; `flush` sends the rest."""
+        """Hands the session's octets to the socket as far as it takes them; `flush` sends the rest.
+
+        Raises:
+            ConnectionError: the peer has left too many unread.
+            OSError: the connection has failed.
+        """
         if self._outgoing.pending:
-            self._unsent = memoryview(bytes(self._unsent) + self._outgoing.read())
             with contextlib.suppress(BlockingIOError, InterruptedError):
                 self.flush()
+            if self.unsent > TLS_UNSENT_OCTETS_MAX:
+                raise _ended("the peer does not read the answers to its changes of keys")
 
     def flush(self) -> None:
         """Sends encrypted octets that wait.
@@ -170,32 +207,31 @@ class TlsSocket:
             BlockingIOError: the socket does not take all of them.
             OSError: the connection has failed.
         """
-        while self._unsent:
+        while self.unsent:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
 
     def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int]:
         """Decrypts into the buffers, in their order; the number of octets is 0 at the end.
 
         Raises:
-            BlockingIOError: nothing has arrived, or no whole record.
+            BlockingIOError: nothing has arrived, no whole record, or only records without data.
             ConnectionError: the peer refuses this end, or its octets were changed.
             OSError: the connection has failed.
         """
         count = self._decrypt(buffers)
-        while not count and not self._ended:
-            received = self._sock.recv_into(self.buffer)
-            if not received:
-                # The record marking tells a whole message from one that was cut off: TLS need not.
-                self._ended = True
-                break
-            self._incoming.write(self.buffer[:received])
-            count = self._decrypt(buffers)
+        if not (count or self._ended):
+            self._feed()
+            if not self._ended:
+                count = self._decrypt(buffers)
+            if not (count or self._ended):
+                raise BlockingIOError(errno.EAGAIN, "no data yet")
         return (count,)
 
     def _decrypt(self, buffers: Sequence[memoryview]) -> int:
         read = self._session.read
         count = 0
-        self.more = False
         try:
             for buffer in buffers:
                 at, end = 0, len(buffer)
@@ -208,6 +244,7 @@ class TlsSocket:
                     count += got
         except ssl.SSLWantReadError:
             # The answer to a change of keys, which TLS itself sends.
+            self.more = len(self._held) >= _HEADER_OCTETS
             self._send_out()
             return count
         except ssl.SSLError as error:
@@ -253,7 +290,6 @@ class TlsSocket:
         if short:
             write(b"".join(short))
             count += short_octets
-        self._unsent = memoryview(self._outgoing.read())
         with contextlib.suppress(BlockingIOError, InterruptedError):
             self.flush()
         return count

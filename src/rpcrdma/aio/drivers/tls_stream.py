@@ -88,6 +88,7 @@ class TlsRecordStream(RecordStream):
             self._shake_hands(self._on_secured)
         else:
             super()._on_readable()
+            self._wait_to_write()
         self._read_on()
 
     def _shake_hands(self, on_secured: Callable[[TlsSocket], None]) -> None:
@@ -111,24 +112,24 @@ class TlsRecordStream(RecordStream):
                 self._process()
 
     def _read_on(self) -> None:
-        """Reads again in the next turn if there are decrypted octets: the event loop does not tell of them."""
+        """Reads again in the next turn if octets are left of this one: the event loop does not tell of them."""
         if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
             self._reads_on = True
-            self._loop.call_soon(self._read_decrypted)
+            self._loop.call_soon(self._read_left)
 
-    def _read_decrypted(self) -> None:
+    def _read_left(self) -> None:
         self._reads_on = False
         if not (self._paused or self.closed):
             self._on_readable()
 
     def _flush(self) -> None:
         super()._flush()
-        if not (self.closed or self._waits_to_write):
+        if not self._waits_to_write:
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
         """Has the event loop tell when the socket takes the rest of the encrypted octets."""
-        if self.tls is not None and self.tls.unsent:
+        if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
                 self.blocked_at = self._loop.time()
@@ -183,7 +184,8 @@ async def begin_tls(
     try:
         tls.begin()
         while not tls.secured:
-            await _ready(loop.add_reader, loop.remove_reader, sock.fileno())
+            if not tls.more:
+                await _ready(loop.add_reader, loop.remove_reader, sock.fileno())
             try:
                 tls.advance()
             except (BlockingIOError, InterruptedError):

@@ -1,22 +1,43 @@
 """Admission: the connections that a listener keeps when they are too many, so that no client takes all places.
 
 A client is an address. The connection that has been idle longest makes room, so that idle connections keep out no
-client, be it of their own address or of another. Half-open connections have places of their own: a flood of them
-displaces only itself. If the start-ups of many clients come at once, as after a restart of the server, the server
-refuses newcomers. A server that ended older start-ups for them would end one after another, and finish none.
+client, be it of their own address or of another. One address never has all places. Half-open connections have places
+of their own: a flood of them displaces only itself. If the start-ups of many clients come at once, as after a restart
+of the server, the server refuses newcomers. A server that ended older start-ups for them would end one after another,
+and finish none.
 """
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from rpcrdma.limits import RDMA_STARTING_S
+from rpcrdma.limits import CONNECTIONS_KEPT_PARTS, RDMA_STARTING_S, RPC_CONNECTIONS_MAX
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "connections_that_fit", "descriptors_for"]
+
+_OTHER_DESCRIPTORS = 64
+"""Descriptors beside files and connections: standard streams, listeners, the state's database, wake-ups."""
 
 C = TypeVar("C")
 V = TypeVar("V")
+
+
+def descriptors_for(connections: int) -> int:
+    """The descriptors for so many connections of RDMA, and as many of TCP, beside other ones.
+
+    An NFS server keeps up to three eighths of all for objects and files.
+    """
+    return -(-(2 * connections + _OTHER_DESCRIPTORS) * 8 // 5)
+
+
+def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
+    """So many connections of RDMA, and of TCP, the descriptors of this process allow; at most `most`, at least 1."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors == resource.RLIM_INFINITY:
+        return most
+    return max(1, min(most, (descriptors * 5 // 8 - _OTHER_DESCRIPTORS) // 2))
 
 
 class Admission(Generic[C]):
@@ -36,6 +57,7 @@ class Admission(Generic[C]):
         self._locked: dict[C, int] = {}
         self._locked_octets_max = locked_octets_max
         self._connections_max = connections_max
+        self._of_one_max = connections_max - connections_max // CONNECTIONS_KEPT_PARTS
         self._starting_max = starting_max
         self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
@@ -59,7 +81,8 @@ class Admission(Generic[C]):
         Among starting connections, the oldest of the client that has most of them, if that has more than the newcomer
         then has, or if the connection has been starting for `RDMA_STARTING_S`. Among others the one that has been idle
         longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
-        newcomer's own; else of clients that have as many as the newcomer then has.
+        newcomer's own; else of clients that have as many as the newcomer then has. A client with all that one may have
+        takes the place of its own alone.
         """
         short = locks and self.memory_full
         if self._starting_count >= self._starting_max:
@@ -68,9 +91,11 @@ class Admission(Generic[C]):
             has_more = len(most) > len(self._starting.get(client, ())) + 1
             gives_way = (has_more or now_s - since_s >= RDMA_STARTING_S) and (not short or oldest in self._locked)
             return oldest if gives_way else None
+        own = self._all.get(client, {})
+        if self._has_its_share(client):
+            return self._idlest(filter(self._locked.__contains__, own) if short else own)
         if len(self._client_of) < self._connections_max and not short:
             return None
-        own = self._all.get(client, {})
         then = len(own) + 1
         larger = sorted((each for each in self._all.values() if len(each) > then), key=len, reverse=True)
         equals = (connection for each in self._all.values() if len(each) == then for connection in each)
@@ -84,10 +109,16 @@ class Admission(Generic[C]):
         idle = [(since, connection) for connection in candidates if (since := self._idle_since(connection)) is not None]
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
-    @property
-    def full(self) -> bool:
-        """Whether there is no place left."""
-        return len(self._client_of) >= self._connections_max or self._starting_count >= self._starting_max
+    def full(self, client: str) -> bool:
+        """Whether there is no place left for one more connection of `client`."""
+        return (
+            len(self._client_of) >= self._connections_max
+            or self._starting_count >= self._starting_max
+            or self._has_its_share(client)
+        )
+
+    def _has_its_share(self, client: str) -> bool:
+        return len(self._all.get(client, ())) - len(self._starting.get(client, ())) >= self._of_one_max
 
     @property
     def memory_full(self) -> bool:

@@ -18,10 +18,10 @@ from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.server.admission import Admission
+from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.limits import RDMA_IDLE_S, RDMA_RECEIVES_LOCKED_OCTETS_MAX, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
+from rpcrdma.limits import RDMA_IDLE_S, RDMA_RECEIVES_LOCKED_OCTETS_MAX, RDMA_STARTING_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
@@ -46,9 +46,10 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 class RdmaServerConfig:
     """Bounds on clients' connections, and the parameters that each connection is offered."""
 
-    connections_max: int = RPC_CONNECTIONS_MAX
+    connections_max: int = field(default_factory=connections_that_fit)
     """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
-    most or of its own, or is refused."""
+    most or of its own, or is refused. By default so many that with those of TCP and the files of an NFS server they
+    fit into the limit of open files, at most `RPC_CONNECTIONS_MAX`."""
     idle_s: float | None = RDMA_IDLE_S
     """A connection without running calls ends when no message came for so long, or up to a quarter longer; None: never.
 
@@ -164,9 +165,9 @@ class RdmaServer:
         if displaced is not None:
             # Calls `_ended` at once, which frees the place.
             displaced.abort("its place was needed: too many connections")
-        elif self._admission.full or (locks and self._admission.memory_full):
+        elif (full := self._admission.full(address[0])) or (locks and self._admission.memory_full):
             name = authority(*address)
-            short = "" if self._admission.full else ", whose receives take all memory that RDMA devices may lock"
+            short = "" if full else ", whose receives take all memory that RDMA devices may lock"
             text = "%s turned away: %d connections%s"
             self._log.log(logging.WARNING, "full", text, name, len(self.connections), short)
             self.connections_refused += 1

@@ -30,9 +30,9 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 from rpcrdma.rpc.gss.mechanism import GssFailure, GssMechanism
-from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.wire.peer_text import printable
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 

@@ -19,9 +19,8 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.server.admission import Admission
+from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.limits import (
-    RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
     RPC_RECORD_OCTETS_MAX,
     RPC_REVERSE_CALLS_MAX,
@@ -29,9 +28,9 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Role
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["TcpServer", "TcpServerConfig"]
 
@@ -57,9 +56,10 @@ class TcpServerConfig:
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
 
-    connections_max: int = RPC_CONNECTIONS_MAX
+    connections_max: int = field(default_factory=connections_that_fit)
     """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
-    most or of its own, or is refused."""
+    most or of its own, or is refused. By default so many that with those of RDMA and the files of an NFS server they
+    fit into the limit of open files, at most `RPC_CONNECTIONS_MAX`."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) with which calls are answered; others get AUTH_TOOWEAK."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
@@ -206,7 +206,7 @@ class TcpServer:
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
         if displaced is not None:
             displaced.abort("its place was needed: too many TLS handshakes are unfinished")
-        if handshakes.full:
+        if handshakes.full(connection.host):
             return False
         handshakes.add(connection, connection.host, starting_s=self._loop.time())
         return True
@@ -282,7 +282,7 @@ class TcpServer:
         displaced = self._admission.displaced_by(address[0], self._loop.time())
         if displaced is not None:
             displaced.abort("its place was needed: too many connections")
-        elif self._admission.full:
+        elif self._admission.full(address[0]):
             self.log.log(logging.WARNING, "full", "%s turned away: %d connections", peer, len(self.connections))
             self.connections_refused += 1
             sock.close()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from rpcrdma.check.answers import NULL_OCTETS, hear, say
-from rpcrdma.check.catalogue.files import read_call
+from rpcrdma.check.catalogue.files import made_old, read_call, shown
 from rpcrdma.check.catalogue.round_trip_codes import (
     BY_SIZE,
     CHOICE,
@@ -75,14 +75,6 @@ def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 
 
 def _write(draft: Draft, octets: int, item: Mapping[str, Any], **fields: Any) -> Step:
     return say(**write_request(draft, octets, item, **fields))
-
-
-def _read_back(draft: Draft, count: int) -> list[Step]:
-    """A READ of the written file has the pattern."""
-    return [
-        say(header={"xid": {**_XID, "plus": 1}}, rpc=read_call(count, "written")),
-        hear(draft.done(1, results={"opaque": {"pattern": count}})),
-    ]
 
 
 class _Checks:
@@ -166,7 +158,8 @@ class _Checks:
         data = {"pattern": 100}
 
         def taken(name: str, title: str, statements: str, *steps: Step, needs: str = "", memory: Any = None) -> Check:
-            return self.check(name, title, statements, *steps, hear(draft.done()), *_read_back(draft, 100),
+            seen = shown(100, statements.partition(" ")[0])
+            return self.check(name, title, statements, *made_old(), *steps, hear(draft.done()), *seen,
                               needs=f"nfs write {needs}", memory=memory or {})  # fmt: skip
 
         source = {"source": {"content": data}}

@@ -18,8 +18,8 @@ _EXAMPLES = """\
   rpcrdma check --list
 
 verdicts:
-  conforms, violates a MUST, ignores a SHOULD, differs from our reading (of an unclear text), not seen (a condition is
-  missing, which is named), inconclusive; the exit status is 1 after a violation
+  conforms, violates a MUST, harms other connections, ignores a SHOULD, differs from our reading (of an unclear text),
+  not seen (a condition is missing, which is named), inconclusive; the exit status is 1 after a violation or harm
 """
 
 

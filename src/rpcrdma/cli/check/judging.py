@@ -8,7 +8,7 @@ import contextlib
 import fnmatch
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
@@ -29,6 +29,7 @@ from rpcrdma.check import (
     recalled_delegations,
     run_checks,
     spoken_versions,
+    void_verdicts,
 )
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
@@ -38,7 +39,7 @@ from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, read_text
 from rpcrdma.cli.options import connect_options
 from rpcrdma.cli.progress import progress_line
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.scripted import Outcome, RawTarget
 from rpcrdma.verbs.device_config import VerbsConfig
@@ -90,42 +91,69 @@ async def _judge_server(
         provider=_device(args),
     )
     recalling = sum("recall" in check.needs for check in checks)
-    async with _prepared(args, program, FRESH_FILES * recalling + 1 if recalling else 0) as abilities:
-        versions = await _spoken(target, abilities.given)
-        if args.rpcrdma_version != "auto":
-            versions = {name: outcome for name, outcome in versions.items() if name == args.rpcrdma_version}
-        if not versions:
-            raise ConnectFailed(
-                f"{args.url.authority} answers no call of program {program[0]} version {program[1]} over RPC-over-RDMA"
-            )
-        abilities.add_spoken(versions)
-        given, met = abilities.given, abilities.met
-        met |= await calling_programs(target, given, next(iter(versions)))
-        fresh_files = abilities.fresh_files
-        if fresh_files and "1" in versions:
-            met |= await recalled_delegations(target, given, fresh_files.pop())
-        met |= {"risky"} if args.risky else set()
-        results: list[Result] = []
-        interrupted = None
-        with progress_line(len(checks)) as tell:
+    results: list[Result] = []
+    versions: dict[str, Outcome] = {}
+    notes: list[str] = []
+    told: int | None = None
 
-            def on_result(result: Result) -> None:
-                results.append(result)
-                tell(result.check.id)
+    def every(cause: str) -> list[Result]:
+        left = checks[len(results) :]
+        return [*results, *(Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause) for check in left)]
 
+    def report() -> ExitStatus:
+        return _report(args, files, str(args.url), list(versions), notes, every(_INTERRUPTED))
+
+    try:
+        async with _prepared(args, program, FRESH_FILES * recalling + 1 if recalling else 0) as abilities:
+            notes = abilities.notes
             try:
-                first_xid = secrets.randbits(31)
-                await run_checks(checks, target, given, met, on_result, first_xid=first_xid, fresh_files=fresh_files)
-            except asyncio.CancelledError as error:
-                interrupted = error
-    left = checks[len(results) :]
-    results += [Result(check=check, verdict=Verdict.NOT_SEEN, cause=_INTERRUPTED) for check in left]
-    status = _report(args, files, str(args.url), list(versions), abilities.notes, results)
-    if interrupted is not None:
+                versions = await _spoken(args, target, program, abilities.given)
+                await _run(args, checks, target, abilities, versions, results)
+            except asyncio.CancelledError:
+                # Before the files are removed: a second signal would end the process meanwhile.
+                report()
+                told = len(notes)
+                raise
+    except asyncio.CancelledError:
+        if told is None:
+            report()
+        for note in notes[told:]:
+            console.talk(f"note: {note}")
         # The report is the one object on standard output.
         console.errors_as_json(None)
-        raise interrupted
-    return status
+        raise
+    except (RpcRdmaError, OSError) as error:
+        unseen = every(f"the run ended before it: {error}")
+        _write(files, str(args.url), as_json(str(args.url), list(versions), notes, unseen), unseen)
+        raise
+    if abilities.file_changed:
+        void_verdicts(results)
+    return report()
+
+
+async def _run(
+    args: argparse.Namespace,
+    checks: Sequence[Check],
+    target: RawTarget,
+    abilities: Abilities,
+    versions: Mapping[str, Outcome],
+    results: list[Result],
+) -> None:
+    """Adds the results of all checks, each at once."""
+    abilities.add_spoken(versions)
+    given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
+    met |= await calling_programs(target, given, next(iter(versions)))
+    if fresh_files and "1" in versions:
+        met |= await recalled_delegations(target, given, fresh_files.pop())
+    met |= {"risky"} if args.risky else set()
+    with progress_line(len(checks)) as tell:
+
+        def on_result(result: Result) -> None:
+            results.append(result)
+            tell(result.check.id)
+
+        first_xid = secrets.randbits(31)
+        await run_checks(checks, target, given, met, on_result, first_xid=first_xid, fresh_files=fresh_files)
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
@@ -166,6 +194,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
         crc=not args.no_crc,
         behind=None if args.behind is None else (args.behind.host, args.behind.port),
         risky=args.risky,
+        capture=args.capture,
         provider=_device(args),
     )
     trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
@@ -177,7 +206,8 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
         console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {trial.left} checks")
         with contextlib.suppress(asyncio.CancelledError):
             await trial.done.wait()
-    return _report(args, files, str(url), sorted(trial.versions), [], trial.results())
+        # Before the connections are ended, whose peers may be busy.
+        return _report(args, files, str(url), sorted(trial.versions), [], trial.results())
 
 
 def _chosen(args: argparse.Namespace) -> list[Check]:
@@ -235,15 +265,25 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
         yield Abilities(given={"program": program[0], "program_version": program[1]})
 
 
-async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
+async def _spoken(
+    args: argparse.Namespace, target: RawTarget, program: tuple[int, int], given: Mapping[str, int | bytes]
+) -> dict[str, Outcome]:
+    """The versions that the server speaks, of those that the command names."""
     try:
         with connecting(target):
-            return await spoken_versions(target, given)
+            versions = await spoken_versions(target, given)
     except RpcError as error:
         error.add_note(
             f"rpcrdma programs rdma://{authority(target.host, target.port)} lists the programs of the server"
         )
         raise
+    if args.rpcrdma_version != "auto":
+        versions = {name: outcome for name, outcome in versions.items() if name == args.rpcrdma_version}
+    if not versions:
+        raise ConnectFailed(
+            f"{args.url.authority} answers no call of program {program[0]} version {program[1]} over RPC-over-RDMA"
+        )
+    return versions
 
 
 def _report(
@@ -263,16 +303,16 @@ def _report(
                 console.data(console.printable(line))
     finally:
         # Also where the reader of standard output has gone.
-        _write(files, as_junit(url, results), as_html(report))
-    violated = any(result.verdict is Verdict.VIOLATES for result in results)
+        _write(files, url, report, results)
+    violated = any(result.verdict in {Verdict.VIOLATES, Verdict.HARMS} for result in results)
     return ExitStatus.FAILED if violated else ExitStatus.DONE
 
 
-def _write(files: Mapping[str, TextIO], junit: str, html: str) -> None:
+def _write(files: Mapping[str, TextIO], url: str, report: Mapping[str, Any], results: Sequence[Result]) -> None:
+    texts = {"junit": lambda: as_junit(url, results), "html": lambda: as_html(report)}
     try:
-        for name, text in (("junit", junit), ("html", html)):
-            if name in files:
-                files[name].write(text)
-                files[name].flush()
+        for name, file in files.items():
+            file.write(texts[name]())
+            file.flush()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"the report cannot be written: {error}") from error

@@ -90,9 +90,9 @@ def show(findings: Iterable[Finding]) -> None:
     titles = [found.title or _TITLES.get(found.subject, found.subject.replace("_", " ")) for found in findings]
     width = max(map(len, titles))
     for found, title in zip(findings, titles, strict=True):
-        console.data(console.printable(f"{found.mark:<7}  {title:<{width}}  {found.text}"))
+        console.data(f"{found.mark:<7}  {title:<{width}}  {found.text}")
         if found.remedy:
-            console.data(console.printable(f"{'':7}  {'':{width}}  -> {found.remedy}"))
+            console.data(f"{'':7}  {'':{width}}  -> {found.remedy}")
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
@@ -101,7 +101,7 @@ def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
     if turned_off:
         remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
     elif not native:
-        remedy = "for less CPU a call: pip install 'rpcrdma[native]', or make install in a checkout"
+        remedy = "for less CPU a call: make install in a checkout of rpcrdma, or pip install ./native there"
     return Finding(Mark.OK if native else Mark.NOTE, "data_path", text=path, remedy=remedy, facts={"native": native})
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.capture_input import add_program_option, settings_for
+from rpcrdma.cli.capture_input import add_decoding_options, settings_for
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import read_text
 from rpcrdma.cli.options import CommandParser, add_json, service_url
@@ -41,7 +41,7 @@ def add_arguments(parser: CommandParser) -> None:
         default=argparse.SUPPRESS,
         help="which draft messages of version 2 follow (default: 2, the first)",
     )
-    add_program_option(parser)
+    add_decoding_options(parser)
     add_json(parser, "one JSON object for each event, a line each")
 
 
@@ -107,11 +107,7 @@ class _Teller:
             console.json_line(event)
             return
         words = ", ".join(decision.words)
-        console.data(
-            console.printable(
-                f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
-            )
-        )
+        console.data(f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}")
 
     def unreachable(self, connection: int, error: OSError) -> None:
         """Tells that a connection ends, as the server cannot be reached."""
@@ -120,7 +116,7 @@ class _Teller:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
             console.json_line(event)
             return
-        console.talk(console.printable(f"connection {connection} ends: cannot connect to {self._server}: {cause}"))
+        console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
         """The rules that no message has met."""

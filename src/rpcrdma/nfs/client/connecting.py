@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +17,7 @@ from rpcrdma.nfs.client.paths import Path
 from rpcrdma.nfs.client.security_choice import secured
 from rpcrdma.nfs.client.volume import FileOptions
 from rpcrdma.nfs.client.watching import Changes
+from rpcrdma.nfs.errors import ServerPathError
 
 __all__ = ["MountedFilesystem", "mount_over", "nfs_open"]
 
@@ -37,7 +39,8 @@ class MountedFilesystem(NfsFilesystem):
         *,
         owns_connection: bool,
     ) -> None:
-        super().__init__(connection, mounted.handle, directory=mounted.directory, options=files)
+        root = replace(url, path=mounted.export)
+        super().__init__(connection, mounted.handle, directory=mounted.directory, options=files, url=root)
         self._volume.server = url.host
         self.connection = connection
         self.url = str(url)
@@ -128,7 +131,11 @@ class _Opening:
 
     async def _open(self) -> MountedFilesystem:
         url, options = self._url, self._options
-        mounted = await mount_export(url, options, mount_port=self._mount_port)
+        try:
+            mounted = await mount_export(url, options, mount_port=self._mount_port)
+        except ServerPathError as error:
+            error.found_at(url)
+            raise
         options = await secured(options, mounted)
         server = str(Url(scheme=url.scheme, host=url.host, port=url.port))
         connection = await connect(server, v3.PROGRAM, options=options)

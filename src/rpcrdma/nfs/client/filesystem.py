@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.listing import first_entries, name_pages
@@ -24,7 +25,7 @@ from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tr
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
-from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import ExportPath, NfsError, NfsExists, NfsNotFound, nfs_error
 from rpcrdma.rpc.program import Caller
 from rpcrdma.wire.buffers import Buffer, as_view
 
@@ -45,6 +46,8 @@ class NfsFilesystem:
     out of the mount. Every call may also raise the errors of `Caller.call`; there is no reconnection. New files and
     directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
 
+    Errors show the URL of the object, if `url`, that of the root, is given.
+
     `stat` and `open` always ask the server; only directories on the way are remembered for 3 s. `close`
     does not close the connection, which is the caller's, except where `nfs_open` made both.
     """
@@ -56,6 +59,7 @@ class NfsFilesystem:
         *,
         directory: str = "/",
         options: FileOptions | None = None,
+        url: Url | None = None,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -65,6 +69,7 @@ class NfsFilesystem:
             caller,
             handle,
             directory=join("/", directory),
+            top="/" if url is None else ExportPath("/", url),
             options=options or FileOptions(),
             clock=clock,
             sleep=sleep,
@@ -236,7 +241,8 @@ class NfsFilesystem:
         """The entries of a directory with their attributes, page by page as the server lists them.
 
         A directory that another `scandir` has yielded is listed by its handle, without looking its path up again; so a
-        walk that goes on in that way notices a directory that lies inside itself.
+        walk that goes on in that way notices a directory that lies inside itself. An entry that the server refuses to
+        describe comes with its `refusal`, which its methods raise.
 
         Raises:
             RemoteProtocolError: the server lists an entry whose name cannot be one (unless that goes to `onerror` and
@@ -267,7 +273,8 @@ class NfsFilesystem:
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
         Errors go to `onerror`, or are ignored: of directories that cannot be read, that lie inside themselves or too
-        deep, and of entries with invalid names.
+        deep, of entries with invalid names, and of entries that the server refuses to describe, which stand among the
+        other names.
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):

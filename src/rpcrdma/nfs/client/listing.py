@@ -18,7 +18,7 @@ from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import listed_name
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, in_words
 from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 
 __all__ = ["Refused", "entry_pages", "first_entries", "name_pages"]
@@ -56,6 +56,8 @@ async def entry_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[DirEntry]]:
     """The entries of `directory` with attributes; attributes that the listing lacks are looked up.
+
+    An entry whose look-up is refused comes all the same, with its `refusal`.
 
     Raises: see `name_pages`.
     """
@@ -129,7 +131,8 @@ class _Listing:
                 return
             if not entries or entries[-1].cookie == cookie or idle > idle_max or circle.closes(entries[-1].cookie):
                 raise RemoteProtocolError(
-                    f"the server lists the same entries of {self._directory.path} again and again", rfc="1813 3.3.16"
+                    f"the server lists the same entries of {in_words(self._directory.path)} again and again",
+                    rfc="1813 3.3.16",
                 )
             if self._names >= self._names_max:
                 text = f"the server lists more than {self._names_max:,} names here, perhaps without end"
@@ -217,6 +220,9 @@ async def _look_up(
             node = await procedures.lookup(directory, name)
         except NfsNotFound:
             return  # removed since it was listed
+        except NfsError as error:
+            found[index] = DirEntry(name, directory, None, None, error)
+            return
         assert node.attributes is not None, "lookup() sees to it"
         found[index] = DirEntry(name, directory, node.handle, node.attributes)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from rpcrdma.nfs.client.attributes import Stat, stat_from
 from rpcrdma.nfs.client.paths import join
+from rpcrdma.nfs.errors import ExportPath, NfsError
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
 __all__ = ["DirEntry", "LazyPath", "Node", "path_of"]
@@ -52,23 +54,50 @@ def path_of(place: LazyPath) -> str:
         directory, name = place
         names.append(name)
         place = directory.place
-    return join(place, "/".join(reversed(names))) if names else place
+    if not names:
+        return place
+    path = join(place, "/".join(reversed(names)))
+    return place.with_text(path) if isinstance(place, ExportPath) else path
 
 
 class DirEntry:
     """An entry of a directory with its attributes as of the listing; needs no further calls.
 
     As `os.DirEntry`, except that its methods describe the entry itself and never follow a symbolic link;
-    `await fs.stat(entry)` follows it.
+    `await fs.stat(entry)` follows it. `refusal` is None, or the error with which the server refused to describe the
+    entry (a mount point, or a name in a directory without the right to search it): then all but `name`, `path` and
+    `directory` raise that error.
     """
 
-    __slots__ = ("attributes", "directory", "handle", "name")
+    __slots__ = ("_attributes", "_handle", "directory", "name", "refusal")
 
-    def __init__(self, name: str, directory: Node, handle: nfs_fh3, attributes: fattr3) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Node,
+        handle: nfs_fh3 | None,
+        attributes: fattr3 | None,
+        refusal: NfsError | None = None,
+    ) -> None:
         self.name = name
         self.directory = directory
-        self.handle = handle
-        self.attributes = attributes
+        self._handle = handle
+        self._attributes = attributes
+        self.refusal = refusal
+
+    @property
+    def handle(self) -> nfs_fh3:
+        """The server's handle of the object."""
+        return self._handle or self._refuse()
+
+    @property
+    def attributes(self) -> fattr3:
+        """The attributes as of the listing."""
+        return self._attributes or self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        assert self.refusal is not None, "without a handle there is a refusal"
+        raise copy.copy(self.refusal)
 
     @property
     def path(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import LazyPath, Node, path_of
-from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.errors import NfsPermission, nfs_error
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
 
@@ -25,6 +26,7 @@ _OK = v3.nfsstat3.NFS3_OK
 _DEFERRED_RETRIES = 8
 """Retries of an operation that the server defers (NFS3ERR_JUKEBOX): with the delays below they take 16 s, in which a
 server may fetch a file from slower storage."""
+_NOT_OF_IDENTITY = "every user may search the directory: the server refuses this name, which may be a mount point"
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
 
@@ -97,7 +99,13 @@ class NfsProcedures:
         reply: Any = await self._call(v3.LOOKUP, args)
         value: v3.LOOKUP3resok = reply.value
         if reply.status is not _OK:
-            value = await self._retried(reply.status, v3.LOOKUP, args, (directory, name))
+            try:
+                value = await self._retried(reply.status, v3.LOOKUP, args, (directory, name))
+            except NfsPermission as error:
+                above = attributes_of(reply.value.dir_attributes) or directory.attributes
+                if above is not None and above.mode & stat.S_IXOTH:
+                    error.add_note(_NOT_OF_IDENTITY)
+                raise
         node = Node(value.object, attributes_of(value.obj_attributes), (directory, name), fresh=True)
         if node.attributes is None:
             node.attributes = await self.getattr(node)

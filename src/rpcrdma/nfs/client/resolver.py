@@ -15,7 +15,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, nfs_error
+from rpcrdma.nfs.errors import ExportPath, NfsError, NfsNotFound, ServerPathError, nfs_error
 
 __all__ = ["OUTDATED", "LookupCache", "NoSuchName", "Resolver"]
 
@@ -80,18 +80,23 @@ OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 class Resolver:
     """Finds the objects that paths name; relative ones start at `directory`, an absolute path below the root handle.
 
-    Directories on the way come from `cache` where it knows them; the last name of a path is always looked up.
+    Directories on the way come from `cache` where it knows them; the last name of a path is always looked up. `top` is
+    the path of the root.
     """
 
-    def __init__(self, procedures: NfsProcedures, root: v3.nfs_fh3, cache: LookupCache, directory: str = "/") -> None:
+    def __init__(
+        self, procedures: NfsProcedures, root: v3.nfs_fh3, cache: LookupCache, directory: str = "/", top: str = "/"
+    ) -> None:
         self._procedures = procedures
         self._cache = cache
-        self.root = Node(root, None, "/")
+        self.root = Node(root, None, top)
+        self._top = top
         self.directory = directory
 
     def absolute(self, path: Path) -> str:
         """The path from the root on."""
-        return join(self.directory, text_of(path))
+        absolute = join(self.directory, text_of(path))
+        return self._top.with_text(absolute) if isinstance(self._top, ExportPath) else absolute
 
     async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
         """The object at `path`; with `follow` a symbolic link at its end is followed.

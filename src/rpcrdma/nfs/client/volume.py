@@ -101,6 +101,7 @@ class Volume:
         root: nfs_fh3,
         *,
         directory: str,
+        top: str,
         options: FileOptions,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -110,7 +111,7 @@ class Volume:
         """The server's host where it is known: file handles of several servers may be equal."""
         self.procedures = NfsProcedures(caller, sleep=sleep)
         cache = LookupCache(clock or loop_clock(), valid_s=_LOOKUP_VALID_S, entries_max=_LOOKUP_ENTRIES_MAX)
-        self.resolver = Resolver(self.procedures, root, cache, directory)
+        self.resolver = Resolver(self.procedures, root, cache, directory, top)
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
         self._threads: ThreadPoolExecutor | None = None

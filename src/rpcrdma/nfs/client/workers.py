@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["BufferRing", "run_each", "run_together", "run_workers"]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import resource
 import stat
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
@@ -42,8 +43,9 @@ __all__ = [
 DOTS = {b".", b".."}
 """Names that every directory has for itself and for the directory above."""
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _LOCKS = 256
-"""Locks of all objects: two objects rarely share one."""
+"""Locks of all objects of a file system: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 _TYPES = {
     stat.S_IFREG: v3.ftype3.NF3REG,
@@ -94,14 +96,31 @@ class Backend:
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
+        self._told_of_sync = False
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
-        locks = [threading.RLock() for _ in range(_LOCKS)]
+        locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
+            lambda: [threading.RLock() for _ in range(_LOCKS)]
+        )
         for export in exports:
+            self.callers.try_out(export)
             tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
                 raise ValueError(f"two exports have the name {export.name}: give each its own")
             self.trees[tree.identity] = tree
+        self._file_systems = len({tree.file_system for tree in self.trees.values()})
+
+    def waits_for(self, args: Any) -> bytes | None:
+        """The file system that a call has to wait for, by the handle that its arguments begin with.
+
+        None where all exports are on one.
+        """
+        if self._file_systems == 1:
+            return None
+        while not isinstance(args, bytes):
+            args = getattr(args, args.__slots__[0])
+        tree = self.trees.get(self.seal.export_in(args))
+        return None if tree is None else tree.file_system
 
     def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
         """The object of a handle if it is held open and still in its export; never blocks.
@@ -177,13 +196,23 @@ class Backend:
             if file is not None:
                 os.fsync(file.fd)
                 continue
-            # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
-            with suppress(PermissionError):
+            try:
                 fd = os.open(node.link, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+            except PermissionError:
+                # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
+                if not self._told_of_sync:
+                    self._told_of_sync = True
+                    _LOGGER.warning(
+                        "this server may not open all that it changes, so that it puts whole file systems on the disk, "
+                        "which takes longer: with CAP_DAC_READ_SEARCH it may (first case: export %s)",
+                        tree.export.name,
+                    )
+                tree.sync_file_system()
+                continue
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def removed(self, node: HeldNode) -> None:
         """Notes that an object has lost a name."""

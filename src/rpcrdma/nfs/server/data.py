@@ -57,8 +57,7 @@ class DataProcedures(Procedures):
             # old data.
             file, status = opened
             offset = args.offset
-            if offset > _OFFSET_MAX:
-                raise Refused(nfsstat3.NFS3ERR_INVAL)
+            # Beyond the end, also where no file of this system can be: no data, and the end (RFC 1813 section 3.3.6).
             wanted = min(args.count, TRANSFER_MAX, status.st_size - offset)
             data: Buffer = b""
             got = 0
@@ -100,7 +99,7 @@ class DataProcedures(Procedures):
                 yield None
             if args.count > len(args.data):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
-            if args.offset + args.count > _OFFSET_MAX:
+            if args.count and args.offset + args.count > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_FBIG)
             if file is None:
                 file = files.for_writing(node, caller)

@@ -1,11 +1,12 @@
 """Access to files: acting as the caller, and files kept open for READ and WRITE.
 
-A server that runs as root takes on the caller's user, group and supplementary groups, for the length of a `with` block,
-so the kernel judges every access. The thread changes its effective user, not only the one for file systems: then none
-of its capabilities is in effect, unless the caller is root. With CAP_SYS_RESOURCE quotas and reserved blocks would not
-apply. A worker thread keeps the identity from one WRITE to the next, if both have the same caller. Root (unless the
-export trusts it), calls without an identity, and principals that are no users of this machine act as the anonymous
-user. A server that does not run as root does everything as its own user.
+A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups,
+for the length of a `with` block, so the kernel judges every access. The thread changes its effective user, not only the
+one for file systems, and none of its capabilities is in effect, unless the caller is root: with CAP_DAC_OVERRIDE
+permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread keeps the identity from
+one WRITE to the next, if both have the same caller. Root (unless the export trusts it), calls without an identity, and
+principals that are no users of this machine act as the anonymous user. Every other server does everything as its own
+user, with none of its capabilities either.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -24,19 +25,23 @@ from typing import Protocol, TypeAlias
 from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.linux_calls import (
+    CAP_SETGID,
+    CAP_SETUID,
     ThreadChange,
     change_thread,
+    effective_capabilities,
     faccess_as_caller,
     to_capabilities,
     to_group,
     to_groups,
+    to_keep_capabilities,
     to_user,
     user_decides_capabilities,
 )
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
+from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser
 
 __all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller", "check_writer"]
 
@@ -83,18 +88,15 @@ class ServingUser:
 class _Server:
     """The server's own identity, to which threads return after a block."""
 
-    __slots__ = ("capabilities", "gid", "groups", "powerless", "uid")
+    __slots__ = ("capabilities", "gid", "groups", "powerless", "uid", "user_decides_capabilities")
 
     def __init__(self) -> None:
         self.uid = os.geteuid()
         self.gid = os.getegid()
         self.groups = tuple(os.getgroups())
-        self.capabilities: list[ThreadChange] = []
-        """The changes of capabilities that the kernel does not make with the user."""
-        self.powerless: list[ThreadChange] = []
-        if not user_decides_capabilities():
-            self.capabilities.append(to_capabilities(effective=True))
-            self.powerless.append(to_capabilities(effective=False))
+        self.capabilities = to_capabilities(effective=True)
+        self.powerless = to_capabilities(effective=False)
+        self.user_decides_capabilities = user_decides_capabilities()
 
 
 class SwitchedCaller:
@@ -116,9 +118,18 @@ class SwitchedCaller:
         if gid != server.gid:
             self._there.append(to_group(gid))
             self._back.append(to_group(server.gid))
+        if uid == server.uid == 0 or (uid and server.user_decides_capabilities):
+            capabilities = []
+        else:
+            capabilities = [server.capabilities]
         if uid != server.uid:
-            self._there += [to_user(uid), *server.powerless]
-            self._back[:0] = [to_user(server.uid), *server.capabilities]
+            if uid == 0:
+                self._there.append(to_keep_capabilities())
+            self._there.append(to_user(uid, saved=server.uid))
+            capabilities.insert(0, to_user(server.uid, saved=server.uid))
+        if uid and not server.user_decides_capabilities:
+            self._there.append(server.powerless)
+        self._back[:0] = capabilities
 
     def __enter__(self) -> None:
         try:
@@ -135,15 +146,52 @@ class SwitchedCaller:
         change_thread(self._back)
 
 
+_SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
+"""What it takes to act as others."""
+
+
 class Callers:
-    """Finds the identity for each call."""
+    """Finds the identity for each call.
+
+    Raises:
+        PermissionError: root cannot act as others, so that it could answer no call.
+    """
 
     def __init__(self) -> None:
-        self.switches = os.geteuid() == 0
-        self._user = ServingUser()
-        self._server = _Server() if self.switches else None
+        held = effective_capabilities()
+        lacking = [name for name, bit in _SWITCHING.items() if not held >> bit & 1]
+        if lacking and os.geteuid() == 0:
+            raise PermissionError(
+                errno.EPERM,
+                f"a server that runs as root acts as its callers, which takes {' and '.join(lacking)}: "
+                "allow it that, or run it as another user",
+            )
+        self.switches = not lacking
+        server = _Server()
+        self._user: CallerIdentity = ServingUser()
+        if lacking and held:
+            self._user = SwitchedCaller(server.uid, server.gid, server.groups, server)
+        self._server = server if self.switches else None
         self._known: dict[_Identity, SwitchedCaller] = {}
         self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
+
+    def try_out(self, export: Export) -> None:
+        """Acts as the export's anonymous user for a moment, if that stands for root.
+
+        Raises:
+            PermissionError: the system does not allow it, although the server has the capabilities: a user namespace
+                or a filter of system calls.
+        """
+        if not (export.root_squash or export.all_squash):
+            # A user namespace with root alone may serve root alone.
+            return
+        try:
+            with self.of(AuthNone(), export):
+                pass
+        except OSError as error:
+            raise PermissionError(
+                errno.EPERM, f"the server cannot act as user {export.anonymous_uid}: {error.strerror}"
+            ) from None
 
     def of(self, credential: Credential, export: Export) -> CallerIdentity:
         """The identity with which a call with this credential acts in this export."""

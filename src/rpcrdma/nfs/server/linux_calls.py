@@ -17,23 +17,29 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "AT_EMPTY_PATH",
+    "CAP_SETGID",
+    "CAP_SETUID",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
     "ThreadChange",
     "birth_and_mount",
     "change_thread",
+    "effective_capabilities",
     "faccess_as_caller",
     "file_clock_ns",
+    "file_system_of",
     "lives_in_memory",
     "name_to_handle",
     "open_beneath",
     "open_by_handle",
     "open_cached",
     "set_file_times",
+    "sync_file_system",
     "to_capabilities",
     "to_group",
     "to_groups",
+    "to_keep_capabilities",
     "to_user",
     "user_decides_capabilities",
 ]
@@ -41,6 +47,8 @@ __all__ = [
 AT_FDCWD = -100
 AT_EACCESS = 0x200
 AT_EMPTY_PATH = 0x1000
+CAP_SETGID = 6
+CAP_SETUID = 7
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
 
@@ -58,6 +66,7 @@ _SYS_SETGROUPS, _SYS_SETRESUID, _SYS_SETRESGID = {
     "ppc64le": (81, 164, 169),
     "s390x": (206, 208, 210),
 }.get(platform.machine(), (None, None, None))
+_PR_SET_KEEPCAPS = 8
 _PR_GET_SECUREBITS = 27
 _SECBIT_NO_SETUID_FIXUP = 4
 
@@ -99,6 +108,9 @@ _statx.restype = ctypes.c_int
 _fstatfs = _waiting.fstatfs64
 _fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _fstatfs.restype = ctypes.c_int
+_syncfs = _waiting.syncfs
+_syncfs.argtypes = (ctypes.c_int,)
+_syncfs.restype = ctypes.c_int
 _clock_gettime = _instant.clock_gettime
 _clock_gettime.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _clock_gettime.restype = ctypes.c_int
@@ -187,6 +199,16 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
     return birth, mount if mask & _STATX_MNT_ID else os.fstat(fd).st_dev
 
 
+def file_system_of(mount: int) -> bytes:
+    """The file system of a mount, the same for all mounts and subvolumes of it; empty where it is not known."""
+    with open("/proc/self/mountinfo", "rb") as mounts:
+        for line in mounts:
+            number, _, device, _ = line.split(b" ", 3)
+            if int(number) == mount:
+                return device
+    return b""
+
+
 def lives_in_memory(fd: int) -> bool:
     """Whether the file system behind `fd` has no device that a read or write could wait for."""
     out = ctypes.create_string_buffer(256)
@@ -194,6 +216,16 @@ def lives_in_memory(fd: int) -> bool:
         raise _failure()
     (kind,) = struct.unpack_from("@l", out)
     return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
+
+
+def sync_file_system(fd: int) -> None:
+    """Puts everything of the file system of `fd` on its disk; `fd` must not be O_PATH.
+
+    Raises:
+        OSError: EIO, ENOSPC or EDQUOT: some of it is lost.
+    """
+    if _syncfs(fd):
+        raise _failure()
 
 
 def open_cached(directory: int, name: bytes) -> int:
@@ -270,9 +302,9 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
             raise _failure()
 
 
-def to_user(uid: int) -> ThreadChange:
-    """Gives the thread an effective user, and with it the one for file systems; the saved user stays root."""
-    return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(0))
+def to_user(uid: int, *, saved: int) -> ThreadChange:
+    """Gives the thread an effective user, and with it the one for file systems; it may come back to the saved one."""
+    return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 
 def to_group(gid: int) -> ThreadChange:
@@ -300,11 +332,22 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
     return functools.partial(_capset, _CAPABILITIES_OF_ADDRESS, held)
 
 
+def to_keep_capabilities() -> ThreadChange:
+    """Lets the thread keep its capabilities, though not in effect, when it was root for a while and is so no more."""
+    return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
+
+
+def effective_capabilities() -> int:
+    """The capabilities in effect for the calling thread, a bit for each."""
+    effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
+    return int(effective) | int(more) << 32
+
+
 def user_decides_capabilities() -> bool:
     """Whether a change of the user from root takes away all capabilities in effect, and the way back restores them."""
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
-    return fixed_up and (effective, more_effective) == (permitted, more_permitted)
+    return os.geteuid() == 0 and fixed_up and (effective, more_effective) == (permitted, more_permitted)
 
 
 def _capabilities() -> ctypes.Array[ctypes.c_char]:

@@ -58,6 +58,7 @@ class MountService(MOUNT_V3_Service):
         self._backend = backend
         self._mounts: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
+        self.WAITS_FOR = self._file_system_of
 
     @in_worker
     def mnt(self, args: str, context: CallContext) -> mountres3:
@@ -98,7 +99,7 @@ class MountService(MOUNT_V3_Service):
         ]
 
     def _find(self, path: str, context: CallContext) -> HeldNode | None:
-        names = [name for name in path.split("/") if name]
+        names = _names(path)
         tree = self._export_of(names)
         if tree is None:
             return None
@@ -120,11 +121,19 @@ class MountService(MOUNT_V3_Service):
                 node = tree.child(node, name)
         return node
 
+    def _file_system_of(self, path: str) -> bytes | None:
+        tree = self._export_of(_names(path))
+        return None if tree is None else tree.file_system
+
     def _export_of(self, names: list[str]) -> ObjectTree | None:
         """The export with the longest name that the path begins with."""
         fitting = [tree for tree in self._backend.trees.values() if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
 def _parts(tree: ObjectTree) -> list[str]:
-    return [name for name in tree.export.name.split("/") if name]
+    return _names(tree.export.name)

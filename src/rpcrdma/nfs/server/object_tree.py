@@ -20,7 +20,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -33,7 +33,14 @@ from rpcrdma.nfs.server.file_handle import (
     kernel_handle,
     object_identity,
 )
-from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
+from rpcrdma.nfs.server.linux_calls import (
+    birth_and_mount,
+    file_system_of,
+    lives_in_memory,
+    open_by_handle,
+    open_cached,
+    sync_file_system,
+)
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
@@ -164,7 +171,10 @@ class ObjectCache(Generic[C]):
 
 
 class ObjectTree:
-    """Thread-safe. All trees of a server share `locks`, so that an object in two exports has one lock.
+    """Thread-safe.
+
+    All trees of a server share `locks`, so that an object in two exports has one lock. Each file system has its own, so
+    that a change that waits for one disk keeps no change on another disk waiting.
 
     Raises:
         OSError: the directory cannot be exported.
@@ -176,10 +186,9 @@ class ObjectTree:
         seal: HandleSeal,
         places: PlaceIndex,
         cache: ObjectCache[HeldNode],
-        locks: Sequence[threading.RLock],
+        locks: Mapping[bytes, Sequence[threading.RLock]],
     ) -> None:
         self.export = export
-        self.locks = locks
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
@@ -188,6 +197,8 @@ class ObjectTree:
         self._search_lock = threading.Lock()
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._mount = object_identity(fd)[1]
+        self.file_system = file_system_of(self._mount)
+        self.locks = locks[self.file_system]
         self.in_memory = lives_in_memory(fd)
         """Whether reading and writing files never waits for a disk."""
         self._search = TreeSearch(fd, self._mount)
@@ -307,6 +318,22 @@ class ObjectTree:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         self._cache.put(node)
         return node
+
+    def sync_file_system(self) -> None:
+        """Puts everything of the export's file system on the disk.
+
+        Raises:
+            OSError: some of it is lost.
+        """
+        try:
+            fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            os.sync()
+            return
+        try:
+            sync_file_system(fd)
+        finally:
+            os.close(fd)
 
     def drop_idle(self) -> None:
         """Drops the results of the last search if they are not asked for."""

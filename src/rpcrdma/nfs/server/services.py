@@ -51,6 +51,10 @@ class NfsService(
         )
     )
 
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.WAITS_FOR = backend.waits_for
+
     def close_idle(self) -> None:
         """Closes objects and files that have not been used since the last call; may block.
 

@@ -1,7 +1,8 @@
 """The state that a server keeps from one run to the next: the key of its file handles and where it last saw objects.
 
 A place, (parent's handle, name) by handle, is a hint: `ObjectTree` checks that the object is still there. So places are
-written to a small database lazily and never synced; a place lost in a crash is found again by other means. In memory
+written to a small database lazily and never synced; a place lost in a crash is found again by other means, and a
+damaged database is put aside. In memory
 alone the index also knows deleted objects, so that a client that repeats a stale handle starts no search.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import sqlite3
 import stat
@@ -22,15 +24,19 @@ from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_
 
 __all__ = ["DELETED", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
 _VERIFIER_OCTETS = 8
 
 
+_DAMAGED = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+"""Codes that no other try changes; the first is that of a table with other columns."""
 _SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
 _PUT = "INSERT OR REPLACE INTO place VALUES (?, ?, ?)"
 _GET = "SELECT parent, name FROM place WHERE object = ?"
+_COUNT = "SELECT count(*) FROM place"
 _DROP = "DELETE FROM place WHERE object = ?"
 _TRIM = "DELETE FROM place WHERE rowid IN (SELECT rowid FROM place ORDER BY rowid LIMIT ?)"
 
@@ -51,12 +57,12 @@ class PlaceIndex:
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
+        """Is never held while a disk is waited for; `_database_lock` is, and is taken before it."""
+        self._database_lock = threading.Lock()
         self._recent: OrderedDict[bytes, NameInDirectory] = OrderedDict()
         self._unwritten: dict[bytes, NameInDirectory | None] = {}
-        self._database = _open_database(path) if path is not None else None
-        self._rows = 0
-        if self._database is not None:
-            self._rows = self._database.execute("SELECT count(*) FROM place").fetchone()[0]
+        self._path = path
+        self._database, self._rows = _open_database(path) if path is not None else (None, 0)
 
     @property
     def needs_flush(self) -> bool:
@@ -71,8 +77,7 @@ class PlaceIndex:
             return
         with self._lock:
             self._hold(key, place)
-            if self._database is not None:
-                self._unwritten[key] = place
+            self._note(key, place)
 
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
         """Drops the place of an object that has left it, or (`deleted`) the file system; never waits for the disk."""
@@ -80,8 +85,7 @@ class PlaceIndex:
             self._recent.pop(key, None)
             if deleted:
                 self._hold(key, DELETED)
-            if self._database is not None:
-                self._unwritten[key] = None
+            self._note(key, None)
 
     def find(self, key: bytes) -> NameInDirectory | None:
         """Where an object was last seen, or `DELETED`; may wait for the disk."""
@@ -91,28 +95,43 @@ class PlaceIndex:
                 return place
             if key in self._unwritten:
                 return self._unwritten[key]
-            try:
-                row = self._database.execute(_GET, (key,)).fetchone()
-            except sqlite3.Error:
-                return None
-            if row is None:
-                return None
-            place = NameInDirectory(row[0], row[1])
+        with self._database_lock:
+            row = None
+            if self._database is not None:
+                try:
+                    row = self._database.execute(_GET, (key,)).fetchone()
+                except sqlite3.Error as error:
+                    self._do_without(error)
+        if row is None or not _is_place(*row):
+            return None
+        place = NameInDirectory(*row)
+        with self._lock:
+            if key in self._unwritten:
+                # It was seen elsewhere meanwhile.
+                return self._unwritten[key]
             self._hold(key, place)
-            return place
+        return place
 
     def flush(self) -> None:
-        """Writes the gathered places out; may wait for the disk."""
-        with self._lock:
-            self._flush()
+        """Writes the gathered places out, unless another thread is about that; may wait for the disk."""
+        if self._database_lock.acquire(blocking=False):
+            try:
+                self._flush()
+            finally:
+                self._database_lock.release()
 
     def close(self) -> None:
         """Writes everything out and closes the database; may be called again."""
-        with self._lock:
+        with self._database_lock:
             self._flush()
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+    def _note(self, key: bytes, place: NameInDirectory | None) -> None:
+        # While the disk stands still, further places are only kept in memory.
+        if self._database is not None and len(self._unwritten) < 2 * NFS_PLACES_UNWRITTEN_MAX:
+            self._unwritten[key] = place
 
     def _hold(self, key: bytes, place: NameInDirectory) -> None:
         self._recent[key] = place
@@ -124,9 +143,10 @@ class PlaceIndex:
         database = self._database
         if database is None or not self._unwritten:
             return
-        rows = [(key, *place) for key, place in self._unwritten.items() if place is not None]
-        gone = [(key,) for key, place in self._unwritten.items() if place is None]
-        self._unwritten.clear()
+        with self._lock:
+            unwritten, self._unwritten = self._unwritten, {}
+        rows = [(key, *place) for key, place in unwritten.items() if place is not None]
+        gone = [(key,) for key, place in unwritten.items() if place is None]
         try:
             with database:
                 database.execute("BEGIN")
@@ -136,11 +156,22 @@ class PlaceIndex:
                 self._rows += len(rows)
                 if self._rows > NFS_PLACES_MAX:
                     database.execute(_TRIM, (self._rows - NFS_PLACES_MAX + NFS_PLACES_MAX // 10,))
-                    self._rows = database.execute("SELECT count(*) FROM place").fetchone()[0]
-        except sqlite3.Error:
+                    self._rows = database.execute(_COUNT).fetchone()[0]
+        except sqlite3.Error as error:
+            self._do_without(error)
+
+    def _do_without(self, error: sqlite3.Error) -> None:
+        """Says once that the database has failed, and uses it no longer."""
+        database, self._database = self._database, None
+        with self._lock:
+            self._unwritten.clear()
+        if database is not None and self._path is not None:
             with contextlib.suppress(sqlite3.Error):
                 database.close()
-            self._database = None
+            if _is_damage(error):
+                _put_aside(self._path, error)
+            else:
+                _LOGGER.warning("%s: %s; until the server is restarted it does without", self._path, error)
 
 
 def _make_private(path: Path) -> None:
@@ -149,8 +180,9 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _open_database(path: Path) -> sqlite3.Connection | None:
-    for attempt in range(2):
+def _open_database(path: Path) -> tuple[sqlite3.Connection | None, int]:
+    """The database and the number of its rows; None if there can be none, which the log says."""
+    for _ in range(2):
         database = None
         _make_private(path)
         try:
@@ -159,15 +191,39 @@ def _open_database(path: Path) -> sqlite3.Connection | None:
             database.execute("PRAGMA synchronous = OFF")
             database.execute(_SCHEMA)
             database.execute(_GET, (b"",)).fetchone()
-        except sqlite3.DatabaseError as error:
+            return database, database.execute(_COUNT).fetchone()[0]
+        except sqlite3.Error as error:
             if database is not None:
-                database.close()
-            if attempt or isinstance(error, sqlite3.OperationalError):
-                return None
-            path.unlink(missing_ok=True)
-        else:
-            return database
-    return None
+                with contextlib.suppress(sqlite3.Error):
+                    database.close()
+            if not (_is_damage(error) and _put_aside(path, error)):
+                _LOGGER.warning("%s: %s; the server does without it", path, error)
+                break
+    return None, 0
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    # The low octet is the code, the others give details.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
+
+
+def _put_aside(path: Path, error: sqlite3.Error) -> bool:
+    """Gives a damaged database another name; False if that is not possible."""
+    aside = path.with_name(f"{path.name}.damaged")
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            # Its log would be applied to the next database.
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError:
+        return False
+    _LOGGER.warning("%s is damaged (%s) and now called %s: objects are looked for anew", path, error, aside.name)
+    return True
+
+
+def _is_place(parent: object, name: object) -> bool:
+    """Whether a row is fit for use: a damaged one may hold anything."""
+    return isinstance(parent, bytes) and isinstance(name, bytes) and bool(name) and not {0, ord("/")} & set(name)
 
 
 class ServerState:
@@ -202,18 +258,24 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes]) -> ServerS
 
 
 def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
+    # What stands there may be a pipe, which would be waited for.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, flags)
     except FileNotFoundError:
         _make_key(path, random_bytes)
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
+        fd = os.open(path, flags)
+    try:
         status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path} is no file: remove it to get a new key")
         if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in {os.geteuid(), 0}:
             raise PermissionError(
                 f"{path} is open to users other than its owner: run chmod 600, or remove it to get a new key"
             )
-        key = file.read(_KEY_OCTETS + 1)
+        key = os.read(fd, _KEY_OCTETS + 1)
+    finally:
+        os.close(fd)
     if len(key) != _KEY_OCTETS:
         raise OSError(f"{path} has {len(key)} octets, no key of {_KEY_OCTETS}: remove it to get a new one")
     return key

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
-from rpcrdma.rpc.calling import ResultDecoder
+from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
 from rpcrdma.rpc.gss.bodies import CONTENT_AT, body_octets_max, decode_body, encode_body
 from rpcrdma.rpc.gss.context_turns import ContextTurns
 from rpcrdma.rpc.gss.flavors import GssService
@@ -153,7 +153,7 @@ class ProtectedCall:
         """See `CallProtection.decode`; an `UnopenedReply` instead of the result of a long reply."""
         if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
             message = bytes(memoryview(dec.data)[dec.pos : dec.end])
-            return UnopenedReply(self, Decoder(message, placed=dec.placed), xid)
+            return UnopenedReply(self, ReplyDecoder(message, placed=dec.placed), xid)
         return self.result(self.open(dec, xid), procedure, into)
 
     def open(self, dec: Decoder, xid: int) -> Decoder:
@@ -169,7 +169,7 @@ class ProtectedCall:
             data = decode_body(dec, self._service).open(self.session.gss, self._sequence)
         except GssFailure as failure:
             raise _unverified(failure) from None
-        inner = Decoder(data)
+        inner = ReplyDecoder(data)
         inner.pos = CONTENT_AT
         return inner
 

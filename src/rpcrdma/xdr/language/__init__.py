@@ -8,6 +8,11 @@ Beyond the two RFCs the compiler reads `pragma` lines:
     The most octets or elements of an item that the definition leaves unbounded, or bounds more loosely. On a
     pointer to a linked list: the most entries; without it a list is bounded by its message, since an
     entry takes at least four octets.
+`pragma bound RESULT.member ARGUMENTS.member;`
+    A member of the arguments bounds a member of the result.
+`pragma pairs RESULT.member ARGUMENTS.member;`
+    Both members are arrays, and each element of the result belongs to the element of the arguments with its number, as
+    in a COMPOUND of NFSv4. A caller can then direct the data of single elements (`rpcrdma.rtr`).
 
 Every variable-length item must have a bound. uint32, int32, uint64 and int64 are known without a typedef, and
 `struct T` means T in a declaration, as definitions written for rpcgen have it.
@@ -16,8 +21,9 @@ The lenient dialect takes malformed definitions of drafts whose meaning is clear
 without "=" or with a type, a missing "{" or final ";", typedefs the wrong way round, repeated member names
 and several declarations in an arm of a union, a ";" between type and name, `long`, and an undefined type of
 a discriminant whose cases are constants. Of the additions of rpcgen: enumerators without a value, constants that are
-texts (left out), `typedef struct T T;`, `string` as an argument or result, and types of C such as `char`, `bool_t`,
-`uint8_t` and `netobj`.
+texts (left out), `typedef struct T T;`, `string` as an argument or result, names of arguments, and types of C such as
+`char`, `bool_t`, `uint8_t`, `rpcprog_t` and `netobj`. Of other compilers: comments after `//`, unions with a default
+alone, and `namespace NAME { ... }`, whose name is left out.
 
 Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
 """

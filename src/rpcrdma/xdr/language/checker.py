@@ -116,6 +116,6 @@ def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, res
 
 def _number(value: syntax.Value, what: str, resolver: Resolver) -> int:
     number = resolver.symbols.evaluate(value)
-    if not 0 <= number <= _MAX_U32:
+    if resolver.symbols.exceeds(number, 0, _MAX_U32):
         resolver.symbols.error(value.place, f"{number} is not {what}: 0 to {_MAX_U32}")
     return number

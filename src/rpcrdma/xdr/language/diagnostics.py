@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.file_limits import XDR_REMARKS_MAX
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["Diagnostic", "LanguageError", "SourceSpan", "first_remarks"]
 
@@ -14,11 +15,6 @@ _SHOWN_CHARACTERS = 200
 """Of a line: with longer ones the part around the place is shown."""
 _MESSAGE_CHARACTERS = 400
 """Of a message or hint: names in it may be long."""
-
-
-def _escaped(text: str) -> str:
-    """`text` without control characters, which terminals obey."""
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,24 +44,21 @@ class Diagnostic:
         """A remark about a second declaration of a name that `first` declares."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
-    def render(self, source: str, source_name: str, printable: Callable[[str], str] = _escaped) -> str:
-        """The remark, the source line and a caret line under the place.
-
-        Definitions come from others: `printable` replaces the characters that must not reach a terminal.
-        """
+    def render(self, source: str, source_name: str) -> str:
+        """Returns the remark, the source line and a caret line under the place, all of them printable."""
         place = self.place
         message = _shortened(f"{source_name}:{place.line}:{place.column}: {self.message}")
         shown = [f"{self.severity}: {printable(message)}"]
         # Other characters that end lines elsewhere, such as a form feed, end none in the language.
         line = _line(source, place.line)
         if line is not None:
-            shown += _marked(line, place, printable)
+            shown += _marked(line, place)
         if self.hint:
             shown.append(f"hint: {printable(_shortened(self.hint))}")
         return "\n".join(shown)
 
 
-def _marked(line: str, place: SourceSpan, printable: Callable[[str], str]) -> list[str]:
+def _marked(line: str, place: SourceSpan) -> list[str]:
     """The part of a line around a place, and a line with carets below it; tabs stay, which the caret line repeats."""
     column = place.column - 1
     start = max(0, column - _SHOWN_CHARACTERS // 2) if len(line) > _SHOWN_CHARACTERS else 0

@@ -105,10 +105,11 @@ class FixedArray:
 
 @dataclass(frozen=True, slots=True)
 class VariableArray:
-    """An array of at most `limit` elements."""
+    """An array of at most `limit` elements; `paired`: those of a result belong to those of the arguments, in order."""
 
     element: Type
     limit: int
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ _MISTAKES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     )
 )
 """(what comes before, first characters of what is found there or "" for a word, the hint)."""
+_COMMENTS = re.compile(r'/\*.*?\*/|/\*.*|//[^\n]*|%[^\n]*|"[^"\n]*"', re.DOTALL)
+"""Comments, lines for the compiler of C, and texts: only there may `//` stand without beginning a comment."""
 _WORD = re.compile(r"\w")
 _LOOKED_AT_CHARACTERS = 2000
 
@@ -69,6 +71,7 @@ def parse(text: str, source_name: str) -> syntax.Specification:
     if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
         message = f"the definition has {len(text)} characters, {XDR_DEFINITION_CHARACTERS_MAX} are the most"
         builder.fail(SourceSpan(1, 1), message)
+    text = builder.without_comments_of_cpp(text)
     try:
         tree = _grammar().parse(text)
     except lark.exceptions.UnexpectedCharacters as error:
@@ -97,8 +100,6 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
     hint = ""
     if character == "#":
         hint = "lines of a preprocessor are not part of the language: let it run before (--cpp)"
-    elif text.startswith("//", error.pos_in_stream):
-        hint = "a comment is /* written so */"
     elif character == "_":
         hint = "a name begins with a letter"
     return place, f"unexpected character {character!r}", hint or _hint_for(text[: error.pos_in_stream], character)
@@ -106,7 +107,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
 
 def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourceSpan, str, str]:
     token = error.token
-    expected = set(error.accepts or error.expected)
+    expected = set(error.accepts or error.expected) - {"NAMESPACE"}
     if token.type == "$END":
         lines = text.removesuffix("\n").split("\n")
         place = SourceSpan(len(lines), len(lines[-1].rstrip()) + 1)
@@ -145,6 +146,12 @@ def _place(token: lark.Token) -> SourceSpan:
     return SourceSpan(token.line or 1, token.column or 1, max(1, len(token)))
 
 
+def _definitions(items: list[Any]) -> tuple[Any, ...]:
+    """The definitions among the parts of a specification or a namespace, of which namespaces are tuples."""
+    each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
+    return tuple(one for one in each if one is not None)
+
+
 def _identifier(token: lark.Token) -> syntax.Identifier:
     return syntax.Identifier(str(token), _place(token))
 
@@ -174,8 +181,22 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
         self.deviations.append(Diagnostic(place, message, hint))
 
+    def without_comments_of_cpp(self, text: str) -> str:
+        """Replaces comments from `//` to the end of their line by spaces; the first one is a deviation."""
+        found = [each for each in _COMMENTS.finditer(text) if each[0].startswith("//")]
+        for each in found[:1]:
+            line = text.count("\n", 0, each.start()) + 1
+            place = SourceSpan(line, each.start() - text.rfind("\n", 0, each.start()), 2)
+            self.deviates(place, "'//' begins no comment in the language", "a comment is /* written so */")
+        return _COMMENTS.sub(lambda each: " " * len(each[0]) if each[0].startswith("//") else each[0], text)
+
     def start(self, items: list[Any]) -> syntax.Specification:
-        return syntax.Specification(tuple(item for item in items if item is not None), self.deviations)
+        return syntax.Specification(_definitions(items), self.deviations)
+
+    def namespace(self, items: list[Any]) -> tuple[Any, ...]:
+        name, *definitions = items
+        self.deviates(_place(name), "'namespace' is no word of the language", "its definitions are taken without it")
+        return _definitions(definitions)
 
     # Names and values
 
@@ -292,10 +313,15 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
 
     def union_body_without_brace(self, items: list[Any]) -> syntax.UnionBody:
         body = self.union_body(items)
-        self.deviates(body.arms[0].place, "union lacks '{' before its first arm")
+        arm = body.arms[0] if body.arms else cast("syntax.Arm", body.default)
+        self.deviates(arm.place, "union lacks '{' before its first arm")
         return body
 
     def arms(self, items: list[Any]) -> list[Any]:
+        return items
+
+    def default_alone(self, items: list[Any]) -> list[Any]:
+        self.deviates(items[0].place, "a union has at least one case before its default", "case N: void;")
         return items
 
     def labels(self, items: list[Any]) -> list[Any]:
@@ -399,6 +425,11 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         result, name, arguments, number = items
         return syntax.Procedure(_identifier(name), result, arguments, number)
 
+    def named_argument(self, items: list[Any]) -> syntax.TypeSpecifier:
+        kind, name = items
+        self.deviates(_place(name), f"argument {name} has a name", "the types of arguments have no names")
+        return cast("syntax.TypeSpecifier", kind)
+
     def arguments(self, items: list[Any]) -> tuple[Any, ...]:
         return tuple(item for item in items if not isinstance(item, lark.Token))
 
@@ -419,6 +450,9 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     def bound_pragma(self, items: list[Any]) -> syntax.BoundPragma:
         target, octets, argument = items
         return syntax.BoundPragma(target, octets is not None, argument)
+
+    def pairs_pragma(self, items: list[Any]) -> syntax.PairsPragma:
+        return syntax.PairsPragma(*items)
 
     def limit_pragma(self, items: list[Any]) -> syntax.LimitPragma:
         target, value = items

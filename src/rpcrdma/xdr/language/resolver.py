@@ -26,6 +26,9 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
     **dict.fromkeys(
         ("u_char", "u_short", "u_long", "uint8_t", "uint16_t", "u_int32_t"), ("unsigned int", model.UNSIGNED_INT)
     ),
+    **dict.fromkeys(
+        ("rpcprog_t", "rpcvers_t", "rpcproc_t", "rpcprot_t", "rpcport_t"), ("unsigned int", model.UNSIGNED_INT)
+    ),
     **dict.fromkeys(("quad_t", "longlong_t"), ("hyper", model.Number("q"))),
     **dict.fromkeys(("u_quad_t", "u_longlong_t", "u_int64_t"), ("unsigned hyper", model.Number("Q"))),
     "bool_t": ("bool", model.Boolean()),
@@ -46,6 +49,7 @@ class Resolver:
         self._resolving: list[str] = []
         self._limits_used: set[tuple[str, str]] = set()
         self._ddp_used: set[tuple[str, str]] = set()
+        self._pairs_used: set[tuple[str, str]] = set()
         self._enums: dict[str, model.EnumRef] = {}
         self._members: dict[str, dict[str, int]] = {}
         """The values of each enumeration by name, by its name in the module."""
@@ -75,6 +79,9 @@ class Resolver:
         for key, ddp in self.symbols.ddp.items():
             if key not in self._ddp_used:
                 self._no_target(ddp.target, "is not a member")
+        for key, target in self.symbols.pairs.items():
+            if key not in self._pairs_used:
+                self._no_target(target, "is no array<> of structures or unions, whose elements can be paired")
 
     def _no_target(self, target: syntax.Target, otherwise: str) -> None:
         definition = self.symbols.definitions.get(target.type.name)
@@ -339,12 +346,12 @@ class Resolver:
                     return -(1 << 40) - len(symbols.errors)
             else:
                 value = symbols.evaluate(label)
-            if value not in self._values[kind.name]:
+            if value not in self._values[kind.name] and symbols.is_defined(value):
                 symbols.error(label.place, f"enum {kind.name} has no value {_words(label)}")
             return value
         value = symbols.evaluate(label)
         low, high = (0, _MAX_U32) if kind == model.UNSIGNED_INT else (-(1 << 31), (1 << 31) - 1)
-        if not low <= value <= high:
+        if symbols.exceeds(value, low, high):
             symbols.error(label.place, f"{value} is out of the discriminant's range, {low} to {high}")
         return value
 
@@ -400,9 +407,9 @@ class Resolver:
         """The length or the limit of a declaration."""
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)
-            if not 0 <= value <= _MAX_U32:
+            if self.symbols.exceeds(value, 0, _MAX_U32):
                 self.symbols.error(declaration.size.place, f"{value} is not a size: 0 to {_MAX_U32}")
-            return value
+            return max(value, 0)
         if key in self.symbols.limits:
             return 0
         if self.default_limit is not None:
@@ -418,6 +425,10 @@ class Resolver:
         ):
             self._limits_used.add(key)
             stripped = replace(stripped, limit=self.symbols.limits[key][1])
+            kind = model.AliasRef(kind.name, stripped) if isinstance(kind, model.AliasRef) else stripped
+        if key in self.symbols.pairs and isinstance(stripped, model.VariableArray) and model.class_in(stripped):
+            self._pairs_used.add(key)
+            stripped = replace(stripped, paired=True)
             kind = model.AliasRef(kind.name, stripped) if isinstance(kind, model.AliasRef) else stripped
         ddp = self.symbols.ddp.get(key)
         if ddp is not None:

@@ -13,6 +13,9 @@ from rpcrdma.xdr.language.names import enumerator_name
 
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
+_UNDEFINED = -(1 << 64)
+"""Numbers below it stand for undefined constants, each for one use: no type has such numbers."""
+
 PREDEFINED = {
     "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
     "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q",
@@ -33,6 +36,7 @@ class Symbols:
         self.definitions: dict[str, TypeDefinition] = {}
         self.limits: dict[tuple[str, str], tuple[syntax.LimitPragma, int]] = {}
         self.ddp: dict[tuple[str, str], syntax.DdpPragma] = {}
+        self.pairs: dict[tuple[str, str], syntax.Target] = {}
         self.bounds: list[syntax.BoundPragma] = []
         self.enumerators: dict[str, int] = {}
         self._enumerations: dict[str, tuple[tuple[str, int], ...]] = {}
@@ -87,7 +91,7 @@ class Symbols:
         value = -1
         for enumerator in body.enumerators:
             value = value + 1 if enumerator.value is None else self.evaluate(enumerator.value)
-            if not -(1 << 31) <= value < 1 << 31:
+            if self.exceeds(value, -(1 << 31), (1 << 31) - 1):
                 place = (enumerator.value or enumerator.name).place
                 self.error(place, f"{value} does not fit a signed 32-bit integer")
             spelt = enumerator_name(enumerator.name.name)
@@ -103,7 +107,7 @@ class Symbols:
         return self._enumerations[owner]
 
     def evaluate(self, value: syntax.Value) -> int:
-        """The number that a value stands for; an unknown name is an error and counts as 1."""
+        """Returns the number that a value stands for; for an unknown name, which is an error, a number of its own."""
         if isinstance(value, syntax.Number):
             return value.value
         if value.name in self._unevaluated:
@@ -113,7 +117,16 @@ class Symbols:
         if value.name in self.enumerators:
             return self.enumerators[value.name]
         self.unknown("constant", value.name, value.place, itertools.chain(self.constants, self.enumerators))
-        return 1
+        return _UNDEFINED - 1 - len(self.errors)
+
+    @staticmethod
+    def is_defined(value: int) -> bool:
+        """Returns whether a value from `evaluate` is that of a number or of a known name."""
+        return value >= _UNDEFINED
+
+    def exceeds(self, value: int, low: int, high: int) -> bool:
+        """Returns whether a value is out of a range; an undefined one is not, since its name is an error already."""
+        return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
         """Notes the use of a name that nothing defines."""
@@ -190,6 +203,9 @@ class Symbols:
                 if len(self.bounds) == XDR_BOUND_PRAGMAS_MAX + 1:
                     message = f"there are more than {XDR_BOUND_PRAGMAS_MAX} bounds"
                     self.error(item.target.type.place, message)
+            if isinstance(item, syntax.PairsPragma):
+                for target in (item.target, item.argument):
+                    self.pairs[target.type.name, target.member.name if target.member else ""] = target
             if not isinstance(item, syntax.DdpPragma | syntax.LimitPragma):
                 continue
             target = item.target
@@ -200,7 +216,7 @@ class Symbols:
                 self.ddp[key] = item
             else:
                 limit = self.evaluate(item.value)
-                if not 0 <= limit <= 0xFFFFFFFF:
+                if self.exceeds(limit, 0, 0xFFFFFFFF):
                     self.error(item.value.place, f"{limit} is not a limit: 0 to 4294967295")
                 self.limits[key] = (item, limit)
 

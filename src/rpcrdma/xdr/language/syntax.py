@@ -28,6 +28,7 @@ __all__ = [
     "LimitPragma",
     "NamedType",
     "Number",
+    "PairsPragma",
     "Procedure",
     "Program",
     "Specification",
@@ -256,8 +257,16 @@ class BoundPragma:
     argument: Target
 
 
+@dataclass(frozen=True, slots=True)
+class PairsPragma:
+    """`pragma pairs type.member arguments.member;`: element i of the result belongs to element i of the arguments."""
+
+    target: Target
+    argument: Target
+
+
 Definition: TypeAlias = (
-    Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma | BoundPragma
+    Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma | BoundPragma | PairsPragma
 )
 
 

@@ -94,9 +94,9 @@ class ValueWriter:
                 out.line(f"if len({value}) != {length}:")
                 self._raise_local(label, f"{{len({value})}} elements given, the type has {length}")
                 self._encode_elements(element, value, label)
-            case model.VariableArray(element, limit):
+            case model.VariableArray(element, limit, paired):
                 out.call("enc.count(", [f"len({value})", str(limit), field])
-                self._encode_elements(element, value, label)
+                self._encode_elements(element, f"enc.paired({value})" if paired else value, label)
 
     def _encode_elements(self, element: model.Type, value: str, label: str) -> None:
         kind = model.strip(element)
@@ -139,8 +139,10 @@ class ValueWriter:
                 return f"({self._decode(element, label)} if dec.boolean({field}) else None)"
             case model.FixedArray(element, length):
                 return self._decode_elements(element, str(length), label)
-            case model.VariableArray(element, limit):
-                return self._decode_elements(element, f"dec.count({limit}, {field})", label)
+            case model.VariableArray(element, limit, paired):
+                count = f"dec.count({limit}, {field})"
+                elements = self._decode_elements(element, count, label)
+                return elements.replace(f"range({count})", f"dec.paired({count})") if paired else elements
             case model.AliasRef():
                 raise AssertionError(kind)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
@@ -108,19 +108,23 @@ async def read_direct(
     length = len(buffer)
     if length <= call_octets:
         return (await read_whole(procedures, node, offset, buffer, hear))[0] if length else 0
-    starts = iter(range(0, length, call_octets))
     end = length
+
+    def starts() -> Iterator[int]:
+        # The length may be the server's claim: what the server has ends before it does.
+        start = 0
+        while start < end:
+            yield start
+            start += call_octets
 
     async def read(start: int) -> None:
         nonlocal end
-        if start >= end:
-            return
         wanted = min(call_octets, length - start)
         got, _ = await read_whole(procedures, node, offset + start, buffer[start : start + wanted], hear)
         if got < wanted:
             end = min(end, start + got)
 
-    await run_each(min(calls, -(-length // call_octets)), starts, read)
+    await run_each(min(calls, -(-length // call_octets)), starts(), read)
     return end
 
 

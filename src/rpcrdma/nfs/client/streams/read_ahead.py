@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.own_loop import check_loop
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
 

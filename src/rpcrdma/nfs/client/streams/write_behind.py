@@ -22,7 +22,7 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.append_turns import append_turn
 from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
 from rpcrdma.nfs.v3 import stable_how
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["WriteBehind"]
 

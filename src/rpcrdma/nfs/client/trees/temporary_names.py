@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from rpcrdma.errors import RpcRdmaError
+from rpcrdma.errors import CallTimeout, RemoteProtocolError, RpcRdmaError
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
@@ -26,6 +26,8 @@ __all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_entry"
 T = TypeVar("T")
 
 _UNFINISHED_MODE = 0o600
+_REMOVING_S = 10.0
+"""How long a failed copy waits for the removal of its unfinished file: a server that is silent has made it fail."""
 
 
 @contextlib.asynccontextmanager
@@ -39,7 +41,9 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
     """The file `name` as an earlier try has left it, or an empty one; it stays if the block fails, if it is of use."""
-    node = await looked_up(volume.procedures, directory, name) or await _create(volume, directory, name)
+    node = await looked_up(volume.procedures, directory, name)
+    if node is None:
+        node = await _answered(volume, directory, name, _create(volume, directory, name))
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3REG or attributes.mode & 0o777 != _UNFINISHED_MODE:
         async with temporary_file(volume, directory) as other:
@@ -49,8 +53,7 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
         yield node
     except BaseException as error:
         if of_no_use(error):
-            with contextlib.suppress(OSError, RpcRdmaError):
-                await volume.procedures.remove(directory, name)
+            await _remove(volume, directory, name)
         raise
 
 
@@ -94,16 +97,31 @@ async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
 async def _removed_on_failure(
     volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]
 ) -> AsyncIterator[T]:
-    made = volume.start(making)
+    made = volume.start(_answered(volume, directory, name, making))
     try:
         yield await asyncio.shield(made)
     except BaseException:
         # The call that makes the name, if it is still on its way, must not overtake the one that removes it.
         await asyncio.wait((made,))
         if made.cancelled() or made.exception() is None:
-            with contextlib.suppress(OSError, RpcRdmaError):
-                await volume.procedures.remove(directory, name)
+            await _remove(volume, directory, name)
         raise
+
+
+async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
+    """The result of making `name`, which is removed if no answer tells whether it was made."""
+    try:
+        return await making
+    except (CallTimeout, RemoteProtocolError):
+        await _remove(volume, directory, name)
+        raise
+
+
+async def _remove(volume: Volume, directory: Node, name: str) -> None:
+    """Removes a name that is of no use, if the server answers soon."""
+    with contextlib.suppress(OSError, RpcRdmaError):
+        async with asyncio.timeout(_REMOVING_S):
+            await volume.procedures.remove(directory, name)
 
 
 async def _create(volume: Volume, directory: Node, name: str) -> Node:

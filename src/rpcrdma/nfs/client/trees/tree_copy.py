@@ -274,6 +274,8 @@ class _Upload:
 
 
 def _item_of(entry: DirEntry) -> TreeItem:
+    if entry.refusal is not None:
+        return TreeItem(entry.name, 0, 0, (), None, entry)  # its copy raises the refusal
     found = entry.stat()
     shared = shared_by_server(entry.attributes)
     return TreeItem(entry.name, stat.S_IFMT(found.st_mode), found.st_size, lost_from_server(found), shared, entry)

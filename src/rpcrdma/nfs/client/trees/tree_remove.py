@@ -111,6 +111,8 @@ async def _empty(
                 if exclusion.covers(entry.name, lambda entry=entry: entry.path.removeprefix(top).lstrip("/")):  # type: ignore[misc]
                     report.excluded += 1
                     level.stuck = True
+                elif entry.refusal is not None:
+                    refused(entry.refusal)
                 elif not entry.is_dir():
                     files.append(entry)
                 elif len(level.pending) < room:

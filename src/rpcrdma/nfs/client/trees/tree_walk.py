@@ -123,7 +123,10 @@ async def walk_tree(
             node = where if isinstance(where, Node) else await _look_up(volume, *where)
             names_max = volume.options.listed_names_held_max - held - len(pending)
             async for entry in entries_below(volume, node, names_max=names_max, refused=tell):
-                if entry.is_dir():
+                if entry.refusal is not None:
+                    tell(entry.refusal)
+                    others.append(entry.name)
+                elif entry.is_dir():
                     room = len(pending) + len(directories) < NFS_TREE_PENDING_MAX
                     directories[entry.name] = entry.node if room else None
                 else:

@@ -30,6 +30,7 @@ from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
+from rpcrdma.nfs.errors import ExportPath, ServerPathError
 
 __all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
 
@@ -241,7 +242,8 @@ class TreeWork(Generic[C]):
                     f"lies too deep: the copy has {NFS_COPY_DIRECTORIES_OPEN_MAX} directories open, and opens no more"
                 )
                 path = self._direction.path(parent.folder, item)
-                raise OSError(errno.EMFILE, f"{cause}; {_TOO_DEEP_REMEDY}", path)  # noqa: TRY301
+                of_server = isinstance(path, ExportPath)
+                raise (ServerPathError if of_server else OSError)(errno.EMFILE, f"{cause}; {_TOO_DEEP_REMEDY}", path)
             folder = await self._direction.enter(parent.folder, item)
         except (OSError, RemoteProtocolError, RpcError) as error:
             self.report.failed(self._direction.path(parent.folder, item), error)

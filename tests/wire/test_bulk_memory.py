@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+import ctypes
+from mmap import PAGESIZE
+
+import pytest
+
 from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
-from rpcrdma.transport.result_memory import ResultMemory
+from rpcrdma.wire.bulk_memory import ResultMemory, behind, buffer, bulk
 from support.cases import each_case
 
 OCTETS = 1 << 20
+
+
+def page_offset(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(view)) % PAGESIZE
+
+
+@each_case("octets", [1, PAGESIZE, PAGESIZE + 1, 5 << 20])
+def test_a_buffer_begins_with_a_page_and_has_the_length_that_was_asked_for(octets: int) -> None:
+    views = [buffer(octets) for _ in range(3)]
+    assert [(page_offset(view), len(view), view[-1]) for view in views] == [(0, octets, 0)] * 3
+    views[0][-1] = 1
+    assert [view[-1] for view in views] == [1, 0, 0]
+
+
+def test_lengths_that_no_buffer_can_have() -> None:
+    assert len(buffer(0)) == 0
+    with pytest.raises(ValueError, match="0 or more, not -1"):
+        buffer(-1)
+    with pytest.raises(MemoryError, match="octets"):
+        buffer(1 << 60)
+
+
+@each_case("lead", [0, 1, PAGESIZE - 1, PAGESIZE, PAGESIZE + 1])
+def test_memory_begins_a_page_behind_its_head(lead: int) -> None:
+    memory = behind(lead, 3 * PAGESIZE)
+    assert (page_offset(memory[lead:]), len(memory)) == (0, 3 * PAGESIZE)
+
+
+@each_case("octets", [1 << 14, (1 << 14) + 1, OCTETS, RESULT_OCTETS_KEPT_MAX + 1])
+def test_memory_for_bulk_data_begins_with_a_page(octets: int) -> None:
+    memory = ResultMemory()
+    views = [bulk(octets), *(memory.take(octets) for _ in range(3))]
+    assert [page_offset(view) for view in views] == [0] * 4
 
 
 def written(memory: ResultMemory, octets: int = OCTETS) -> memoryview:
@@ -47,7 +85,7 @@ def test_a_view_in_a_cycle_keeps_the_memory() -> None:
     assert not is_used_again(memory)
 
 
-@each_case("octets", [1, 1 << 15, RESULT_OCTETS_KEPT_MAX + 1])
+@each_case("octets", [1, (1 << 14) - 1, RESULT_OCTETS_KEPT_MAX + 1])
 def test_small_and_very_large_memory_is_fresh(octets: int) -> None:
     memory = ResultMemory()
     view = memory.take(octets)
@@ -56,17 +94,19 @@ def test_small_and_very_large_memory_is_fresh(octets: int) -> None:
     assert memory.take(octets) == bytes(octets)
 
 
-def test_memory_of_another_length_is_not_used() -> None:
+def test_memory_of_as_many_pages_is_used_and_no_other() -> None:
     memory = ResultMemory()
     view = written(memory)
     del view
-    assert len(memory.take(OCTETS - 4)) == OCTETS - 4
     assert not is_used_again(memory, OCTETS + 4)
+    assert len(memory.take(OCTETS - 4)) == OCTETS - 4
+    assert is_used_again(memory, OCTETS - PAGESIZE + 1)
+    assert not is_used_again(memory, OCTETS - PAGESIZE)
 
 
 def test_memory_of_other_lengths_stands_in_no_ones_way() -> None:
     memory = ResultMemory()
-    lengths = [OCTETS - 4 * number for number in range(8)]
+    lengths = [OCTETS - PAGESIZE * number for number in range(8)]
     for octets in lengths:
         view = written(memory, octets)
         del view
@@ -75,11 +115,12 @@ def test_memory_of_other_lengths_stands_in_no_ones_way() -> None:
 
 def test_beyond_the_limit_the_length_goes_that_was_asked_for_longest_ago() -> None:
     memory = ResultMemory()
-    third = RESULT_OCTETS_KEPT_MAX // 3
-    for octets in (third, third - 4, third, third - 8, third - 12):
+    page = PAGESIZE
+    third = RESULT_OCTETS_KEPT_MAX // 3 // page * page
+    for octets in (third, third - page, third, third - 2 * page, third - 3 * page):
         view = written(memory, octets)
         del view
-    assert sorted(memory._buffers) == [third - 12, third - 8, third]
+    assert sorted(memory._buffers) == [third - 3 * page, third - 2 * page, third]
     assert memory._octets == sum(memory._buffers)
 
 
