@@ -260,6 +260,45 @@ def test_an_address_is_looked_for_among_the_addresses(hosts: Hosts) -> None:
     assert local_tcp.run(work()) == b"data"
 
 
+@pytest.mark.req("TLS-33", "TLS-34")
+@each_case("by_option", [False, True])
+@each_case(
+    ("presented", "wanted", "admitted"),
+    [
+        ("server.example", "server.example", True),
+        ("server.example", "SERVER.Example.", True),
+        ("server.example", "other.example", False),
+        ("server.example", "example", False),
+        ("server.example", "a.server.example", False),
+        ("server.example", "myserver.example", False),
+        ("server.example", "server.example.org", False),
+        ("example", "server.example", False),
+        ("*.server.example", "a.server.example", False),
+        ("192.0.2.9", "127.0.0.1", False),
+        ("xn--bcher-kva.example", "b\u00fccher.example", True),
+        ("xn--bcher-kva.example", "bucher.example", False),
+    ],
+)
+def test_a_server_has_the_name_of_the_url_or_the_one_that_the_option_gives(
+    hosts: Hosts, presented: str, wanted: str, admitted: bool, by_option: bool
+) -> None:
+    """The name of the option counts instead of that of the URL."""
+    certificate = hosts.authority.issue(presented)
+    options = options_of(hosts, names=[wanted] if by_option else ())
+
+    async def work() -> bool | None:
+        async with serving(hosts, certificate=certificate) as server:
+            host = presented.removeprefix("*.") if by_option else wanted
+            url = server.listening[0].replace("127.0.0.1", host)
+            try:
+                async with connect(url, PROGRAM, options=options) as connection:
+                    return await answer(connection) == b"data"
+            except HostAuthenticationFailed as error:
+                return False if "the peer is another host" in str(error) else None
+
+    assert local_tcp.run(work()) is admitted
+
+
 @pytest.mark.req("TLS-34")
 def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
     wild = hosts.authority.issue("*.example.com")

@@ -188,6 +188,33 @@ async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: 
     assert server.num_tickets == 0, "without tickets there is no resumption, and so no early data"
 
 
+@pytest.mark.req("TLS-23")
+@each_case(("names", "admitted"), [((), True), (("h2", "sunrpc"), True), (("http/1.1",), False), (("h2", "x"), False)])
+@without_network
+async def test_a_client_that_names_other_protocols_alone_is_refused(
+    hosts: Hosts, names: tuple[str, ...], admitted: bool
+) -> None:
+    """Linux's tlshd names none, and is admitted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(hosts.authority.path)
+    if names:
+        context.set_alpn_protocols(list(names))
+    async with serving(hosts) as (running, _):
+        raw = await (await Raw.connected(running)).offered()
+        session = raw.session(context)
+        ended = False
+        for _ in range(2):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                session.do_handshake()
+                session.write(CALL)
+            await raw.send(raw.outgoing.read())
+            raw.incoming.write(octets := await raw.loop.sock_recv(raw.sock, 65536))
+            ended = not octets
+        assert ended is not admitted
+        raw.sock.close()
+
+
 @pytest.mark.req("TLS-25", "TLS-26")
 @without_network
 async def test_octets_in_the_clear_behind_the_probe_end_the_connection_unanswered(hosts: Hosts) -> None:

@@ -19,9 +19,11 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
 from rpcrdma.check import CATALOGUE, Abilities
+from rpcrdma.check.reports import as_html, as_json, as_junit
+from rpcrdma.check.verdicts import Result, Verdict
 from rpcrdma.cli.check import judging
 from rpcrdma.cli.main import build_parser
-from rpcrdma.scripted import Outcome
+from rpcrdma.scripted import Outcome, Passage
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -316,3 +318,17 @@ def test_usage_and_servers_that_do_not_answer(
     ran = command.run(*(each.replace("PORT", str(nobody_listens)) for each in arguments))
     assert ran.status == status
     assert said in ran.err
+
+
+def test_reports_hold_no_characters_of_a_peer_that_act_on_a_reader() -> None:
+    hostile = "\x1b]0;\x07\udcff</pre><script>'\"&"
+    passage = Passage(0.0, False, hostile, b"octets")
+    each = (Verdict.VIOLATES, Verdict.NOT_SEEN, Verdict.DIFFERS)
+    results = [Result(check=CATALOGUE[0], verdict=verdict, cause=hostile, passages=[passage]) for verdict in each]
+    report = as_json(hostile, ["2"], [hostile], results)
+    page, junit = as_html(report), as_junit(hostile, results)
+    assert page.count("<script") == as_html(as_json("url", ["2"], [], [])).count("<script")
+    for text in (page, junit):
+        assert "\\x1b]0;\\x07\\xff&lt;/pre&gt;" in text
+        assert not [letter for letter in text if not letter.isprintable() and letter != "\n"]
+    assert ET.fromstring(junit).get("name") == "rpcrdma check \\x1b]0;\\x07\\xff</pre><script>'\"&"

@@ -189,6 +189,16 @@ def failure(realm: Realm, directory: Path, flavor: str | None = "krb5", host: st
     return asyncio.run(main())
 
 
+def test_a_refusal_with_a_status_that_nobody_knows_is_named_by_its_numbers() -> None:
+    mechanism = KerberosMechanism()
+    for major in (0, 0x70000, 0xFFF00000, 0xFFFFFFFF):
+        for minor in (0, 12345, 0xFFFFFFFF):
+            told = mechanism.explained(major, minor, "host")
+            assert told.startswith("the server refuses the ticket")
+            assert (f"code {minor:#x} of Kerberos" in told) == bool(minor)
+    assert "No credentials were supplied" in mechanism.explained(0x70000, 0, "host")
+
+
 def test_a_client_without_a_ticket_is_told_to_get_one(
     realm: Realm, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

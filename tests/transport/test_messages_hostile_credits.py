@@ -179,3 +179,19 @@ def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(ra
         assert peer.endpoint.calls_in_flight == 0
     peer.heard()
     assert_works(peer)
+
+
+@FIRST_DRAFT
+def test_credits_of_calls_that_are_never_answered_come_back_to_a_peer_that_has_no_others(raw: Raw) -> None:
+    """RPCSEC_GSS drops calls whose sequence number has come before (RFC 2203 section 5.3.3.1)."""
+    peer = server(raw, TransportConfig(credits_granted=2))
+    peer.heard()
+    for _ in range(3):
+        for _ in range(2):
+            peer.send(raw.message(XID, CALL))
+        peer.heard()
+        for incoming in calls_in(peer.endpoint_events()):
+            peer.endpoint.drop(incoming)
+        (grant,) = peer.heard()
+        assert (grant.kind, grant.xid) == (NOMSG, 0)
+        assert grant.give > 0

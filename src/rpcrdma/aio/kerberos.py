@@ -129,17 +129,10 @@ class KerberosMechanism:
         known = _known(minor, host)
         if known is not None:
             return known
-        told = [*self._words(major, is_major=True), *self._words(minor, is_major=False)]
+        # The library has words for the codes of the GSS-API alone: those of a mechanism are known where they arise.
+        told = self._gssapi.exceptions.GSSError(major, 0).get_all_statuses(major, True) if major else []
+        told += [f"code {minor:#x} of Kerberos"] if minor else []
         return f"the server refuses the ticket ({'; '.join(told)})" if told else "the server refuses the ticket"
-
-    def _words(self, code: int, *, is_major: bool) -> list[str]:
-        raw = self._gssapi.raw
-        try:
-            return [
-                raw.display_status(code, is_major, mech=None if is_major else self._oid)[0].decode(errors="replace")
-            ]
-        except self._gssapi.exceptions.GSSError:
-            return []
 
     def initiate(self, host: str) -> GssContext:
         """See `GssMechanism.initiate`."""

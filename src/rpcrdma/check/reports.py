@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from rpcrdma.check.statements import STATEMENTS
 from rpcrdma.check.verdicts import FAILURES, Result, Verdict, judged
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 from rpcrdma.limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
+from rpcrdma.wire.peer_text import page_text
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 
@@ -171,31 +170,27 @@ def as_junit(url: str, results: Sequence[Result]) -> str:
     failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]
     skipped = counts[Verdict.NOT_SEEN] + counts[Verdict.INCONCLUSIVE]
     numbers = f'tests="{len(results)}" failures="{failures}" errors="0" skipped="{skipped}"'
-    name = _attribute(f"rpcrdma check {url}")
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={name} {numbers}>"]
+    name = page_text(f"rpcrdma check {url}")
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuite name="{name}" {numbers}>']
     for result in results:
         check = result.check
         family = check.id.partition(".")[0]
-        lines.append(f'  <testcase classname="rpcrdma.{family}" name={_attribute(f"{check.id}: {check.title}")}>')
+        lines.append(f'  <testcase classname="rpcrdma.{family}" name="{page_text(f"{check.id}: {check.title}")}">')
         if result.verdict in {Verdict.VIOLATES, Verdict.HARMS}:
-            told = "\n".join([*map(_quoted, result.statements), *ladder_lines(_messages(result))])
-            lines.append(f"    <failure message={_attribute(result.cause)}>{escape(_told(told))}</failure>")
+            told = _lines([*map(_quoted, result.statements), *ladder_lines(_messages(result))])
+            lines.append(f'    <failure message="{page_text(result.cause)}">{told}</failure>')
         elif result.verdict in {Verdict.NOT_SEEN, Verdict.INCONCLUSIVE}:
-            lines.append(f"    <skipped message={_attribute(result.cause)}/>")
+            lines.append(f'    <skipped message="{page_text(result.cause)}"/>')
         elif result.cause:
-            told = "\n".join([f"{result.verdict.value}: {result.cause}", *_tried(_row(result))])
-            lines.append(f"    <system-out>{escape(_told(told))}</system-out>")
+            told = _lines([f"{result.verdict.value}: {result.cause}", *_tried(_row(result))])
+            lines.append(f"    <system-out>{told}</system-out>")
         lines.append("  </testcase>")
     return "\n".join([*lines, "</testsuite>", ""])
 
 
-def _attribute(text: str) -> str:
-    return quoteattr(_told(text))
-
-
-def _told(text: str) -> str:
-    """Text for XML, which has no place for control characters."""
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+def _lines(lines: Iterable[str]) -> str:
+    """Lines of a page or of JUnit XML."""
+    return "\n".join(map(page_text, lines))
 
 
 _TEMPLATE = Path(__file__).with_name("report_page.html")
@@ -208,8 +203,8 @@ def as_html(report: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
     about = [f"Versions {', '.join(report['versions'])}. {counts}.", *report["notes"]]
     parts = {
-        "TITLE": html.escape(f"rpcrdma check {report['url']}"),
-        "ABOUT": "\n".join(f"<p>{html.escape(each)}</p>" for each in about),
+        "TITLE": page_text(f"rpcrdma check {report['url']}"),
+        "ABOUT": "\n".join(f"<p>{page_text(each)}</p>" for each in about),
         "CHECKS": "\n".join(map(_article, sorted(report["checks"], key=lambda row: _RANKS[row["verdict"]]))),
         "STATEMENTS": "\n".join(
             f'<tr><td>{name}<td>{section}<td class="v{_RANKS[worst]}">{worst}<td>{checks}'
@@ -223,13 +218,13 @@ def _article(row: Mapping[str, Any]) -> str:
     verdict, failed = row["verdict"], row["verdict"] in _FAILED
     facts = {"check": row["id"], "verdict": verdict, "statements": " ".join(row["statements"])}
     facts["failed"] = "yes" if failed else "no"
-    words = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in facts.items())
-    lines = [f"<article {words}>", f"<p><code>{html.escape(row['id'])}</code> {html.escape(row['title'])}"]
+    words = " ".join(f'data-{name}="{page_text(value)}"' for name, value in facts.items())
+    lines = [f"<article {words}>", f"<p><code>{page_text(row['id'])}</code> {page_text(row['title'])}"]
     lines.append(f'<p><span class="v{_RANKS[verdict]}">{verdict}</span>')
     kind = "blockquote" if failed else "p"
-    lines += [f"<{kind}>{html.escape(each)}</{kind}>" for each in _tried(row)]
-    lines += [f"<p>{html.escape(row['cause'])}"] if row["cause"] else []
+    lines += [f"<{kind}>{page_text(each)}</{kind}>" for each in _tried(row)]
+    lines += [f"<p>{page_text(row['cause'])}"] if row["cause"] else []
     if row.get("messages"):
-        told = html.escape("\n".join(ladder_lines(row["messages"])))
+        told = _lines(ladder_lines(row["messages"]))
         lines.append(f"<details><summary>messages</summary><pre>{told}</pre></details>")
     return "\n".join([*lines, "</article>"])

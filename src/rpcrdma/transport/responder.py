@@ -459,15 +459,19 @@ class Responder:
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered; where credits count calls, the requester loses one.
+        """Leaves a call unanswered; where credits count calls, the requester loses one, else a grant returns it.
 
         Raises:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
         self.unanswered -= 1
-        self._session.window.on_dropped()
+        session = self._session
+        session.window.on_dropped()
         self._release(incoming)
+        if session.state is State.OPEN and session.window.low and session.window.refresh_due:
+            # A peer without credits sends nothing that a grant could go out behind.
+            self._outbox.send_grant()
 
     def _refuse_call(self, incoming: IncomingCall, refusal: Refusal) -> None:
         session = self._session

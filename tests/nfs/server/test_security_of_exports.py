@@ -126,6 +126,20 @@ async def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
 
 
 @pytest.mark.thorough
+async def test_an_export_without_flavors_of_its_own_takes_those_that_it_lists(
+    tmp_path: Path, mechanism: FakeMechanism
+) -> None:
+    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=Export(name="/", directory=tmp_path).security) as urls:
+        async with nfs_open(urls["tcp"].format("/pub"), options=ConnectOptions(security="sys")) as fs:
+            handle, _ = await fs.handle_of("file")
+        server = urls["tcp"].partition("{")[0]
+        async with connect(server, v3.PROGRAM, options=ConnectOptions(security="krb5p")) as caller:
+            with pytest.raises(AuthError) as error:
+                await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle)))
+            assert error.value.stat == AuthStat.AUTH_TOOWEAK
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture

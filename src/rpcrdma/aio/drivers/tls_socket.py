@@ -38,6 +38,11 @@ _RECORD_OCTETS: Final = 1 << 14
 """Octets of a TLS record (RFC 8446 section 5.1). Shorter parts are joined: each record costs 22 octets and a call."""
 _HEADER_OCTETS: Final = 5
 """The header of an encrypted record, in the clear: its type, a version, and the length of the rest in two octets."""
+_HANDSHAKE: Final = b"\x16"
+"""The type of a record of the handshake."""
+_HELLO_START_OCTETS: Final = 38
+"""Octets of a ClientHello before the session: the header of the message, a version, and a random number."""
+_ALPN_EXTENSION: Final = b"\0\x10"
 
 
 class TlsSocket:
@@ -48,8 +53,8 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_ended", "_heard", "_held", "_incoming", "_names", "_outgoing", "_rest", "_session", "_sock", "_unsent",
-        "buffer", "identity", "more", "secured",
+        "_ended", "_heard", "_held", "_hello", "_incoming", "_names", "_outgoing", "_rest", "_session", "_sock",
+        "_unsent", "buffer", "identity", "more", "secured",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +78,8 @@ class TlsSocket:
         """Encrypted octets that OpenSSL gets in a later turn, from the header of a record on."""
         self._rest = 0
         """Octets of the last record that OpenSSL has a part of, which have not arrived."""
+        self._hello = bytearray()
+        """What a client has sent for the handshake, until that is finished."""
         self._ended = False
         self.identity: HostIdentity | None = None
         """The host that the peer has proved to be."""
@@ -153,9 +160,11 @@ class TlsSocket:
             if refusal.cause not in {HostCause.NOT_TLS.value, HostCause.REFUSED.value}:
                 self._send_out()
             raise refusal from None
-        # Linux's tlshd names no protocol.
-        if self._session.selected_alpn_protocol() not in {None, ALPN}:
+        # Linux's tlshd names no protocol. OpenSSL selects none where a client names others alone (RFC 7301 3.2).
+        chosen = self._session.selected_alpn_protocol()
+        if chosen not in {None, ALPN} or (chosen is None and _names_protocols(self._hello)):
             raise refused(HostCause.OTHER_USE)
+        self._hello.clear()
         if not self._session.server_side or self._session.getpeercert(binary_form=True) is not None:
             self.identity = proved_host(self._session, _BINDING_LABEL, self._names, wildcards=False)
         self.secured = self.more = True
@@ -183,6 +192,8 @@ class TlsSocket:
                 break
             end += _HEADER_OCTETS + (data[end + 3] << 8 | data[end + 4])
         self._incoming.write(data[:end])
+        if self._session.server_side and not self.secured:
+            self._hello += data[:end]
         self._rest = max(end - len(data), 0)
         self._held = bytes(data[end:])
         self.more = len(self._held) >= _HEADER_OCTETS
@@ -315,3 +326,23 @@ class TlsSocket:
 
 def _ended(reason: str) -> ConnectionError:
     return ConnectionResetError(errno.ECONNRESET, reason)
+
+
+def _names_protocols(records: bytes | bytearray) -> bool:
+    """Whether the ClientHello with which the records begin has the extension ALPN (RFC 8446 4.1.2, RFC 7301 3.1)."""
+    hello, at = bytearray(), 0
+    while records[at : at + 1] == _HANDSHAKE:
+        end = at + _HEADER_OCTETS + int.from_bytes(records[at + 3 : at + _HEADER_OCTETS], "big")
+        hello += records[at + _HEADER_OCTETS : end]
+        at = end
+    at = _HELLO_START_OCTETS
+    # The session, the cipher suites and the methods of compression are behind their lengths of so many octets.
+    for width in (1, 2, 1):
+        at += width + int.from_bytes(hello[at : at + width], "big")
+    end = at + 2 + int.from_bytes(hello[at : at + 2], "big")
+    at += 2
+    while at + 4 <= min(end, len(hello)):
+        if hello[at : at + 2] == _ALPN_EXTENSION:
+            return True
+        at += 4 + int.from_bytes(hello[at + 2 : at + 4], "big")
+    return False

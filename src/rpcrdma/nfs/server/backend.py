@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
-from rpcrdma.nfs.server.export import UNPROVED, Export, HostAdmission
+from rpcrdma.nfs.server.export import Export, HostAdmission
 from rpcrdma.nfs.server.file_access import Callers, OpenFiles
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
@@ -138,7 +138,7 @@ class Backend:
             export = node.tree.export
             if export.hosts or export.xprtsec != "none":
                 self.admission.check(export, context)
-            if export.security is not UNPROVED:
+            if context.credential.flavor not in export.security:
                 self.admission.check_security(export, context)
             return node
         if inside is None:
