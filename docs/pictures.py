@@ -50,10 +50,10 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 
 LAYERS: tuple[Mapping[str, str], ...] = (
+    {"fsspec": "rdma:// for data tools"},
     {
         "cli": "the command",
         "sync": "without an event loop",
-        "fsspec": "rdma:// for data tools",
         "testing": "suites for users' tests",
     },
     {
@@ -76,7 +76,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
 )
 """The layers from the top down, with a few words on each; layers of one row do not know each other."""
 
-WITHOUT_EFFECTS = (4, "below this line: no sockets, no clocks, no threads, no random numbers")
+WITHOUT_EFFECTS = (5, "below this line: no sockets, no clocks, no threads, no random numbers")
 """The number of rows above the line, and its words."""
 
 
