@@ -12,7 +12,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.composite import Composite
 
@@ -189,16 +189,16 @@ class BLOB_STORE_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def store_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def store_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls STORE_NULL; see `Caller.call`."""
         await self._caller.call(STORE_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def store_put(self, args: put_args, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def store_put(self, args: put_args, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls STORE_PUT; see `Caller.call`."""
         await self._caller.call(STORE_PUT, args, into=into, timeout_s=timeout_s)
 
     async def store_get(
-        self, args: get_args, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: get_args, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> get_result:
         """Calls STORE_GET; see `Caller.call`."""
         return await self._caller.call(STORE_GET, args, into=into, timeout_s=timeout_s)

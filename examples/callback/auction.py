@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.composite import Composite
 
@@ -140,17 +140,17 @@ class AUCTION_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def auction_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def auction_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls AUCTION_NULL; see `Caller.call`."""
         await self._caller.call(AUCTION_NULL, None, into=into, timeout_s=timeout_s)
 
     async def auction_join(
-        self, args: bidder_name, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: bidder_name, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> None:
         """Calls AUCTION_JOIN; see `Caller.call`."""
         await self._caller.call(AUCTION_JOIN, args, into=into, timeout_s=timeout_s)
 
-    async def auction_bid(self, args: bid, *, into: Buffer | None = None, timeout_s: float | None = None) -> bool:
+    async def auction_bid(self, args: bid, *, into: Memory | None = None, timeout_s: float | None = None) -> bool:
         """Calls AUCTION_BID; see `Caller.call`."""
         return await self._caller.call(AUCTION_BID, args, into=into, timeout_s=timeout_s)
 
@@ -215,11 +215,11 @@ class BIDDER_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def bidder_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def bidder_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls BIDDER_NULL; see `Caller.call`."""
         await self._caller.call(BIDDER_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def bidder_outbid(self, args: bid, *, into: Buffer | None = None, timeout_s: float | None = None) -> bool:
+    async def bidder_outbid(self, args: bid, *, into: Memory | None = None, timeout_s: float | None = None) -> bool:
         """Calls BIDDER_OUTBID; see `Caller.call`."""
         return await self._caller.call(BIDDER_OUTBID, args, into=into, timeout_s=timeout_s)
 

@@ -186,6 +186,20 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
     assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
 
 
+def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
+    """An array of NumPy is memory for octets in the stubs for each Python."""
+    (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
+    run("rpcrdma", "xdr", "compile", "columns.x", directory=tmp_path)
+    for name, program in zip(("serve", "read", "record"), blocks("first-program.md", "python"), strict=True):
+        (tmp_path / f"{name}.py").write_text(program)
+    files = [*tmp_path.glob("*.py"), ROOT / "examples" / "copy_tree.py"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    for version in ("3.11", "3.14"):
+        command = [sys.executable, "-m", "mypy", "--strict", "--python-version", version, "--config-file", "", *files]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
 @each_case(
     ("page", "program", "place"),
     [

@@ -14,7 +14,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.composite import Composite
 
@@ -390,27 +390,27 @@ class MOUNT_V3_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls MOUNTPROC3_NULL; see `Caller.call`."""
         await self._caller.call(MOUNTPROC3_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def mnt(self, args: dirpath, *, into: Buffer | None = None, timeout_s: float | None = None) -> mountres3:
+    async def mnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> mountres3:
         """Calls MOUNTPROC3_MNT; see `Caller.call`."""
         return await self._caller.call(MOUNTPROC3_MNT, args, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> mountlist:
+    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> mountlist:
         """Calls MOUNTPROC3_DUMP; see `Caller.call`."""
         return await self._caller.call(MOUNTPROC3_DUMP, None, into=into, timeout_s=timeout_s)
 
-    async def umnt(self, args: dirpath, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def umnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls MOUNTPROC3_UMNT; see `Caller.call`."""
         await self._caller.call(MOUNTPROC3_UMNT, args, into=into, timeout_s=timeout_s)
 
-    async def umntall(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def umntall(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls MOUNTPROC3_UMNTALL; see `Caller.call`."""
         await self._caller.call(MOUNTPROC3_UMNTALL, None, into=into, timeout_s=timeout_s)
 
-    async def export(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> exports:
+    async def export(self, *, into: Memory | None = None, timeout_s: float | None = None) -> exports:
         """Calls MOUNTPROC3_EXPORT; see `Caller.call`."""
         return await self._caller.call(MOUNTPROC3_EXPORT, None, into=into, timeout_s=timeout_s)
 

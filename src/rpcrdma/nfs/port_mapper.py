@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
 from rpcrdma.xdr.composite import Composite
 
@@ -250,15 +250,15 @@ class PORT_MAPPER_V2_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls PMAPPROC_NULL; see `Caller.call`."""
         await self._caller.call(PMAPPROC_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def getport(self, args: mapping, *, into: Buffer | None = None, timeout_s: float | None = None) -> int:
+    async def getport(self, args: mapping, *, into: Memory | None = None, timeout_s: float | None = None) -> int:
         """Calls PMAPPROC_GETPORT; see `Caller.call`."""
         return await self._caller.call(PMAPPROC_GETPORT, args, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> mapping_list:
+    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> mapping_list:
         """Calls PMAPPROC_DUMP; see `Caller.call`."""
         return await self._caller.call(PMAPPROC_DUMP, None, into=into, timeout_s=timeout_s)
 
@@ -323,11 +323,11 @@ class RPCBIND_V3_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls RPCBPROC_NULL; see `Caller.call`."""
         await self._caller.call(RPCBPROC_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> binding_list:
+    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> binding_list:
         """Calls RPCBPROC_DUMP; see `Caller.call`."""
         return await self._caller.call(RPCBPROC_DUMP, None, into=into, timeout_s=timeout_s)
 
@@ -388,11 +388,11 @@ class RPCBIND_V4_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls RPCBPROC_NULL; see `Caller.call`."""
         await self._caller.call(RPCBIND_V4_RPCBPROC_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> binding_list:
+    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> binding_list:
         """Calls RPCBPROC_DUMP; see `Caller.call`."""
         return await self._caller.call(RPCBIND_V4_RPCBPROC_DUMP, None, into=into, timeout_s=timeout_s)
 

@@ -14,7 +14,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
 from rpcrdma.xdr.composite import Composite
 
@@ -382,17 +382,17 @@ class WATCH_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls WATCHPROC_NULL; see `Caller.call`."""
         await self._caller.call(WATCHPROC_NULL, None, into=into, timeout_s=timeout_s)
 
     async def subscribe(
-        self, args: watch_subscribe_args, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: watch_subscribe_args, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> watch_subscribe_result:
         """Calls WATCHPROC_SUBSCRIBE; see `Caller.call`."""
         return await self._caller.call(WATCHPROC_SUBSCRIBE, args, into=into, timeout_s=timeout_s)
 
-    async def unsubscribe(self, args: watch_id, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def unsubscribe(self, args: watch_id, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls WATCHPROC_UNSUBSCRIBE; see `Caller.call`."""
         await self._caller.call(WATCHPROC_UNSUBSCRIBE, args, into=into, timeout_s=timeout_s)
 
@@ -460,11 +460,11 @@ class WATCHER_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls WATCHERPROC_NULL; see `Caller.call`."""
         await self._caller.call(WATCHERPROC_NULL, None, into=into, timeout_s=timeout_s)
 
-    async def changes(self, args: watch_batch, *, into: Buffer | None = None, timeout_s: float | None = None) -> int:
+    async def changes(self, args: watch_batch, *, into: Memory | None = None, timeout_s: float | None = None) -> int:
         """Calls WATCHERPROC_CHANGES; see `Caller.call`."""
         return await self._caller.call(WATCHERPROC_CHANGES, args, into=into, timeout_s=timeout_s)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = ["Caller", "Procedure", "Program", "null_procedure"]
@@ -92,7 +92,7 @@ class Caller(Protocol):
     """
 
     async def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, procedure: Procedure[A, R], args: A, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> R:
         """Calls and waits for the result.
 

@@ -13,7 +13,7 @@ from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 
 __all__ = [
     "CallContext",
@@ -70,7 +70,7 @@ class ReverseCaller(Caller, Protocol):
         procedure: Procedure[A, R],
         args: A,
         *,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",

@@ -11,7 +11,7 @@ from typing import Final
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, Memory
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
 from rpcrdma.xdr.composite import Composite
 
@@ -316,29 +316,29 @@ class BANK_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def bank_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def bank_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls BANK_NULL; see `Caller.call`."""
         await self._caller.call(BANK_NULL, None, into=into, timeout_s=timeout_s)
 
     async def bank_transfer(
-        self, args: bank_transfer, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: bank_transfer, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> bank_receipt:
         """Calls BANK_TRANSFER; see `Caller.call`."""
         return await self._caller.call(BANK_TRANSFER, args, into=into, timeout_s=timeout_s)
 
     async def bank_statement(
-        self, args: bank_request, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> bank_statement:
         """Calls BANK_STATEMENT; see `Caller.call`."""
         return await self._caller.call(BANK_STATEMENT, args, into=into, timeout_s=timeout_s)
 
     async def bank_extract(
-        self, args: bank_request, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> bank_extract:
         """Calls BANK_EXTRACT; see `Caller.call`."""
         return await self._caller.call(BANK_EXTRACT, args, into=into, timeout_s=timeout_s)
 
-    async def bank_join(self, args: int, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def bank_join(self, args: int, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls BANK_JOIN; see `Caller.call`."""
         await self._caller.call(BANK_JOIN, args, into=into, timeout_s=timeout_s)
 
@@ -411,12 +411,12 @@ class CUSTOMER_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def customer_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def customer_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls CUSTOMER_NULL; see `Caller.call`."""
         await self._caller.call(CUSTOMER_NULL, None, into=into, timeout_s=timeout_s)
 
     async def customer_notice(
-        self, args: bank_notice, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: bank_notice, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> int:
         """Calls CUSTOMER_NOTICE; see `Caller.call`."""
         return await self._caller.call(CUSTOMER_NOTICE, args, into=into, timeout_s=timeout_s)

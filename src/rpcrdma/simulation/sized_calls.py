@@ -13,7 +13,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.composite import Composite
 
@@ -299,24 +299,24 @@ class SIZED_CALLS_V1_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def sized_null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def sized_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls SIZED_NULL; see `Caller.call`."""
         await self._caller.call(SIZED_NULL, None, into=into, timeout_s=timeout_s)
 
     async def sized_long_call(
-        self, args: message_data, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: message_data, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> message_size:
         """Calls SIZED_LONG_CALL; see `Caller.call`."""
         return await self._caller.call(SIZED_LONG_CALL, args, into=into, timeout_s=timeout_s)
 
     async def sized_long_reply(
-        self, args: message_size, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: message_size, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> message_data:
         """Calls SIZED_LONG_REPLY; see `Caller.call`."""
         return await self._caller.call(SIZED_LONG_REPLY, args, into=into, timeout_s=timeout_s)
 
     async def sized_transfers(
-        self, args: transfer_list, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: transfer_list, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> transfer_results:
         """Calls SIZED_TRANSFERS; see `Caller.call`."""
         return await self._caller.call(SIZED_TRANSFERS, args, into=into, timeout_s=timeout_s)

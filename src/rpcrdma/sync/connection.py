@@ -13,7 +13,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, waiting
 from rpcrdma.transport import TransportStatistics
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 
 __all__ = ["Connection", "connect"]
 
@@ -82,7 +82,7 @@ class Connection(Waits[asynchronous.Connection]):
         procedure: Procedure[A, R],
         args: A,
         *,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:

@@ -16,7 +16,7 @@ from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion
-from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.buffers import Memory, as_view
 from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["Call", "IncomingCall"]
@@ -60,7 +60,7 @@ class Call(Outgoing):
         self,
         procedure: Procedure[Any, Any],
         args: Any,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         placement: str = "",
     ) -> None:

@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 
-__all__ = ["Buffer", "Reader", "as_view", "gather_length"]
+__all__ = ["Buffer", "Memory", "Reader", "as_view", "gather_length"]
 
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Octets: a `memoryview` is always one-dimensional with item size 1 (see `as_view`)."""
+
+
+class _ShowsMemory(Protocol):
+    """An object with the buffer protocol, as types of the standard library are described (PEP 688)."""
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Returns a view of the memory."""
+
+
+class _ShowsArray(Protocol):
+    """An array of NumPy, whose stubs name the buffer protocol from Python 3.12 on alone."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Returns a description of the memory."""
+
+
+Memory: TypeAlias = _ShowsMemory | _ShowsArray
+"""What callers give as octets: any C-contiguous object that `as_view` takes, such as bytes or an array of NumPy."""
 
 
 def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> memoryview:

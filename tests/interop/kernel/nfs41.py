@@ -13,7 +13,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
 from rpcrdma.xdr.composite import Composite
 
@@ -2109,12 +2109,12 @@ class NFS41_V4_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls NFS41PROC_NULL; see `Caller.call`."""
         await self._caller.call(NFS41PROC_NULL, None, into=into, timeout_s=timeout_s)
 
     async def compound(
-        self, args: nfs41_compound_args, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: nfs41_compound_args, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> nfs41_compound_res:
         """Calls NFS41PROC_COMPOUND; see `Caller.call`."""
         return await self._caller.call(NFS41PROC_COMPOUND, args, into=into, timeout_s=timeout_s)
@@ -2178,12 +2178,12 @@ class NFS41_CB_Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def null(self, *, into: Buffer | None = None, timeout_s: float | None = None) -> None:
+    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
         """Calls CB41PROC_NULL; see `Caller.call`."""
         await self._caller.call(CB41PROC_NULL, None, into=into, timeout_s=timeout_s)
 
     async def compound(
-        self, args: nfs41_cb_compound_args, *, into: Buffer | None = None, timeout_s: float | None = None
+        self, args: nfs41_cb_compound_args, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> nfs41_cb_compound_res:
         """Calls CB41PROC_COMPOUND; see `Caller.call`."""
         return await self._caller.call(CB41PROC_COMPOUND, args, into=into, timeout_s=timeout_s)

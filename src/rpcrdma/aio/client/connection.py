@@ -32,7 +32,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.gss_sessions import GssSessions
@@ -106,7 +106,7 @@ class Connection:
         procedure: Procedure[A, R],
         args: A,
         *,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         placement: str = "",
     ) -> Coroutine[Any, Any, R]:

@@ -10,7 +10,7 @@ from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ReverseCaller
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 
 __all__ = ["ReturningClient"]
 
@@ -73,7 +73,7 @@ class ReturningClient:
         procedure: Procedure[A, R],
         args: A,
         *,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:

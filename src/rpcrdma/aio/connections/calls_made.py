@@ -35,7 +35,7 @@ from rpcrdma.rpc.errors import (
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Memory
 
 __all__ = [
     "REPLY_BOUND_REMEDY",
@@ -246,7 +246,7 @@ class CallsMade(ABC):
         procedure: Procedure[A, R],
         args: A,
         *,
-        into: Buffer | None = None,
+        into: Memory | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",

@@ -27,7 +27,7 @@ from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
 from rpcrdma.nfs.errors import ExportPath, NfsError, NfsExists, NfsNotFound, nfs_error
 from rpcrdma.rpc.program import Caller
-from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.buffers import Memory, as_view
 
 __all__ = ["LocalPath", "NfsFilesystem"]
 
@@ -375,7 +375,7 @@ class NfsFilesystem:
             return await open_listed(self._volume, path)
         return await open_file(self._volume, path, mode, permissions)
 
-    async def read_into(self, path: Path, buffer: Buffer, offset: int = 0) -> int:
+    async def read_into(self, path: Path, buffer: Memory, offset: int = 0) -> int:
         """Reads from `offset` straight into `buffer` (anything writable: numpy array, mmap), many READs in flight.
 
         Returns the octets read: fewer than the buffer holds only where the file ends.
@@ -419,7 +419,7 @@ class NfsFilesystem:
             return None
         return data if told and all(told) else None
 
-    async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
+    async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
         """Makes `data` all of a file, on stable storage when this returns."""
         # Before the file is emptied: data that cannot be written leave it as it is.
         data = as_view(data, "data")

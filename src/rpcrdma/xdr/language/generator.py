@@ -90,8 +90,9 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
         out.line("from rpcrdma.rpc.program import Caller, Procedure, Program")
         out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
         out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
-    if "Buffer" in used:
-        out.line("from rpcrdma.wire.buffers import Buffer")
+    buffers = sorted(used & {"Buffer", "Memory"})
+    if buffers:
+        out.line(f"from rpcrdma.wire.buffers import {', '.join(buffers)}")
     codec = sorted(used & {"Decoder", "Encoder", "Layout"})
     if codec:
         out.line(f"from rpcrdma.xdr.codec import {', '.join(codec)}")

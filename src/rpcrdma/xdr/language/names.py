@@ -11,7 +11,7 @@ _TAKEN = frozenset(
     {
         # Module-level names of the generated code itself.
         "Any", "Awaitable", "Buffer", "CallContext", "Caller", "Composite", "DecodeError", "Decoder", "Encoder",
-        "Final", "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program",
+        "Final", "Layout", "LocalProtocolError", "Memory", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program",
         "ReplyBound", "Service", "TypeAlias", "annotations", "attrgetter", "dataclass",
         "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",

@@ -151,7 +151,7 @@ class ProgramWriter:
                 out.blank()
                 out.call(
                     f"async def {procedure.method}(",
-                    ["self", *arguments, "*", "into: Buffer | None = None", "timeout_s: float | None = None"],
+                    ["self", *arguments, "*", "into: Memory | None = None", "timeout_s: float | None = None"],
                     f") -> {annotation(procedure.result)}:",
                 )
                 with out.block():

@@ -16,7 +16,7 @@ from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.volume import TransferSizes, Volume
-from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.buffers import Memory, as_view
 
 __all__ = ["NfsFile"]
 
@@ -172,7 +172,7 @@ class NfsFile:
                 left -= len(data)
             return b"".join(copies)
 
-    async def readinto(self, buffer: Buffer) -> int:
+    async def readinto(self, buffer: Memory) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
 
         A read larger than the read-ahead goes straight into `buffer`.
@@ -265,12 +265,12 @@ class NfsFile:
             found = await placed_bytes(size, fill)
             return found, self._ahead.rest(offset + len(found))
 
-    async def preadinto(self, buffer: Buffer, offset: int) -> int:
+    async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))
 
-    async def write(self, data: Buffer) -> int:
+    async def write(self, data: Memory) -> int:
         """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
 
         That is the end that the file has when the data is sent, which `flush` does at the latest: the server is asked
@@ -286,7 +286,7 @@ class NfsFile:
             self._position.at = self._end
             return count
 
-    async def pwrite(self, data: Buffer, offset: int) -> int:
+    async def pwrite(self, data: Memory, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position."""
         if self._mode.appends:
             await self.flush()
@@ -365,7 +365,7 @@ class NfsFile:
         self._position.at += len(data)
         return data
 
-    async def _write_at(self, data: Buffer, offset: int, *, append: bool = False) -> int:
+    async def _write_at(self, data: Memory, offset: int, *, append: bool = False) -> int:
         self._check(self._mode.writes, "writing")
         data = as_view(data, "data")
         if self._mode.reads:
