@@ -13,9 +13,9 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src" / "rpcrdma"
 ROOMS = ("aio", "nfs", "cli")
 NAMES = {"buffer", "data", "region"}
-ALSO = {("into", "Buffer | None"), ("message", "Buffer")}
+ALSO = {("into", "Memory | None"), ("message", "Buffer")}
 """(name, type): the keyword by which the caller of a procedure gives its buffer, and a whole RPC message."""
-MEMORY = re.compile(r"(?:memoryview|bytearray|Buffer)(?: \| None)?")
+MEMORY = re.compile(r"(?:memoryview|bytearray|Buffer|Memory)(?: \| None)?")
 MAKERS = {"memoryview", "bytearray", "as_view"}
 
 

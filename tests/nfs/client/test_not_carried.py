@@ -24,7 +24,8 @@ async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
 
 def lost_with(directory: Path, name: str, **attributes: int) -> Any:
     path = directory / name
-    path.write_bytes(b"1")
+    if not path.exists():
+        path.write_bytes(b"1")
     found = path.stat()
     values = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")} | attributes
     return lost_from_local(type("Found", (), values)(), str(path))
@@ -114,3 +115,14 @@ def test_where_losses_begin(
     tmp_path: Path, with_attributes: dict[str, list[str]], attributes: dict[str, int], lost: Any
 ) -> None:
     assert lost_with(tmp_path, "file", **attributes) == lost
+
+
+def test_a_file_without_blocks_that_is_full_of_data_loses_no_hole(
+    tmp_path: Path, with_attributes: dict[str, list[str]]
+) -> None:
+    """As all files of /sys are, and compressed ones."""
+    (tmp_path / "full").write_bytes(b"1" * 8192)
+    assert lost_with(tmp_path, "full", st_blocks=0) == ()
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(8192)
+    assert lost_with(tmp_path, "hole", st_blocks=0) == (NotCarried.HOLES,)

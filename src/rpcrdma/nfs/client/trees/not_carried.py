@@ -48,6 +48,9 @@ def lost_from_server(found: Stat) -> Lost:
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
     """The properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
     lost = _lost_by_any(found)
+    if NotCarried.HOLES in lost and not _has_hole(path, found.st_size):
+        # Files of /sys take no blocks, nor do compressed ones as many as they have data.
+        lost.remove(NotCarried.HOLES)
     if not (0 <= found.st_mtime_ns <= TIME_NS_MAX and 0 <= found.st_atime_ns <= TIME_NS_MAX):
         lost.append(NotCarried.TIMES)
     if _has_attributes(path):
@@ -65,6 +68,19 @@ def _lost_by_any(found: Stat | os.stat_result) -> list[NotCarried]:
     if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
         lost.append(NotCarried.OWNERS)
     return lost
+
+
+def _has_hole(path: str, size: int) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return True
+    try:
+        return os.lseek(fd, 0, os.SEEK_HOLE) < size
+    except OSError:
+        return True  # a file system that does not tell
+    finally:
+        os.close(fd)
 
 
 def _has_attributes(path: str) -> bool:
