@@ -175,6 +175,8 @@ def test_damage_that_is_met_later_is_told_once(tmp_path: Path, caplog: pytest.Lo
     assert [index.find(b"%d" % number) for number in (1, 2)] == [NameInDirectory(b"root", b"one"), None]
     index.close()
     index = PlaceIndex(tmp_path / "places")
+    assert index._database is not None
+    index._database.close()
     index._database = sqlite3.connect(tmp_path / "rows", check_same_thread=False)
     index._database.executescript("DROP TABLE place")
     for _ in range(3):
