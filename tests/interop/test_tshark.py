@@ -43,7 +43,7 @@ SEVERITY_ERROR = 0x800000
 RDMA_WRITE, READ_REQUEST, SEND, SEND_WITH_INVALIDATE, TERMINATE = "0x00", "0x01", "0x03", "0x04", "0x07"
 TAGGED_HEADER_OCTETS = 14
 CALL, REPLY = "0", "1"
-NFS_PROGRAM = "100003"
+NFS_PROGRAM, MOUNT_PROGRAM = "100003", "100005"
 CREATE, READ, WRITE, READDIR, READDIRPLUS = "8", "6", "7", "16", "17"
 
 Frame = dict[str, str]
@@ -119,12 +119,12 @@ def test_every_send_is_recognised_as_a_message(capture: Capture) -> None:
     assert len(capture.operations(SEND_WITH_INVALIDATE)) == capture.report["rdma"]["remote_invalidations"]
 
 
-def test_every_message_carries_an_nfs_call_or_its_reply(capture: Capture) -> None:
+def test_every_message_carries_a_call_of_nfs_or_mount_or_its_reply(capture: Capture) -> None:
     messages = capture.messages()
     types = Counter(frame["rpc_type"] for frame in messages)
     assert types == {CALL: capture.report["calls"]["total"], REPLY: capture.report["calls"]["total"]}
-    assert {frame["program"] for frame in messages} == {NFS_PROGRAM}
-    assert all(frame["procedure"] for frame in messages)
+    assert {frame["program"] for frame in messages} == {NFS_PROGRAM, MOUNT_PROGRAM}
+    assert all(frame["procedure"] for frame in messages if frame["program"] == NFS_PROGRAM)
 
 
 def test_rdma_reads_and_writes_are_as_many_as_reported(capture: Capture) -> None:
@@ -172,10 +172,15 @@ def rows(capture: Capture, wanted: str, *names: str) -> list[list[list[str]]]:
 
 def test_explain_names_the_procedures_and_results_that_tshark_shows(capture: Capture, calls) -> None:
     numbers = {f"{v3.PROGRAM.name} {one.method.upper()}": number for number, one in v3.PROGRAM.procedures.items()}
-    ours = {call["xid"]: (numbers[call["procedure"]], int(getattr(v3.nfsstat3, call["outcome"]))) for call in calls}
-    replies = rows(capture, "rpc.msgtyp == 1", "rpc.xid", "nfs.procedure_v3", "nfs.status3")
+    of_nfs = [call for call in calls if call["procedure"] in numbers]
+    ours = {call["xid"]: (numbers[call["procedure"]], int(getattr(v3.nfsstat3, call["outcome"]))) for call in of_nfs}
+    replies = rows(capture, "rpc.msgtyp == 1 && nfs", "rpc.xid", "nfs.procedure_v3", "nfs.status3")
     theirs = {int(xid[0], 0): (int(procedure[0]), int(status[0])) for xid, procedure, status in replies}
-    assert len(theirs) == len(calls) == capture.report["calls"]["total"]
+    assert len(theirs) == len(of_nfs)
+    assert len(calls) == capture.report["calls"]["total"]
+    assert {call["procedure"] for call in calls} - numbers.keys() == {
+        f"MOUNT_V3 {name}" for name in ("NULL", "EXPORT", "MNT", "UMNT")
+    }
     assert ours == theirs
 
 

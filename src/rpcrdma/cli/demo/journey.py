@@ -132,7 +132,9 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
             get_s = await _copy(source, places.fetched, size, outward=True)
             copy, _ = await servers.locate(parse_url(f"{server.rdma_url}/copy"))
             put_s = await _copy(copy, places.fetched, size, outward=False)
-            negotiated, statistics = copy.connection.negotiated, copy.connection.statistics
+            negotiated = copy.connection.negotiated
+        # With the last call, which ends the mount.
+        statistics = copy.connection.statistics
         # Before it stops, the server reports the end of the connection with its counters.
         if await server.stop():
             raise RpcRdmaError("the server failed; see its messages above")
