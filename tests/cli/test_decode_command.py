@@ -279,7 +279,10 @@ def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Comman
     assert served[1, True] == report["rdma"]["reads"]
     invalidated = sum("invalidated_handle" in message["facts"] for message in sends)
     assert invalidated == report["rdma"]["remote_invalidations"]
-    assert {name.split()[0] for message in sends if (name := message["facts"].get("procedure"))} == {"NFS_V3"}
+    assert {name.split()[0] for message in sends if (name := message["facts"].get("procedure"))} == {
+        "MOUNT_V3",
+        "NFS_V3",
+    }
 
 
 def test_a_transmission_of_the_extension_in_hex(monkeypatch, capsys) -> None:
