@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rpcrdma.check.statements import STATEMENTS
 from rpcrdma.check.verdicts import FAILURES, Result, Verdict, judged
+from rpcrdma.dissect.exchange_page import filled_page
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 from rpcrdma.limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
@@ -44,13 +44,12 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
     """The worst verdict on each statement that was tried."""
-    order = [*_ORDER[:5], Verdict.CONFORMS]
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
             continue
         for statement in result.statements:
-            found[statement] = min(found.get(statement, Verdict.CONFORMS), result.verdict, key=order.index)
+            found[statement] = min(found.get(statement, Verdict.CONFORMS), result.verdict, key=_ORDER.index)
     return {name: found[name].value for name in STATEMENTS if name in found}
 
 
@@ -194,7 +193,6 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 _TEMPLATE = Path(__file__).with_name("report_page.html")
-_PLACE = re.compile("@([A-Z]+)@")
 _RANKS = {verdict.value: rank for rank, verdict in enumerate(_ORDER)}
 
 
@@ -211,7 +209,7 @@ def as_html(report: Mapping[str, Any]) -> str:
             for name, section, worst, checks in _coverage(report)
         ),
     }
-    return _PLACE.sub(lambda place: parts[place[1]], _TEMPLATE.read_text(encoding="utf-8"))
+    return filled_page(_TEMPLATE, parts)
 
 
 def _article(row: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from rpcrdma.cli import console
 from rpcrdma.cli.added_extension import METAVAR, extension_maker
 from rpcrdma.cli.definition import DefinitionText, read_text
-from rpcrdma.cli.options import CommandParser
+from rpcrdma.cli.options import CommandParser, word
 
 if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
@@ -82,13 +82,7 @@ def add_choice_options(parser: CommandParser) -> None:
 
 
 def _xid(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} is no XID: a number of 32 bits, or 0x and up to 8 hex digits")
-    return value
+    return word(text, "is no XID: a number of 32 bits, or 0x and up to 8 hex digits")
 
 
 def chooses(args: argparse.Namespace) -> bool:

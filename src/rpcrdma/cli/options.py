@@ -50,6 +50,7 @@ __all__ = [
     "seconds",
     "seconds_or_never",
     "service_url",
+    "word",
 ]
 
 Run = Callable[[argparse.Namespace], int | Coroutine[Any, Any, int]]
@@ -494,12 +495,21 @@ def program_number(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: the text is none.
     """
+    return word(text, "is not a program number")
+
+
+def word(text: str, complaint: str) -> int:
+    """A number of 32 bits, decimal or with 0x; `complaint` follows a text that is none.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
     try:
         number = int(text, 0)
     except ValueError:
         number = -1
     if not 0 <= number < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
+        raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
     return number
 
 

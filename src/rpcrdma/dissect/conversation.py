@@ -171,7 +171,7 @@ class Conversation:
     def _is_call(self, end: int, header: Header, rpc: RpcHeader | None) -> bool | None:
         if rpc is not None and rpc.is_call is not None:
             return rpc.is_call
-        if header.version.row(header.number(header.version.type_field)) is not None:
+        if header.row is not None:
             return None
         if header.version.number == 2:
             if header.kind.startswith(("RDMA2_CONNPROP", REPORT)):

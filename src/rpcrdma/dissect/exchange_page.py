@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
 from rpcrdma.dissect.shown_messages import body_words, elapsed, shown_messages
 from rpcrdma.wire.peer_text import page_text
 
-__all__ = ["ExchangePage", "exchange_page"]
+__all__ = ["ExchangePage", "exchange_page", "filled_page"]
 
 _TEMPLATE = Path(__file__).with_name("exchange_page.html")
 _LEFT, _RIGHT, _TOP, _WIDTH = 84, 750, 18, 800
@@ -55,8 +55,12 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
         "EXCHANGES": "\n".join(sections),
         "MESSAGES": f"{{{', '.join(panels)}}}",
     }
-    text = _PLACE.sub(lambda place: parts[place[1]], _TEMPLATE.read_text(encoding="utf-8"))
-    return ExchangePage(text, len(sections), left_out)
+    return ExchangePage(filled_page(_TEMPLATE, parts), len(sections), left_out)
+
+
+def filled_page(template: Path, parts: Mapping[str, str]) -> str:
+    """Returns the text of a template with each of `parts`, which is HTML, at the place that its @NAME@ marks."""
+    return _PLACE.sub(lambda place: parts[place[1]], template.read_text(encoding="utf-8"))
 
 
 def _section(exchange: Exchange, *, is_open: bool) -> Iterator[str]:

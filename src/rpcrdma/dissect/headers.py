@@ -114,6 +114,8 @@ class Header:
     reads: list[tuple[int, MemorySegment]] = field(default_factory=list)
     writes: list[list[MemorySegment]] = field(default_factory=list)
     reply: list[MemorySegment] | None = None
+    row: HeaderRow | None = None
+    """The row of a type that an extension of `version.extensions` has."""
 
     @property
     def xid(self) -> int | None:
@@ -191,7 +193,8 @@ def _with_body(header: Header, walk: Walk) -> Header:
     body = header.kind.lower()
     if body in version.definition.classes:
         header.group.fields += walk.structure(body).fields
-    if version.row(header.number(version.type_field)) is not None:
+    header.row = version.row(header.number(version.type_field)) if version.extensions else None
+    if header.row is not None:
         header.group.fields.append(walk.rest("body"))
     elif header.kind not in version.with_payload:
         note = version.definition.note("header_type", header.kind)

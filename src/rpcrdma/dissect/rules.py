@@ -45,7 +45,7 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
         "Reply chunk": header.reply is not None,
         "zero": any(position == 0 for position, _ in header.reads),
         "foreign handle": handle != 0 and handle not in {segment.handle for segment in header.segments},
-        "reserved": flags & ~(_RESPONSE | _MORE | _flags_of_extension(header)) != 0,
+        "reserved": flags & ~(_RESPONSE | _MORE | (header.row.flags if header.row is not None else 0)) != 0,
         "more": flags & _MORE != 0,
         "response": flags & _RESPONSE != 0,
         "XID": bool(header.xid),
@@ -83,12 +83,6 @@ def add_property_values(header: Header) -> None:
         ]
 
 
-def _flags_of_extension(header: Header) -> int:
-    """The flags that may be set in a header of this type because an extension defines them."""
-    row = header.version.row(header.number(header.version.type_field))
-    return 0 if row is None else row.flags
-
-
 def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
     """Adds the value of an extension's property as the extension decodes and shows it."""
     assert isinstance(data.value, bytes)
@@ -96,8 +90,7 @@ def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -
         shown = str(row.shown(row.decode(data.value)))
     except DecodeError as error:
         header.faults.append(FieldFault(row.name, data.offset, str(error), section))
+        return
     except Exception as error:  # noqa: BLE001 - the user's function, whose mistakes end no decoding
         shown = f"the extension cannot decode it: {type(error).__name__}: {error}"
-        data.fields.append(Field(row.name, data.offset, len(data.value), shown=shown))
-    else:
-        data.fields.append(Field(row.name, data.offset, len(data.value), shown=shown))
+    data.fields.append(Field(row.name, data.offset, len(data.value), shown=shown))

@@ -336,7 +336,8 @@ def _names_protocols(records: bytes | bytearray) -> bool:
         hello += records[at + _HEADER_OCTETS : end]
         at = end
     at = _HELLO_START_OCTETS
-    # The session, the cipher suites and the methods of compression are behind their lengths of so many octets.
+    # Three fields of variable length: session identifier, cipher suites, compression methods. Each begins with its
+    # length, a number of this width in octets.
     for width in (1, 2, 1):
         at += width + int.from_bytes(hello[at : at + width], "big")
     end = at + 2 + int.from_bytes(hello[at : at + 2], "big")

@@ -300,7 +300,7 @@ def _report(
             console.json_line(report)
         else:
             for line in summary_lines(report, details=args.details):
-                console.data(console.printable(line))
+                console.data(line)
     finally:
         # Also where the reader of standard output has gone.
         _write(files, url, report, results)
