@@ -17,7 +17,7 @@ def show(files: int, octets: int) -> None:
 
 
 async def copy(source: str, target: str, mount_port: int | None) -> CopyReport:
-    """The argument that is a URL names a directory of the server; one to copy to may be missing in its own directory."""
+    """The argument that is a URL names a directory of the server, which a copy to it makes where it is missing."""
     if "://" in source:
         async with nfs_open(source, mount_port=mount_port) as fs:
             return await fs.download_tree(".", target, progress=show)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.rpc.client_stub import WaitingCaller
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
@@ -21,7 +22,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Connection(Waits[asynchronous.Connection]):
+class Connection(Waits[asynchronous.Connection], WaitingCaller):
     """A connection to one server: `rpcrdma.Connection` with calls that wait. Threads may share it."""
 
     def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop) -> None:

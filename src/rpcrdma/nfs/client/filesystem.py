@@ -26,6 +26,7 @@ from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
 from rpcrdma.nfs.errors import ExportPath, NfsError, NfsExists, NfsNotFound, nfs_error
+from rpcrdma.rpc.client_stub import check_awaits
 from rpcrdma.rpc.program import Caller
 from rpcrdma.wire.buffers import Memory, as_view
 
@@ -63,6 +64,7 @@ class NfsFilesystem:
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        check_awaits(caller, self)
         handle = v3.nfs_fh3(root) if isinstance(root, bytes) else root
         self.caller = caller
         self._volume = Volume(
