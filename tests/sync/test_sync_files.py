@@ -8,15 +8,18 @@ import collections
 import copy
 import csv
 import ctypes
+import functools
 import io
 import json
 import mmap
 import pickle
+import re
 import shutil
 import threading
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -181,6 +184,68 @@ def test_the_standard_library_takes_the_files(running: Running, folder: Path) ->
         with fs.open(path("z.zip")) as source, fs.open(path("copy"), "wb") as target:
             shutil.copyfileobj(source, target)
     assert (folder / "copy").read_bytes() == (folder / "z.zip").read_bytes()
+
+
+def test_text_files_are_those_of_the_built_in_open(running: Running, folder: Path, tmp_path: Path) -> None:
+    def session(opened: Callable[..., Any]) -> list[Any]:
+        seen: list[Any] = []
+        with opened("w", newline="\r\n") as file:
+            seen += [file.write("äb\n"), file.mode, file.encoding, file.readable(), file.tell()]
+            file.writelines(["second\n"] * 40_000)
+        for mode, options in (("r", {}), ("rt", {"newline": ""}), ("tr", {"encoding": "latin-1", "newline": "\n"})):
+            with opened(mode, **options) as file:
+                seen += [file.mode, file.readline(), file.read(3), file.tell(), file.buffer.peek(4)[:0], file.read()]
+        with opened("a+", encoding="ascii", errors="replace") as file:
+            seen += [file.write("ö\n"), file.seek(0), file.readline(), file.writable()]
+        with opened("r+") as file:
+            place = [file.readline(), file.tell()][1]
+            seen += [
+                file.read(2),
+                file.seek(place),
+                file.write("S"),
+                file.seek(0),
+                file.readlines()[:3],
+                file.truncate(99),
+            ]
+        with opened("w+t") as file:
+            seen += [file.write("x" * 300_000), file.seek(0), file.read(4), file.name.rpartition("/")[2]]
+        for mode, problem in (("x", FileExistsError), ("r", UnicodeDecodeError)):
+            with opened("wb") as file:
+                file.write(b"\xff")
+            with pytest.raises(problem), opened(mode) as text:
+                text.read()
+        with opened("r") as file, pytest.raises(io.UnsupportedOperation):
+            file.write("x")
+        return seen
+
+    def local(mode: str, **options: Any) -> Any:
+        return (tmp_path / "f").open(mode, **(options if "b" in mode else {"encoding": "utf-8"} | options))
+
+    with sync.nfs_open(running.url) as fs:
+        assert session(functools.partial(fs.open, f"{folder.name}/f")) == session(local)
+        fs.write_text(f"{folder.name}/t", "ä\nb\n", "utf-16", newline="\r\n")
+        assert (folder / "t").read_text("utf-16") == fs.read_text(f"{folder.name}/t", "utf-16") == "ä\nb\n"
+        assert (folder / "t").read_bytes() == "ä\r\nb\r\n".encode("utf-16")
+        with pytest.raises(UnicodeEncodeError):
+            fs.write_text(f"{folder.name}/t", "ä", "ascii")
+        assert fs.read_text(f"{folder.name}/t", "utf-16", newline="") == "ä\r\nb\r\n"
+        assert sorted(fs.glob(f"{folder.name}/*")) == [f"{folder.name}/f", f"{folder.name}/t"]
+
+
+def test_modes_that_are_none_open_nothing(running: Running, folder: Path) -> None:
+    path = f"{folder.name}/f"
+    with sync.nfs_open(running.url) as fs:
+        for mode in ("", "b", "t", "rw", "rbt", "wtt", "r++", "z", "U"):
+            with pytest.raises(ValueError, match=re.escape(f"invalid mode '{mode}': use r, w, x or a")):
+                fs.open(path, mode)
+        for options in ({"encoding": "utf-8"}, {"errors": "strict"}, {"newline": ""}):
+            with pytest.raises(ValueError, match="binary mode 'wb' takes no encoding, errors or newline"):
+                fs.open(path, "wb", **options)  # type: ignore[call-overload]
+        with pytest.raises(LookupError, match="unknown encoding"):
+            fs.open(path, "w", encoding="none")
+        with pytest.raises(ValueError, match="illegal newline"):
+            fs.open(path, "w", newline="x")
+    assert list(folder.iterdir()) == []
 
 
 def test_threads_share_a_file_system(running: Running, folder: Path) -> None:
