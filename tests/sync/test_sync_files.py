@@ -11,20 +11,23 @@ import ctypes
 import functools
 import io
 import json
+import logging
 import mmap
 import pickle
 import re
 import shutil
 import threading
+import traceback
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 
 from rpcrdma import sync
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import Change, ChangeKind, FileOptions
 from rpcrdma.sync import background_loop, filesystem
@@ -322,3 +325,52 @@ def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
         sync.nfs_open("http://127.0.0.1/")
     assert background_loop._present is before
     assert not before.in_use
+
+
+def test_errors_show_the_lines_of_their_program_alone(
+    running: Running, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shown(call: Callable[..., Any], *args: Any) -> list[str]:
+        """The modules and functions in the traceback below this one, for the error and its cause."""
+        with pytest.raises((OSError, RpcRdmaError, TypeError, ValueError)) as raised:
+            call(*args)
+        error = raised.value
+        assert error.__context__ is error.__cause__
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        frames += traceback.extract_tb(error.__cause__ and error.__cause__.__traceback__)
+        return [f"{Path(frame.filename).stem}.{frame.name}" for frame in frames]
+
+    def handling(first: Exception) -> None:
+        try:
+            raise first
+        except KeyError:
+            fs.stat("none")
+
+    with sync.nfs_open(running.url) as fs:
+        (folder / "f").touch()
+        file = fs.open(f"{folder.name}/f")
+        mounted = fsspec.filesystem("rdma", skip_instance_cache=True)
+        address = running.url.removeprefix("rdma://")
+        assert shown(fs.stat, "none") == shown(file.pread, -1, 0) == []
+        assert shown(fs.write_bytes, "x", "text") == shown(fs.read_text, "none") == []
+        assert shown(mounted.cat_file, f"{address}none") == shown(mounted.ls, f"{address}none") == []
+        # The method that was called, where it does not only wait.
+        assert shown(fs.open, "none") == ["filesystem.open"]
+        assert shown(list, fs.scandir("none")) == ["background_loop.iterate"]
+        assert shown(sync.nfs_open, f"{running.tcp_url}none") == ["filesystem.nfs_open"]
+        assert shown(sync.connect, "rdma://127.0.0.1:1") == ["connection.connect"]
+
+        def progress(_files: int, _octets: int) -> None:
+            raise ValueError("of the program")
+
+        assert "test_sync_files.progress" in shown(
+            lambda: fs.download(f"{folder.name}/f", folder / "copy", progress=progress)
+        )
+        # The exception that the program handles meanwhile is its own.
+        with pytest.raises(FileNotFoundError) as raised:
+            handling(KeyError("first"))
+        assert isinstance(raised.value.__context__, KeyError)
+        caplog.set_level(logging.DEBUG, "rpcrdma.client")
+        with pytest.raises(FileNotFoundError) as raised:
+            fs.stat("none")
+        assert "find" in [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]

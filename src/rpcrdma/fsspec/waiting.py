@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import fsspec.asyn
 from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import wait_for
+from rpcrdma.aio.awaited_call import forget_frames, wait_for
 
 __all__ = ["FilesLoop", "sync", "waits_by_sync"]
 
@@ -43,7 +43,11 @@ def sync(
     if loop is None or not loop.is_running() or here is loop or "timeout" in kwargs:
         result: T = fsspec.asyn.sync(loop, function, *args, **kwargs)
         return result
-    return wait_for(loop, partial(function, *args, **kwargs))
+    try:
+        return wait_for(loop, partial(function, *args, **kwargs))
+    except BaseException as error:
+        forget_frames(error)
+        raise
 
 
 class FilesLoop:
@@ -97,6 +101,10 @@ def waits_by_sync(filesystem: F) -> F:
 def _waiting(name: str, documented: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(documented)
     def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return sync(self.loop, getattr(self, name), *args, **kwargs)
+        try:
+            return sync(self.loop, getattr(self, name), *args, **kwargs)
+        except BaseException as error:
+            forget_frames(error)
+            raise
 
     return wait

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
-from rpcrdma.aio.awaited_call import wait_for
+from rpcrdma.aio.awaited_call import forget_frames, wait_for
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["BackgroundLoop", "OwnProcess", "WaitedLoop", "Waits", "claimed_loop", "iterate", "waiting"]
@@ -100,7 +100,11 @@ class BackgroundLoop:
             raise LocalProtocolError(_FORKED)
         if self.is_here:
             raise LocalProtocolError(_INSIDE)
-        return wait_for(self._loop, begin, undo=undo)
+        try:
+            return wait_for(self._loop, begin, undo=undo)
+        except BaseException as error:
+            forget_frames(error)
+            raise
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
@@ -239,7 +243,11 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
             begun: Coroutine[Any, Any, T] = getattr(self._asynchronous, name)(*args, **kwargs)
             return begun
 
-        return loop.run(begin)
+        try:
+            return loop.run(begin)
+        except BaseException as error:
+            forget_frames(error)
+            raise
 
     return wait
 
@@ -262,6 +270,8 @@ def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once:
                     return found
         except Exception as error:  # noqa: BLE001 - raised behind the items that came before it
             failure = error
+            if forget_frames(error):
+                error.__context__ = None
         ended = True
         return found
 
