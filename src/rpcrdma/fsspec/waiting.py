@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import fsspec.asyn
 from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import forget_frames, wait_for
+from rpcrdma.aio.awaited_call import wait_for, without_frames
 
 __all__ = ["FilesLoop", "sync", "waits_by_sync"]
 
@@ -26,6 +26,7 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=type[AbstractFileSystem])
 
 
+@without_frames
 def sync(
     loop: asyncio.AbstractEventLoop | None,
     function: Callable[P, Coroutine[Any, Any, T]],
@@ -43,11 +44,7 @@ def sync(
     if loop is None or not loop.is_running() or here is loop or "timeout" in kwargs:
         result: T = fsspec.asyn.sync(loop, function, *args, **kwargs)
         return result
-    try:
-        return wait_for(loop, partial(function, *args, **kwargs))
-    except BaseException as error:
-        forget_frames(error)
-        raise
+    return wait_for(loop, partial(function, *args, **kwargs))
 
 
 class FilesLoop:
@@ -99,12 +96,9 @@ def waits_by_sync(filesystem: F) -> F:
 
 
 def _waiting(name: str, documented: Callable[..., Any]) -> Callable[..., Any]:
+    @without_frames
     @wraps(documented)
     def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return sync(self.loop, getattr(self, name), *args, **kwargs)
-        except BaseException as error:
-            forget_frames(error)
-            raise
+        return sync(self.loop, getattr(self, name), *args, **kwargs)
 
     return wait

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
-from rpcrdma.aio.awaited_call import forget_frames, wait_for
+from rpcrdma.aio.awaited_call import forget_frames, wait_for, without_frames
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["BackgroundLoop", "OwnProcess", "WaitedLoop", "Waits", "claimed_loop", "iterate", "waiting"]
@@ -100,11 +100,7 @@ class BackgroundLoop:
             raise LocalProtocolError(_FORKED)
         if self.is_here:
             raise LocalProtocolError(_INSIDE)
-        try:
-            return wait_for(self._loop, begin, undo=undo)
-        except BaseException as error:
-            forget_frames(error)
-            raise
+        return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
@@ -235,6 +231,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
     """The method of a `Waits` that calls `method`, a coroutine function of the asynchronous class, and waits for it."""
     name = method.__name__
 
+    @without_frames
     @functools.wraps(method)
     def wait(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         loop: WaitedLoop = self._loop
@@ -243,11 +240,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
             begun: Coroutine[Any, Any, T] = getattr(self._asynchronous, name)(*args, **kwargs)
             return begun
 
-        try:
-            return loop.run(begin)
-        except BaseException as error:
-            forget_frames(error)
-            raise
+        return loop.run(begin)
 
     return wait
 

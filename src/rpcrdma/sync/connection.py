@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TypeVar
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
@@ -78,6 +79,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
         """How often a lost connection was made again."""
         return self._asynchronous.reconnects
 
+    @without_frames
     def call(
         self,
         procedure: Procedure[A, R],
@@ -95,6 +97,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     wait_reconnected = waiting(asynchronous.Connection.wait_reconnected)
 
+    @without_frames
     def close(self) -> None:
         """Ends the connection; calls that other threads wait for fail with `TransportClosed`."""
         if not self._closed and not self._loop.forked:
@@ -108,6 +111,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
             self._loop.release(self._asynchronous)
 
 
+@without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
     """Connects to the service at `url`, as `rpcrdma.connect` does; the result is a context manager.
 

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
 from rpcrdma.nfs.client.streams.open_state import parse_open_mode
 from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, WaitedLoop, iterate, waiting
@@ -99,6 +100,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         self._check_open()
         return self._asynchronous.tell()
 
+    @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position and returns it."""
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
@@ -108,6 +110,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
     preadinto = waiting(AsynchronousFile.preadinto)
     pwrite = waiting(AsynchronousFile.pwrite)
 
+    @without_frames
     def read(self, size: int | None = -1, /) -> bytes:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
@@ -116,6 +119,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The rest of the file."""
         return self.read()
 
+    @without_frames
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
 
@@ -123,10 +127,12 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """
         return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
+    @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
         """The rest of the line that the position is in, with its end; no more than `size` octets, unless negative."""
         return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
+    @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
         """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
@@ -135,15 +141,18 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The rest of the file block by block without a copy: each view is valid until the file is used again."""
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
+    @without_frames
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes all of `data` at the position; opened for appending: at the end."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
+    @without_frames
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
+    @without_frames
     def flush(self) -> None:
         """Waits until everything written is on the server's stable storage; nothing to do unless open for writing."""
         self._check_open()
@@ -154,6 +163,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The same as `flush`."""
         self.flush()
 
+    @without_frames
     def close(self) -> None:
         """Flushes and ends the use of the file."""
         if not self.closed and not self._loop.forked:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self, overload
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.nfs import client as asynchronous
 from rpcrdma.nfs.client import Change, DirEntry, FileOptions
@@ -141,6 +142,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         errors: str | None = None,
         newline: str | None = None,
     ) -> NfsFile | TextFile: ...
+    @without_frames
     def open(
         self,
         path: Path | DirEntry,
@@ -177,6 +179,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
             return file
         return TextFile(file, self._loop, self._writers, mode, encoding=encoding, errors=errors, newline=newline)
 
+    @without_frames
     def close(self) -> None:
         """Closes the files that are open for writing, and ends the work in the background."""
         if not self._loop.forked:
@@ -208,6 +211,7 @@ class MountedFilesystem(NfsFilesystem):
     def __repr__(self) -> str:
         return f"<rpcrdma.sync.MountedFilesystem {self.url}>"
 
+    @without_frames
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
     ) -> Changes:
@@ -221,6 +225,7 @@ class MountedFilesystem(NfsFilesystem):
 
         return Changes(self._loop.run(made), self._loop)
 
+    @without_frames
     def close(self) -> None:
         """Closes the files that are open for writing, unmounts and closes the connection."""
         if not self._closed:
@@ -246,6 +251,7 @@ class Changes(Waits[asynchronous.Changes]):
         """How often the connection was lost and the subscription went on."""
         return self._asynchronous.reconnects
 
+    @without_frames
     def __enter__(self) -> Self:
         self._loop.run(self._asynchronous.__aenter__)
         return self
@@ -253,6 +259,7 @@ class Changes(Waits[asynchronous.Changes]):
     def __iter__(self) -> Self:
         return self
 
+    @without_frames
     def __next__(self) -> Change:
         """Waits for the next change; ends when this is closed."""
         change = self._loop.run(self._next)
@@ -260,6 +267,7 @@ class Changes(Waits[asynchronous.Changes]):
             raise StopIteration
         return change
 
+    @without_frames
     def close(self) -> None:
         """Ends the subscription and the connection; may be called again."""
         if not self._loop.forked:
@@ -269,6 +277,7 @@ class Changes(Waits[asynchronous.Changes]):
         return await anext(self._asynchronous, None)
 
 
+@without_frames
 def nfs_open(
     url: str,
     *,
