@@ -16,8 +16,7 @@ from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed
-from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.errors import RemoteSystemError, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker

@@ -13,8 +13,16 @@ from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
-from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    DecodeError,
+    GarbageArguments,
+    MessageTooLong,
+    ProgramUnavailable,
+    RemoteSystemError,
+    TransportClosed,
+)
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.testing.virtual import now_s
 from rpcrdma.transport import Call, TransportStatistics
