@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.aio.client import connect as connect_module
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import (
-    CallTimeout,
-    ConnectFailed,
-    DecodeError,
-    GarbageArguments,
-    MessageTooLong,
-    ProgramUnavailable,
-    RemoteSystemError,
-    TransportClosed,
-)
+from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.testing.virtual import now_s
 from rpcrdma.transport import Call, TransportStatistics
@@ -328,7 +320,13 @@ def refusing(refusal: Exception) -> Callable[[FakeLine, int], Any]:
     return answer
 
 
-REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSystemError(), ProgramUnavailable()]
+REFUSALS = [
+    ChunkRefused(),
+    VersionRefused(2, 3),
+    errors.GarbageArguments(),
+    errors.RemoteSystemError(),
+    errors.ProgramUnavailable(),
+]
 
 
 @pytest.mark.req("NF-13")
@@ -445,7 +443,7 @@ async def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answe
 
 
 ANSWERS = [
-    ProgramUnavailable(),
+    errors.ProgramUnavailable(),
     DecodeError("NULL", 24, "0 octets", "4"),
     MessageTooLong(1 << 20, 1 << 10, "record_octets_max", received=True),
 ]

@@ -26,7 +26,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 __all__ = ["putting"]
 
 _FILE_OCTETS = 1_000_000
-_SLICE_S = 0.02
+_SLICE_S = 0.1
 """How long a put works between two looks at its files: far less than all of them take."""
 _RECONNECTS = "reconnect" in {field.name for field in dataclasses.fields(ConnectOptions)}
 
