@@ -320,17 +320,11 @@ def refusing(refusal: Exception) -> Callable[[FakeLine, int], Any]:
     return answer
 
 
-REFUSALS = [
-    ChunkRefused(),
-    VersionRefused(2, 3),
-    errors.GarbageArguments(),
-    errors.RemoteSystemError(),
-    errors.ProgramUnavailable(),
-]
+_OF_RPC = (errors.GarbageArguments(), errors.RemoteSystemError(), errors.ProgramUnavailable())
 
 
 @pytest.mark.req("NF-13")
-@each_case("refusal", REFUSALS)
+@each_case("refusal", [ChunkRefused(), VersionRefused(2, 3), *_OF_RPC])
 @in_virtual_time
 async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
     peer = Peer(refusing(refusal))
@@ -348,7 +342,7 @@ async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Excep
 
 
 @pytest.mark.req("NF-13")
-@each_case("refusal", REFUSALS)
+@each_case("refusal", [ChunkRefused(), VersionRefused(2, 3), *_OF_RPC])
 @in_virtual_time
 async def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
     peer = Peer(silent, refusing(refusal))

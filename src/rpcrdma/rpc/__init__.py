@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcrdma.deferred import deferred
-from rpcrdma.rpc.auth import AuthFlavor
-from rpcrdma.rpc.call_statistics import by_procedure
-from rpcrdma.rpc.program import Caller, Procedure, Program, null_procedure
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, ReverseCaller, Service, in_worker, inline_or_worker
 
 if TYPE_CHECKING:
+    from rpcrdma.rpc.auth import AuthFlavor
+    from rpcrdma.rpc.call_statistics import by_procedure
     from rpcrdma.rpc.loaded_interface import load_interface
+    from rpcrdma.rpc.program import Caller, Procedure, Program, null_procedure
+    from rpcrdma.rpc.reply_bound import ReplyBound
+    from rpcrdma.rpc.service import (
+        CallContext,
+        ProcedureUnavailable,
+        ReverseCaller,
+        Service,
+        in_worker,
+        inline_or_worker,
+    )
 
 __all__ = [
     "AuthFlavor",
@@ -31,5 +38,26 @@ __all__ = [
     "null_procedure",
 ]
 
-# The compiler is large, and few programs need it.
-__getattr__, __dir__ = deferred(__name__, {"rpcrdma.rpc.loaded_interface": ("load_interface",)})
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.rpc.auth": ("AuthFlavor",),
+        "rpcrdma.rpc.call_statistics": ("by_procedure",),
+        "rpcrdma.rpc.loaded_interface": ("load_interface",),
+        "rpcrdma.rpc.program": (
+            "Caller",
+            "Procedure",
+            "Program",
+            "null_procedure",
+        ),
+        "rpcrdma.rpc.reply_bound": ("ReplyBound",),
+        "rpcrdma.rpc.service": (
+            "CallContext",
+            "ProcedureUnavailable",
+            "ReverseCaller",
+            "Service",
+            "in_worker",
+            "inline_or_worker",
+        ),
+    },
+)

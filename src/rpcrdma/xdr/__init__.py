@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcrdma.deferred import deferred
-from rpcrdma.wire.buffers import Buffer, Reader
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
 
 if TYPE_CHECKING:
+    from rpcrdma.wire.buffers import Buffer, Reader
+    from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+    from rpcrdma.xdr.composite import Composite
     from rpcrdma.xdr.language.json_form import JsonReader, JsonWriter
 
 __all__ = [
@@ -23,5 +23,22 @@ __all__ = [
     "Reader",
 ]
 
-# The compiler is large, and few programs need it.
-__getattr__, __dir__ = deferred(__name__, {"rpcrdma.xdr.language.json_form": ("JsonReader", "JsonWriter")})
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.wire.buffers": (
+            "Buffer",
+            "Reader",
+        ),
+        "rpcrdma.xdr.codec": (
+            "Decoder",
+            "Encoder",
+            "Layout",
+        ),
+        "rpcrdma.xdr.composite": ("Composite",),
+        "rpcrdma.xdr.language.json_form": (
+            "JsonReader",
+            "JsonWriter",
+        ),
+    },
+)
