@@ -7,10 +7,10 @@ and the diagram of layers the rows of `LAYERS`, which a test holds against the r
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import enum
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -170,7 +170,9 @@ def state_diagrams() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parent / "pictures")
+    directory = parser.parse_args().directory
     directory.mkdir(exist_ok=True)
     layers = layer_diagram("Imports go downward", LAYERS, WITHOUT_EFFECTS)
     for name, picture in (*conversations(), *state_diagrams(), ("layers.svg", layers)):
