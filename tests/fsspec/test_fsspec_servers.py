@@ -250,10 +250,10 @@ def test_universal_paths_keep_their_server(two: Two) -> None:
     assert (two.there / "sub" / "y").read_text() == "text"
     assert [str(path) for path in folder.glob("**/y")] == [str(folder / "sub" / "y")]
     assert [str(path) for path in folder.iterdir()] == [str(folder / "sub")]
-    there = UPath(two.fs.unstrip_protocol(two.first)) / "moved"
+    elsewhere = UPath(two.fs.unstrip_protocol(two.first))
+    there = elsewhere / "moved"
     (folder / "sub" / "y").rename(there)
     assert (two.here / "moved").read_text() == there.read_text() == "text"
-    elsewhere = UPath(two.fs.unstrip_protocol(two.first))
     (folder / "sub" / "y z#?%20").write_text("name")
     walked = [(str(path), names, files) for path, names, files in (folder / "sub" / "..").resolve().walk()]
     assert walked == [(str(folder), ["sub"], []), (str(folder / "sub"), [], ["y z#?%20"])]
@@ -262,9 +262,9 @@ def test_universal_paths_keep_their_server(two: Two) -> None:
     moved = (copied / "y z#?%20").move_into(elsewhere)
     assert str(moved) == f"{elsewhere}/y z#?%20"
     assert ((two.here / moved.name).read_text(), list(copied.iterdir())) == ("name", [])
-    assert UPath(moved.anchor, "data", protocol=moved.protocol) in set(
-        UPath(moved.anchor, protocol=moved.protocol).iterdir()
-    )
+    assert moved.rename(f"{elsewhere.path}/renamed").read_text() == "name"
+    top = UPath(moved.anchor, protocol=moved.protocol)
+    assert set(top.iterdir()) == {top / "data", top / "other"}
 
 
 def test_a_path_without_its_first_slash_is_told_what_it_was_taken_for(served: Served, protocol: str) -> None:
