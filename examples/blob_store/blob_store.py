@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
@@ -147,6 +147,7 @@ STORE_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     program=536873744,
@@ -159,6 +160,7 @@ STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(1048648, 1048576, 0),
 )
 STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     program=536873744,
@@ -171,6 +173,7 @@ STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     encode_result=encode_get_result,
     decode_result=decode_get_result,
     bound=_bound_store_get,
+    octets_max=OctetsMax(72, 0, 1048584),
 )
 
 BLOB_STORE_V1: Final = Program(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -98,6 +98,7 @@ AUCTION_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     program=536873760,
@@ -110,6 +111,7 @@ AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(68, 0, 0),
 )
 AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     program=536873760,
@@ -122,6 +124,7 @@ AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     encode_result=_encode_bool,
     decode_result=_decode_bool,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(72, 0, 4),
 )
 
 AUCTION_V1: Final = Program(
@@ -179,6 +182,7 @@ BIDDER_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     program=536873761,
@@ -191,6 +195,7 @@ BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     encode_result=_encode_bool,
     decode_result=_decode_bool,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(72, 0, 4),
 )
 
 BIDDER_V1: Final = Program(

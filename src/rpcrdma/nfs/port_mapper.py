@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -206,6 +206,7 @@ PMAPPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 PMAPPROC_GETPORT: Final[Procedure[mapping, int]] = Procedure(
     program=100000,
@@ -218,6 +219,7 @@ PMAPPROC_GETPORT: Final[Procedure[mapping, int]] = Procedure(
     encode_result=_encode_unsigned_int,
     decode_result=_decode_unsigned_int,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(16, 0, 4),
 )
 PMAPPROC_DUMP: Final[Procedure[None, mapping_list]] = Procedure(
     program=100000,
@@ -230,6 +232,7 @@ PMAPPROC_DUMP: Final[Procedure[None, mapping_list]] = Procedure(
     encode_result=encode_mapping_list,
     decode_result=decode_mapping_list,
     bound=ReplyBound(81924),
+    octets_max=OctetsMax(0, 0, 81924),
 )
 NULL: Final = PMAPPROC_NULL
 GETPORT: Final = PMAPPROC_GETPORT
@@ -290,6 +293,7 @@ RPCBPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     program=100000,
@@ -302,6 +306,7 @@ RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     encode_result=encode_binding_list,
     decode_result=decode_binding_list,
     bound=ReplyBound(3244036),
+    octets_max=OctetsMax(0, 0, 3244036),
 )
 
 RPCBIND_V3: Final = Program(
@@ -353,6 +358,7 @@ RPCBIND_V4_RPCBPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     program=100000,
@@ -365,6 +371,7 @@ RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     encode_result=encode_binding_list,
     decode_result=decode_binding_list,
     bound=ReplyBound(3244036),
+    octets_max=OctetsMax(0, 0, 3244036),
 )
 
 RPCBIND_V4: Final = Program(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -336,6 +336,7 @@ WATCHPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_result]] = Procedure(
     program=536874016,
@@ -348,6 +349,7 @@ WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_resul
     encode_result=encode_watch_subscribe_result,
     decode_result=decode_watch_subscribe_result,
     bound=ReplyBound(16),
+    octets_max=OctetsMax(100, 0, 16),
     status=attrgetter("status"),
 )
 WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
@@ -361,6 +363,7 @@ WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(16, 0, 0),
 )
 NULL: Final = WATCHPROC_NULL
 SUBSCRIBE: Final = WATCHPROC_SUBSCRIBE
@@ -423,6 +426,7 @@ WATCHERPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     program=536874017,
@@ -435,6 +439,7 @@ WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     encode_result=_encode_unsigned_hyper,
     decode_result=_decode_unsigned_hyper,
     bound=ReplyBound(8),
+    octets_max=OctetsMax(2102300, 0, 8),
 )
 CHANGES: Final = WATCHERPROC_CHANGES
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -2078,6 +2078,7 @@ NFS41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = Procedure(
     program=100003,
@@ -2090,6 +2091,7 @@ NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = 
     encode_result=encode_nfs41_compound_res,
     decode_result=decode_nfs41_compound_res,
     bound=ReplyBound(66892),
+    octets_max=OctetsMax(50188, 0, 66892),
 )
 NULL: Final = NFS41PROC_NULL
 COMPOUND: Final = NFS41PROC_COMPOUND
@@ -2145,6 +2147,7 @@ CB41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res]] = Procedure(
     program=1073741889,
@@ -2157,6 +2160,7 @@ CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res
     encode_result=encode_nfs41_cb_compound_res,
     decode_result=decode_nfs41_cb_compound_res,
     bound=ReplyBound(908),
+    octets_max=OctetsMax(38800, 0, 908),
 )
 
 NFS41_CB: Final = Program(

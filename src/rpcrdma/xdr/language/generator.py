@@ -89,7 +89,7 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
     if programs:
         stubs = sorted(used & {"CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod"})
         out.line(f"from rpcrdma.rpc.client_stub import {', '.join(stubs)}")
-        out.line("from rpcrdma.rpc.program import Procedure, Program")
+        out.line("from rpcrdma.rpc.program import OctetsMax, Procedure, Program")
         out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
         out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
     buffers = sorted(used & {"Buffer", "Memory"})
