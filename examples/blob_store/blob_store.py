@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder
 
 __all__ = [
     "BLOB_MAX",

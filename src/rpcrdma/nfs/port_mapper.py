@@ -8,12 +8,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "DUMP",

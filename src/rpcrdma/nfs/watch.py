@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
-from rpcrdma.rpc.program import OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "CHANGES",
