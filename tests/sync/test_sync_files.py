@@ -257,3 +257,24 @@ def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
         sync.nfs_open("http://127.0.0.1/")
     assert background_loop._present is before
     assert not before.in_use
+
+
+def test_failures_name_the_url(running: Running, folder: Path) -> None:
+    """Those of files, iterators and watches as well, which are not methods of the asynchronous file system alone."""
+    (folder / "file").write_bytes(b"1")
+    url = f"{running.tcp_url}{folder.name}"
+    with sync.nfs_open(running.tcp_url) as fs, fs.open(f"{folder.name}/file") as read:
+        for use in (
+            lambda: read.write(b"1"),
+            lambda: read.truncate(0),
+            lambda: fs.open(f"{folder.name}/none"),
+            lambda: list(fs.scandir(f"{folder.name}/none")),
+            lambda: fs.watch(f"{folder.name}/none").__enter__(),
+            lambda: fs.read_bytes(folder.name),
+        ):
+            with pytest.raises(OSError, match=f"^(\\[Errno.*: ')?{url}"):
+                use()
+        with fs.open(f"{folder.name}/file", "wb") as written, pytest.raises(io.UnsupportedOperation, match=f"^{url}"):
+            written.read()
+    with pytest.raises(FileNotFoundError, match=f"'{url}/none'"):
+        sync.nfs_open(f"{url}/none").stat(".")

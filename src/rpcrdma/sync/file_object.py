@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
+from rpcrdma.nfs.errors import in_words
 from rpcrdma.sync.background_loop import OwnProcess, WaitedLoop, iterate, waiting
 from rpcrdma.wire.buffers import as_view
 
@@ -189,7 +190,8 @@ class Writers:
         try:
             await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
-            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", file.name, error)  # noqa: TRY400
+            name = in_words(file.name)
+            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", name, error)  # noqa: TRY400
         finally:
             self._files.discard(file)
             self._ending.discard(task)
@@ -200,7 +202,7 @@ class Writers:
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
                 "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
-                file.name,
+                in_words(file.name),
             )
         await self.close()
 
