@@ -16,7 +16,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, RpcRdmaError, UserAuthenticationFailed
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
@@ -26,7 +26,6 @@ from rpcrdma.nfs.server.mount_service import MountService
 from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.nfs.watch import CHANGES, WATCH_IDSIZE, WATCHER_V1_Service, watch_batch
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from support.cases import each_case
