@@ -372,3 +372,24 @@ def test_errors_show_the_lines_of_their_program_alone(
         with pytest.raises(FileNotFoundError) as raised:
             fs.stat("none")
         assert "find" in [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+
+
+def test_failures_name_the_url(running: Running, folder: Path) -> None:
+    """Those of files, iterators and watches as well, which are not methods of the asynchronous file system alone."""
+    (folder / "file").write_bytes(b"1")
+    url = f"{running.tcp_url}{folder.name}"
+    with sync.nfs_open(running.tcp_url) as fs, fs.open(f"{folder.name}/file") as read:
+        for use in (
+            lambda: read.write(b"1"),
+            lambda: read.truncate(0),
+            lambda: fs.open(f"{folder.name}/none"),
+            lambda: list(fs.scandir(f"{folder.name}/none")),
+            lambda: fs.watch(f"{folder.name}/none").__enter__(),
+            lambda: fs.read_bytes(folder.name),
+        ):
+            with pytest.raises(OSError, match=f"^(\\[Errno.*: ')?{url}"):
+                use()
+        with fs.open(f"{folder.name}/file", "wb") as written, pytest.raises(io.UnsupportedOperation, match=f"^{url}"):
+            written.read()
+    with pytest.raises(FileNotFoundError, match=f"'{url}/none'"):
+        sync.nfs_open(f"{url}/none").stat(".")

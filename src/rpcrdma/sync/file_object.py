@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
 from rpcrdma.nfs.client.streams.open_state import parse_open_mode
+from rpcrdma.nfs.errors import in_words
 from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, WaitedLoop, iterate, waiting
 from rpcrdma.wire.buffers import as_view
 
@@ -288,7 +289,8 @@ class Writers:
         try:
             await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
-            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", file.name, error)  # noqa: TRY400
+            name = in_words(file.name)
+            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", name, error)  # noqa: TRY400
         finally:
             self._files.discard(file)
             self._ending.discard(task)
@@ -306,7 +308,7 @@ class Writers:
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
                 "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
-                file.name,
+                in_words(file.name),
             )
         await self.close()
 

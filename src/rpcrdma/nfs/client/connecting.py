@@ -156,7 +156,7 @@ async def mount_path(
         except ServerPathError as error:
             error.found_at(url)
             raise
-        options = await secured(options, mounted)
+        options = await secured(options, url, mounted)
         if options != asking:
             await stack.aclose()
             connection = await stack.enter_async_context(await connect_nfs(url, options))
