@@ -7,10 +7,10 @@ and the diagram of layers the rows of `LAYERS`, which a test holds against the r
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import enum
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,19 +50,23 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 
 LAYERS: tuple[Mapping[str, str], ...] = (
-    {"fsspec": "rdma:// for data tools"},
-    {
-        "cli": "the command",
-        "sync": "without an event loop",
-        "testing": "suites for users' tests",
-    },
+    {"cli": "the command", "fsspec": "rdma:// for data tools"},
+    {"sync": "without an event loop", "simulation": "round trips and worlds"},
     {
         "rpcrdma": "the names that programs import",
         "check": "verdicts on servers",
-        "simulation": "a fabric in virtual time",
+        "testing": "suites, and a fabric in virtual time",
     },
-    {"nfs": "NFSv3 and MOUNT: interfaces, server, client", "scripted": "conversations as data, of octets"},
-    {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
+    {
+        "nfs": "NFSv3 and MOUNT: interfaces, server, client",
+        "scripted": "conversations as data, of octets",
+        "provider": "names for authors of providers",
+    },
+    {
+        "aio": "connections, clients and servers on asyncio",
+        "dissect": "captures to annotated messages",
+        "extension": "names for authors of extensions",
+    },
     {"rtr": "the round-trip extension of version 2"},
     {"transport": "RPC-over-RDMA", "iwarp": "the software RNIC"},
     {"rpc": "ONC RPC", "verbs": "the vocabulary of RDMA"},
@@ -70,6 +74,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
     {"wire": "cursors over octets, gather lists, CRC-32C"},
     {
         "errors": "every exception",
+        "deferred": "names imported at their first use",
         "limits": "every bound on a peer's claims",
         "file_limits": "every bound on a file's claims",
     },
@@ -170,7 +175,9 @@ def state_diagrams() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parent / "pictures")
+    directory = parser.parse_args().directory
     directory.mkdir(exist_ok=True)
     layers = layer_diagram("Imports go downward", LAYERS, WITHOUT_EFFECTS)
     for name, picture in (*conversations(), *state_diagrams(), ("layers.svg", layers)):

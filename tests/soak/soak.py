@@ -295,13 +295,15 @@ class Run:
             self._check_growth(who, looks)
         # Two ends that work together have nothing to report.
         self.check("transmissions that were not taken", after["reports"])
-        self.failures += [f"{what}: the test shows nothing of it" for what in self._unshown(proxy, after)]
+        unshown = self._unshown(proxy, after)
+        if "flood" in self.misbehaved and not self.misbehaved["flood"]["replies"]:
+            unshown.append("the flood was not answered")
+        self.failures += [f"{what}: the test shows nothing of it" for what in unshown]
 
     def _unshown(self, proxy: CuttingProxy, state: dict[str, Any]) -> list[str]:
-        """What the run is about and has not had, by the server's state."""
+        """Returns what the run is about and has not had, as far as it is known before the misbehaving clients end."""
         version_2 = self.args.rpcrdma_version.startswith("2")
         happened = {
-            "the flood was not answered": "flood" not in self.misbehaved or self.misbehaved["flood"]["replies"],
             "no data went by Send": self.args.extension != "rtr" or all(state["items_by_send"]),
             "no message was continued": not version_2 or (state["messages_continued"] and state["pieces_received"]),
             "no connection was cut": proxy.cuts,

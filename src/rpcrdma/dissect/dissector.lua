@@ -31,20 +31,14 @@ local malformed = ProtoExpert.new("rpcrdma2.malformed", "Malformed header", expe
 local rule_broken = ProtoExpert.new("rpcrdma2.rule", "Rule broken", expert.group.PROTOCOL, expert.severity.WARN)
 protocol.experts = { malformed, rule_broken }
 
--- A walk of one header: `at` is the next octet, `found` has the last value of each member by name, `first` the first one,
--- `listed` the last array of numbers. `read` are the segments of Read chunks, `written` the octets of Write chunks,
--- `positions` those of each list, `handles` those of all segments, `told` the numbers in values of properties.
+-- A walk of one header: `at` is the next octet, `found` has the last value of each member by name. `read` are the segments
+-- of Read chunks, `written` the octets of Write chunks, `positions` those of each list, `handles` those of all segments.
 local Walk = {}
 Walk.__index = Walk
-
--- What an extension adds: functions by the structure that was read, and by the type whose header was read. The latter
--- return true if they have taken what follows the header, too, and what `rpc_start` has found in it. `RESET` are called before a capture is read.
-local AFTER, ENDED, RESET = {}, {}, {}
 
 local function new_walk(tvb)
     local walk = { tvb = tvb, at = 0, found = {}, items = {}, count = {}, properties = {}, failed = false }
     walk.read, walk.written, walk.positions, walk.handles = {}, 0, {}, {}
-    walk.first, walk.listed, walk.told = {}, {}, {}
     return setmetatable(walk, Walk)
 end
 
@@ -79,7 +73,6 @@ function Walk:number(tree, member, size)
     local value = range:uint()
     self.found[member.name] = value
     self.items[member.name] = item
-    if self.first[member.name] == nil then self.first[member.name] = value end
     for _, part in ipairs(PARTS[member.format] or {}) do item:add(FIELDS[part], range) end
     if member.name == "rdma_handle" then
         self.handles[value] = true
@@ -121,12 +114,12 @@ end
 
 function Walk:numbers(tree, member)
     local count = self:word(tree, member.name)
-    self.listed[member.name] = {}
     if count * 4 > self:left() then
         self:fail(tree, string.format("%s: %d elements do not fit into %d octets", member.name, count, self:left()))
-        return
+        return 0
     end
-    for _ = 1, count do table.insert(self.listed[member.name], (self:number(tree, member, 4))) end
+    for _ = 1, count do self:number(tree, member, 4) end
+    return count
 end
 
 function Walk:finish(group, name, start, count)
@@ -176,8 +169,7 @@ function Walk:member(tree, member)
             self:members(group, member.of)
         end
     elseif kind == "numbers" then
-        self:numbers(group, member)
-        count = #self.listed[member.name]
+        count = self:numbers(group, member)
     end
     self.chunk = around
     self.count[member.name] = (self.count[member.name] or 0) + (count or 0)
@@ -203,7 +195,6 @@ function Walk:members(tree, name)
         self:member(tree, member)
         if member.kind == "opaque" and name == "property" then self:property(tree) end
     end
-    if AFTER[name] and not self.failed then AFTER[name](self, tree) end
 end
 
 -- The value of the property that was read last: as much of its octets as its type takes.
@@ -217,11 +208,7 @@ function Walk:property(tree)
     self.properties[which] = true
     local arm = UNIONS.property_value.arms[which]
     if data.length == 0 or not arm then return end
-    local value = new_walk(self.tvb(data.start, data.length):tvb())
-    value:member(data.item, arm)
-    if value.failed then return end
-    self.structure = value.structure or self.structure
-    for name, number in pairs(value.found) do self.told[name] = number end
+    new_walk(self.tvb(data.start, data.length):tvb()):member(data.item, arm)
 end
 
 -- Messages that go on in others, by their sender and XID; joined payloads by frame and place in it.
@@ -231,7 +218,6 @@ local joined = {}
 function protocol.init()
     unfinished = {}
     joined = {}
-    for _, reset in ipairs(RESET) do reset() end
 end
 
 local function conversation_key(pinfo, xid)
@@ -369,7 +355,17 @@ local function rpc_start(tvb, at, octets)
     return { xid = tvb(at, 4):uint(), direction = tvb(at + RPC_MESSAGE_TYPE, 4):uint() }
 end
 
+-- Whether the payload is one part of several of the round-trip extension, which are not joined here.
+local function is_part(walk, kind)
+    return kind == "ROPT_XMTCONT" or (walk.found.optxrq_count or walk.found.optxrs_count or 1) > 1
+end
+
 local function dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
+    if is_part(walk, kind) then
+        check(walk, tree, kind, more, walk:left(), nil)
+        if walk:left() > 0 then tree:add(payload_field, tvb(walk.at)) end
+        return
+    end
     local whole = join(pinfo, tvb, walk, more)
     local rpc = (not whole or whole.pieces == 1) and rpc_start(tvb, walk.at, walk:left()) or nil
     check(walk, tree, kind, more, walk:left(), rpc)
@@ -394,7 +390,6 @@ local function refuses_version(tvb)
     return (low == 1 or low == 2) and low <= high
 end
 
-@EXTENSION@
 function protocol.dissector(tvb, pinfo, root)
     local tree = root:add(protocol, tvb())
     local walk = new_walk(tvb)
@@ -434,12 +429,7 @@ function protocol.dissector(tvb, pinfo, root)
         pinfo.cols.info:append(" " .. (ERRORS[walk.found.rdma_err] or "unknown error"))
     end
     if not walk.failed then
-        local done, rpc
-        if ENDED[kind] then done, rpc = ENDED[kind](walk, tvb, pinfo, tree, root) end
-        if done then
-            tree:set_len(walk.at)
-            check(walk, tree, kind, more, walk:left(), rpc)
-        elseif WITH_PAYLOAD[kind] then
+        if WITH_PAYLOAD[kind] then
             tree:set_len(walk.at)
             dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
         elseif walk:left() > 0 then

@@ -15,7 +15,7 @@ from rpcrdma.dissect.headers import Header, MemorySegment
 from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
 from rpcrdma.dissect.sequences import Piece, is_grant
 
-__all__ = ["REPORT", "RESULTS", "SUPPORT", "TRANSMISSIONS", "Transmissions"]
+__all__ = ["REPORT", "TRANSMISSIONS", "Transmissions"]
 
 _REQUEST, _RESPONSE, _CONTINUE = "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"
 TRANSMISSIONS = {_REQUEST: "optxrq", _RESPONSE: "optxrs", _CONTINUE: "optxc"}
@@ -32,11 +32,11 @@ _REQUIREMENTS = {
 }
 """Ids in the conformance ledger of the rules that are checked here, where a section has one."""
 _SECTIONS = {_REQUEST: "rtrext 9.2", _RESPONSE: "rtrext 9.3", _CONTINUE: "rtrext 9.4"}
-SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
+_SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
 """The bit of RTRSUPP for each of them."""
 
 _EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM = 1, 2, 5, 6
-RESULTS = {
+_RESULTS = {
     1: {_EXPLICIT, _TOO_SHORT, _NO_ITEM},
     2: {_SEGMENTS, _TOO_SHORT, _NO_ITEM},
     3: {_EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM},
@@ -227,7 +227,7 @@ class Transmissions:
 
     def _check_receiver(self, end: int, header: Header, piece: Piece) -> None:
         told = self._told.get(1 - end)
-        if told is not None and not told.support & SUPPORT[header.kind]:
+        if told is not None and not told.support & _SUPPORT[header.kind]:
             _fault(header, piece, "rdma_htype", f"the receiver does not take {header.kind}", "rtrext 8.2")
 
     def _check_request(self, end: int, header: Header, count: int, piece: Piece) -> None:
@@ -263,7 +263,7 @@ class Transmissions:
             return
         for number, (entry, direction) in enumerate(zip(entries, asked.directions, strict=True), 1):
             kind, length = entry.number("xmdmi_where", "xmdl_type"), entry.number("xmdmi_length") or 0
-            if kind not in RESULTS.get(direction.kind, set()):
+            if kind not in _RESULTS.get(direction.kind, set()):
                 reason = f"item {number}: the request's direction does not allow this"
                 _fault(header, piece, "xmdl_type", reason, "rtrext 7.4", entry)
             elif kind in {_EXPLICIT, _SEGMENTS} and length < direction.least:

@@ -13,7 +13,6 @@ from rpcrdma import file_limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
-from rpcrdma.dissect.transmissions import RESULTS, SUPPORT
 from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
 
@@ -46,9 +45,6 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local STRUCTS = {_structs(definition)}",
             f"local UNIONS = {_unions(definition)}",
             f"local TYPES = {_by_number(definition.codes['header_type'])}",
-            f"local REPORTS = {_by_number(definition.codes.get('optr_err', {}))}",
-            f"local RESULTS = {_table(f'[{kind}] = {_numbers(found)}' for kind, found in RESULTS.items())}",
-            f"local SUPPORT = {_table(f'{kind} = {bit}' for kind, bit in SUPPORT.items())}",
             f"local ERRORS = {_by_number(definition.codes['error_code'])}",
             f"local WITH_PAYLOAD = {_set(version.with_payload)}",
             f"local POSITIONS = {_set(['rdma_position'])}",
@@ -57,9 +53,8 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local CHUNKS = {{ {', '.join(json.dumps(name) for name in _CHUNKS)} }}",
         ]
     )
-    text = _lua("dissector.lua")
+    text = Path(__file__).with_name("dissector.lua").read_text(encoding="utf-8")
     replacements = {
-        "@EXTENSION@": _lua("transmissions.lua") if "more_header_type" in definition.codes else "",
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,
         "@JOINED_MAX@": str(file_limits.DISSECTED_MESSAGE_OCTETS_MAX),
@@ -68,10 +63,6 @@ def lua_dissector(version: HeaderVersion) -> str:
     for mark, replacement in replacements.items():
         text = text.replace(mark, replacement)
     return text
-
-
-def _lua(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _members(definition: Definition) -> Iterator[tuple[str, model.Member]]:
@@ -230,10 +221,6 @@ class _LuaXid:
 
 def _set(names: Iterable[str]) -> str:
     return f"{{ {', '.join(f'{name} = true' for name in sorted(names))} }}"
-
-
-def _numbers(numbers: Iterable[int]) -> str:
-    return f"{{ {', '.join(f'[{number}] = true' for number in sorted(numbers))} }}"
 
 
 def _table(rows: Iterable[str], level: int = 0) -> str:
