@@ -196,7 +196,7 @@ mutate: $(DEV_STAMP)
 		$(if $(SEED),--seed $(SEED)) $(if $(MODULES),--modules $(MODULES)) $(if $(TIER),--tier $(TIER))
 
 # `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it. VERSION is that of
-# RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07; EXTENSION whether clients use the round-trip
+# RPC-over-RDMA that server and clients speak: auto, 1 or 2; EXTENSION whether clients use the round-trip
 # extension: auto, rtr or off.
 soak: SECONDS := 300
 soak: $(DEV_STAMP)

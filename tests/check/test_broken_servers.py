@@ -40,7 +40,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
-from rpcrdma.transport.dialects import v2_00
+from rpcrdma.transport.dialects import v2
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr import codec
 from rpcrdma.xdr.codec import BulkItem, Payload
@@ -331,12 +331,13 @@ def other_resources(patch: pytest.MonkeyPatch) -> None:
 
 
 def errors_without_response(patch: pytest.MonkeyPatch) -> None:
-    right = v2_00.refusal_octets
+    right = v2._encode_refusal
 
-    def refusal_octets(error: Any, credit_word: int, prefix: bytes, codes: Any) -> bytes:
-        return right(error, credit_word, prefix[:-4] + bytes(4), codes)
+    def encoded(error: Any, credit_word: int) -> bytes:
+        octets = right(error, credit_word)
+        return octets[:16] + bytes(4) + octets[20:]
 
-    patch.setattr(v2_00, "refusal_octets", refusal_octets)
+    patch.setattr(v2, "_encode_refusal", encoded)
 
 
 def directions_of_any_range(patch: pytest.MonkeyPatch) -> None:

@@ -174,11 +174,6 @@ class Endpoint:
         return self._session.dialect.version
 
     @property
-    def dialect(self) -> str:
-        """The name of the version, which distinguishes the drafts of version 2."""
-        return self._session.dialect.name
-
-    @property
     def unanswered(self) -> bool:
         """Client: its first message, in a version that the server may not know, had no answer."""
         return self._introduction.unanswered

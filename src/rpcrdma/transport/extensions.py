@@ -213,11 +213,6 @@ class ExtensionLink:
         return self._hub.session.dialect.geometry.prefix
 
     @property
-    def has_flags(self) -> bool:
-        """Whether headers have flags, which also tell whether the XID is one of the receiver's."""
-        return self._hub.session.dialect.has_flags
-
-    @property
     def round_trip_s(self) -> float:
         """The measured round trip to the peer, in seconds; 0 if unknown."""
         return self._hub.session.round_trip_s
@@ -560,8 +555,6 @@ class Extensions:
             raise TransportClosed(session.failure or "the connection is not open yet")
         if not session.dialect.introduces:
             raise LocalProtocolError("the connection speaks a version without extensions")
-        if (flags or row.continues) and not session.dialect.has_flags:
-            raise LocalProtocolError(f"{row.name}: the version that the connection speaks has no flags")
         octets = sum(map(len, body)) + session.dialect.geometry.call_header
         if octets > session.send_octets and not row.continues:
             raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")

@@ -361,7 +361,7 @@ class Outbox:
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
         part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))
-        header = session.dialect.encode_piece(message, credit_word, sequence.octets)
+        header = session.dialect.encode_piece(message, credit_word)
         session.statistics.pieces_sent += 1
         self._transmit(None, [header, *part])
 

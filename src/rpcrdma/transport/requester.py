@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NoReturn
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
@@ -195,9 +194,7 @@ class Requester:
         """Returns the payload of a call in a direction without chunks, if its largest reply needs none either."""
         session = self._session
         geometry = session.dialect.geometry
-        continued = session.splits and session.reverse_support is ReverseSupport.CONTINUED
-        most_sent = CONTINUED_OCTETS_MAX if continued else session.send_octets
-        most_received = CONTINUED_OCTETS_MAX if continued else session.receive_octets
+        most_sent, most_received = session.send_octets, session.receive_octets
         call_octets = geometry.call_header + payload.length
         reply_octets = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
         reply_octets += sum((length + 3) & ~3 for length in bound.items)

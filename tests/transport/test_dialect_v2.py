@@ -1,4 +1,4 @@
-"""Version 2's dialect, first draft: rules that the last draft does not have; see test_dialects_v2.py."""
+"""Version 2: rules that no other version has; see test_dialect_v2_messages.py."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.header_parts import encode_property_set
-from rpcrdma.transport.dialects.header_v2_00 import (
+from rpcrdma.transport.dialects.header_v2 import (
     MORE,
     RDMA2_MSG,
     RDMA2_NOMSG,
     encode_message,
 )
 from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -89,7 +89,7 @@ def test_calls_and_replies_are_encoded_as_the_long_course_does(kind: Kind, long:
 @pytest.mark.req("V2-37", "V2-43")
 @each_case("kind", [Kind.CALL, Kind.REPLY])
 def test_pieces_have_neither_chunks_nor_handle(kind: Kind) -> None:
-    piece = Version2().encode_piece(RpcMessage(kind, WRITE, ends=1), 9, 100)
+    piece = Version2().encode_piece(RpcMessage(kind, WRITE, ends=1), 9)
     assert piece == words(7, 2, 9, 0, MORE | kind, 0, 0, 0, 0)
     assert len(piece) == Version2.geometry.piece_header
 
@@ -195,13 +195,6 @@ def test_a_grant_with_an_xid_or_a_handle_is_none() -> None:
 
 
 # Errors
-
-
-@pytest.mark.req("V2-A2")
-def test_an_error_that_only_the_last_draft_has_is_discarded() -> None:
-    for code in (11, 100):
-        for data in ((), (0,), (0, 0)):
-            assert decode(words(7, 2, 9, 4, 1, code, *data)) == [None]
 
 
 @each_case("flags", [0, 1, 3])

@@ -15,7 +15,6 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
 from rpcrdma.transport.dialects.header_parts import ERR_VERS, ErrorCode, ErrorCodes
-from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer, Reader
 
@@ -32,6 +31,7 @@ __all__ = [
     "RESPONSE",
     "SHORT_HEADER",
     "SHORT_HEADER_OCTETS",
+    "VERSION",
     "Header",
     "Rdma2ConnProp",
     "Rdma2Error",
@@ -41,6 +41,8 @@ __all__ = [
     "encode_header",
     "encode_message",
 ]
+
+VERSION = 2
 
 RDMA2_MSG = 0
 RDMA2_NOMSG = 1
@@ -74,7 +76,6 @@ ERRORS = ErrorCodes(
         ErrorCode(10, Cause.SYSTEM),
     ),
     {
-        Cause.VERSION_MISMATCH: Cause.SYSTEM,
         Cause.PROPERTY: Cause.HEADER,
         Cause.INELIGIBLE: Cause.SYSTEM,
         Cause.TOO_LARGE: Cause.SYSTEM,
