@@ -20,7 +20,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
 from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.errors import AuthError
@@ -171,7 +170,6 @@ def gss(user: LocalUser | None) -> AuthGss:
     return AuthGss(principal="alice@REALM", flavor=KRB5P, user=user)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 @each_case(
     ("credential", "export", "acts_as"),
     [
@@ -189,9 +187,7 @@ def gss(user: LocalUser | None) -> AuthGss:
 def test_a_caller_acts_as_a_local_user_squashed_as_the_export_says(
     credential: Any, export: dict[str, Any], acts_as: tuple[int, int, tuple[int, ...]], tmp_path: Path
 ) -> None:
-    caller = Callers().of(credential, Export(name="/", directory=tmp_path, **export))
-    assert isinstance(caller, SwitchedCaller)
-    assert (caller.uid, caller.gid, caller.gids) == acts_as
+    assert Export(name="/", directory=tmp_path, **export).acting_as(credential) == acts_as
 
 
 @pytest.mark.thorough

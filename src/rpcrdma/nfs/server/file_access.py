@@ -1,12 +1,11 @@
 """Access to files: acting as the caller, and files kept open for READ and WRITE.
 
-A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups,
-for the length of a `with` block, so the kernel judges every access. The thread changes its effective user, not only the
-one for file systems, and none of its capabilities is in effect, unless the caller is root: with CAP_DAC_OVERRIDE
-permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread keeps the identity from
-one WRITE to the next, if both have the same caller. Root (unless the export trusts it), calls without an identity, and
-principals that are no users of this machine act as the anonymous user. Every other server does everything as its own
-user, with none of its capabilities either.
+A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups
+(see `Export.acting_as`) for the length of a `with` block, so the kernel judges every access. The thread changes its
+effective user, not only the one for file systems, and none of its capabilities is in effect, unless the caller is root:
+with CAP_DAC_OVERRIDE permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread
+keeps the identity from one WRITE to the next, if both have the same caller. Every other server does everything as its
+own user, with none of its capabilities either.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -20,10 +19,10 @@ import errno
 import os
 import stat
 from types import TracebackType
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from rpcrdma.limits import NFS_CALLERS_MAX
-from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.export import Export, UserAndGroups
 from rpcrdma.nfs.server.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
@@ -41,17 +40,13 @@ from rpcrdma.nfs.server.linux_calls import (
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 
 __all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller", "check_writer"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
 """Callers of one file whose right to read is remembered."""
-_ASK = 0xFFFFFFFF
-"""No identity: to the kernel this number means that nothing is to be changed."""
-_Identity: TypeAlias = tuple[int, int, tuple[int, ...]]
-"""User, group and supplementary groups."""
 
 
 class CallerIdentity(Protocol):
@@ -172,7 +167,7 @@ class Callers:
         if lacking and held:
             self._user = SwitchedCaller(server.uid, server.gid, server.groups, server)
         self._server = server if self.switches else None
-        self._known: dict[_Identity, SwitchedCaller] = {}
+        self._known: dict[UserAndGroups, SwitchedCaller] = {}
         self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
 
     def try_out(self, export: Export) -> None:
@@ -182,7 +177,7 @@ class Callers:
             PermissionError: the system does not allow it, although the server has the capabilities: a user namespace
                 or a filter of system calls.
         """
-        if not (export.root_squash or export.all_squash):
+        if export.acting_as(AuthSys(uid=0, gid=0)) == (0, 0, ()):
             # A user namespace with root alone may serve root alone.
             return
         try:
@@ -202,18 +197,7 @@ class Callers:
         last_credential, last_export, last = self._last
         if credential is last_credential and export is last_export:
             return last
-        identity: _Identity = export.anonymous_uid, export.anonymous_gid, ()
-        user = credential.user if isinstance(credential, AuthGss) else credential
-        if isinstance(user, AuthSys | LocalUser) and not export.all_squash:
-            uid, gid, gids = user.uid, user.gid, user.gids
-            squashed = export.root_squash and uid == 0
-            if export.root_squash:
-                if gid == 0:
-                    gid = export.anonymous_gid
-                if 0 in gids:
-                    gids = tuple(other for other in gids if other)
-            if not squashed and _ASK not in {uid, gid, *gids}:
-                identity = uid, gid, gids
+        identity = export.acting_as(credential)
         caller = self._known.get(identity)
         if caller is None:
             if len(self._known) >= NFS_CALLERS_MAX:
