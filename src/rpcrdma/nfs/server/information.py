@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
 
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name, post_op, post_op_of
 from rpcrdma.nfs.server.data import TRANSFER_MAX
@@ -55,7 +54,7 @@ from rpcrdma.nfs.v3 import (
     nfsstat3,
     nfstime3,
 )
-from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+from rpcrdma.rpc.service import MAY_BLOCK, CallContext, Steps, in_worker, inline_or_worker
 
 __all__ = ["InformationProcedures"]
 
@@ -81,11 +80,11 @@ class InformationProcedures(Procedures):
     """The procedures that find objects and report on them."""
 
     @inline_or_worker
-    def getattr(self, args: GETATTR3args, context: CallContext) -> Generator[None, None, GETATTR3res]:
+    def getattr(self, args: GETATTR3args, context: CallContext) -> Steps[GETATTR3res]:
         try:
             node = self.backend.locate_at_once(args.object.data, context)
             if node is None:
-                yield
+                yield MAY_BLOCK
                 node = self.backend.locate(args.object.data, context)
             attributes = post_op_of(node, os.fstat(node.fd)).value
             assert attributes is not None
@@ -94,18 +93,18 @@ class InformationProcedures(Procedures):
             return GETATTR3res(status_of(error), None)
 
     @inline_or_worker
-    def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
+    def lookup(self, args: LOOKUP3args, context: CallContext) -> Steps[LOOKUP3res]:
         directory = None
         try:
             directory = self.backend.locate_at_once(args.what.dir.data, context)
             if directory is None:
-                yield
+                yield MAY_BLOCK
                 directory = self.backend.locate(args.what.dir.data, context)
             name = entry_name(args.what.name)
             caller = self.backend.callers.of(context.credential, directory.tree.export)
             node = None if context.may_block else _find_at_once(directory, name, caller)
             if node is None:
-                yield
+                yield MAY_BLOCK
                 node = _find(directory, name, caller)
             attributes = post_op(node) if name in DOTS else post_op_of(node, node.status)
             return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), attributes, post_op(directory)))
@@ -113,12 +112,12 @@ class InformationProcedures(Procedures):
             return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
 
     @inline_or_worker
-    def access(self, args: ACCESS3args, context: CallContext) -> Generator[None, None, ACCESS3res]:
+    def access(self, args: ACCESS3args, context: CallContext) -> Steps[ACCESS3res]:
         node = None
         try:
             node = self.backend.locate_at_once(args.object.data, context)
             if node is None:
-                yield
+                yield MAY_BLOCK
                 node = self.backend.locate(args.object.data, context)
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
@@ -166,12 +165,12 @@ class InformationProcedures(Procedures):
             return FSSTAT3res(status_of(error), FSSTAT3resfail(post_op(node)))
 
     @inline_or_worker
-    def fsinfo(self, args: FSINFO3args, context: CallContext) -> Generator[None, None, FSINFO3res]:
+    def fsinfo(self, args: FSINFO3args, context: CallContext) -> Steps[FSINFO3res]:
         node = None
         try:
             node = self.backend.locate_at_once(args.fsroot.data, context)
             if node is None:
-                yield
+                yield MAY_BLOCK
                 node = self.backend.locate(args.fsroot.data, context)
             return FSINFO3res(
                 _OK,
