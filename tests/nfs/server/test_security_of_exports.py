@@ -222,6 +222,6 @@ def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path
         if not held:
             backend.nodes.drop_all()
         with pytest.raises(CredentialTooWeak):
-            backend.locate_at_once(tree.root.handle, context)
+            backend.locate(tree.root.handle, context)
     services.nfs.close()
     state.close()

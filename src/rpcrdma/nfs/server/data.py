@@ -44,13 +44,11 @@ class DataProcedures(Procedures):
     def read(self, args: READ3args, context: CallContext) -> Steps[READ3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.file.data, context)
-            if node is None:
+            while (node := self.backend.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
-                node = self.backend.locate(args.file.data, context)
             files, in_memory = self.backend.files, node.tree.in_memory
             caller = self.backend.callers.of(context.credential, node.tree.export)
-            while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
+            while (opened := files.for_reading(node, caller, at_once=not (in_memory or context.may_block))) is None:
                 yield MAY_BLOCK
             # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
             # old data.
@@ -85,10 +83,8 @@ class DataProcedures(Procedures):
         changes = Changes()
         try:
             files = self.backend.files
-            node = self.backend.locate_at_once(args.file.data, context)
-            if node is None:
+            while (node := self.backend.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
-                node = self.backend.locate(args.file.data, context)
             check_changeable(node)
             changes.node = node
             in_memory = node.tree.in_memory

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.server.refusal import Refused
@@ -127,27 +127,29 @@ class HostAdmission:
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
 
     def check(self, export: Export, context: CallContext, *, mounts: bool = False) -> None:
-        """Lets the call pass if `export` admits its host and the protection of its connection; else logs the refusal.
+        """Lets a call pass whose host, connection and security flavor the export takes; else logs the refusal.
 
-        `mounts`: the call is one of MOUNT.
+        `mounts`: the call is one of MOUNT, which takes every flavor.
 
         Raises:
             Refused: NFS3ERR_ACCES: the export is closed to this host, or to connections like this one.
+            CredentialTooWeak: the export asks for another flavor.
         """
         peer = context.peer
         if export.xprtsec != "none" and not (mounts and export.mount_in_clear):
             self._check_protection(export, peer, context.client.xprtsec, mounts=mounts)
-        if not export.hosts:
-            return
-        admitted = self._known.get((export.name, peer))
-        if admitted is None:
-            admitted = export.admits(peer)
-            if len(self._known) >= _PEERS_MAX:
-                self._known.clear()
-            self._known[export.name, peer] = admitted
-        if not admitted:
-            self._tell(export, peer)
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        if export.hosts:
+            admitted = self._known.get((export.name, peer))
+            if admitted is None:
+                admitted = export.admits(peer)
+                if len(self._known) >= _PEERS_MAX:
+                    self._known.clear()
+                self._known[export.name, peer] = admitted
+            if not admitted:
+                self._tell(export, peer)
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+        if not mounts and context.credential.flavor not in export.security:
+            self._refuse_flavor(export, context)
 
     def _check_protection(self, export: Export, peer: str, present: XprtSec, *, mounts: bool) -> None:
         if protects(present, export.xprtsec):
@@ -168,15 +170,7 @@ class HostAdmission:
             )
         raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-    def check_security(self, export: Export, context: CallContext) -> None:
-        """Lets a call pass whose flavor the export takes; else logs the refusal.
-
-        Raises:
-            CredentialTooWeak: the export asks for another flavor.
-        """
-        credential = context.credential
-        if credential.flavor in export.security:
-            return
+    def _refuse_flavor(self, export: Export, context: CallContext) -> NoReturn:
         peer, wanted = context.peer, ", ".join(map(str, export.security))
         event = {"event": "refused", "client": peer, "export": export.name, "security": [*map(str, export.security)]}
         with self._guard:
@@ -186,7 +180,7 @@ class HostAdmission:
                 "refused %s the export %s: it came with %s, and the export asks for %s",
                 peer,
                 export.name,
-                credential.flavor,
+                context.credential.flavor,
                 wanted,
                 extra={"event": event},
             )

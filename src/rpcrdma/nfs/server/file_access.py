@@ -37,7 +37,8 @@ from rpcrdma.nfs.server.linux_calls import (
     to_user,
     user_decides_capabilities,
 )
-from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
@@ -236,19 +237,19 @@ class OpenFiles:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
     def for_reading(
-        self, node: HeldNode, caller: CallerIdentity, *, may_open: bool
+        self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
     ) -> tuple[OpenFile, os.stat_result] | None:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
-        None if it is not open and must not be opened, which may block.
+        With `at_once` None if it is not open, since opening may block.
 
         Raises:
             Refused: it is no regular file.
             OSError: the caller may not read it, or it cannot be opened.
         """
-        file = self._cache.get(node.handle)
+        file = self.get(node)
         if file is None or not file.readable:
-            if not may_open:
+            if at_once:
                 return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
@@ -287,7 +288,7 @@ class OpenFiles:
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open for writing; `check_writer` says whether a caller may write it."""
-        file = self._cache.get(node.handle)
+        file = self.get(node)
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
@@ -299,7 +300,10 @@ class OpenFiles:
 
     def get(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open."""
-        return self._cache.get(node.handle)
+        file = self._cache.held.get(node.handle)
+        if file is not None:
+            file.used = True
+        return file
 
     def drop(self, node: HeldNode) -> None:
         """Drops a file that has been removed."""
@@ -350,7 +354,7 @@ class OpenFiles:
             # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
             fd = os.open(node.link, mode | _FLAGS)
         file = OpenFile(fd, node.handle, readable=readable, writable=writable)
-        before = self._cache.get(node.handle)
+        before = self.get(node)
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file

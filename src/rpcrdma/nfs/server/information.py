@@ -82,10 +82,8 @@ class InformationProcedures(Procedures):
     @inline_or_worker
     def getattr(self, args: GETATTR3args, context: CallContext) -> Steps[GETATTR3res]:
         try:
-            node = self.backend.locate_at_once(args.object.data, context)
-            if node is None:
+            while (node := self.backend.locate(args.object.data, context)) is None:
                 yield MAY_BLOCK
-                node = self.backend.locate(args.object.data, context)
             attributes = post_op_of(node, os.fstat(node.fd)).value
             assert attributes is not None
             return GETATTR3res(_OK, GETATTR3resok(attributes))
@@ -96,16 +94,12 @@ class InformationProcedures(Procedures):
     def lookup(self, args: LOOKUP3args, context: CallContext) -> Steps[LOOKUP3res]:
         directory = None
         try:
-            directory = self.backend.locate_at_once(args.what.dir.data, context)
-            if directory is None:
+            while (directory := self.backend.locate(args.what.dir.data, context)) is None:
                 yield MAY_BLOCK
-                directory = self.backend.locate(args.what.dir.data, context)
             name = entry_name(args.what.name)
             caller = self.backend.callers.of(context.credential, directory.tree.export)
-            node = None if context.may_block else _find_at_once(directory, name, caller)
-            if node is None:
+            while (node := _find(directory, name, caller, at_once=not context.may_block)) is None:
                 yield MAY_BLOCK
-                node = _find(directory, name, caller)
             attributes = post_op(node) if name in DOTS else post_op_of(node, node.status)
             return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), attributes, post_op(directory)))
         except REFUSALS as error:
@@ -115,10 +109,8 @@ class InformationProcedures(Procedures):
     def access(self, args: ACCESS3args, context: CallContext) -> Steps[ACCESS3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.object.data, context)
-            if node is None:
+            while (node := self.backend.locate(args.object.data, context)) is None:
                 yield MAY_BLOCK
-                node = self.backend.locate(args.object.data, context)
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
             with self.backend.callers.of(context.credential, node.tree.export):
@@ -133,7 +125,7 @@ class InformationProcedures(Procedures):
     def readlink(self, args: READLINK3args, context: CallContext) -> READLINK3res:
         node = None
         try:
-            node = self.backend.locate(args.symlink.data, context)
+            node = self.backend.locate_in_worker(args.symlink.data, context)
             if node.kind != stat.S_IFLNK:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             target = os.readlink(b"", dir_fd=node.fd).decode("utf-8", "surrogateescape")
@@ -145,7 +137,7 @@ class InformationProcedures(Procedures):
     def fsstat(self, args: FSSTAT3args, context: CallContext) -> FSSTAT3res:
         node = None
         try:
-            node = self.backend.locate(args.fsroot.data, context)
+            node = self.backend.locate_in_worker(args.fsroot.data, context)
             space = os.fstatvfs(node.fd)
             unit = space.f_frsize
             return FSSTAT3res(
@@ -168,10 +160,8 @@ class InformationProcedures(Procedures):
     def fsinfo(self, args: FSINFO3args, context: CallContext) -> Steps[FSINFO3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.fsroot.data, context)
-            if node is None:
+            while (node := self.backend.locate(args.fsroot.data, context)) is None:
                 yield MAY_BLOCK
-                node = self.backend.locate(args.fsroot.data, context)
             return FSINFO3res(
                 _OK,
                 FSINFO3resok(
@@ -195,7 +185,7 @@ class InformationProcedures(Procedures):
     def pathconf(self, args: PATHCONF3args, context: CallContext) -> PATHCONF3res:
         node = None
         try:
-            node = self.backend.locate(args.object.data, context)
+            node = self.backend.locate_in_worker(args.object.data, context)
             return PATHCONF3res(
                 _OK,
                 PATHCONF3resok(
@@ -212,29 +202,20 @@ class InformationProcedures(Procedures):
             return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
 
 
-def _find_at_once(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
-    """As `_find`, but never waits: None if it would have to."""
-    check_directory(directory)
-    if name == b"..":
-        return None
-    if name == b".":
-        return _find(directory, name, caller)
-    with caller:
-        return directory.tree.child_at_once(directory, name)
-
-
-def _find(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode:
-    """The object that a directory has under this name; may block, but for "."."""
+def _find(directory: HeldNode, name: bytes, caller: CallerIdentity, *, at_once: bool) -> HeldNode | None:
+    """The object that a directory has under this name; with `at_once` None where that may block."""
     check_directory(directory)
     tree = directory.tree
-    if name in DOTS:
+    if name not in DOTS:
         with caller:
-            searchable = faccess_as_caller(directory.fd, os.X_OK)
-        if not searchable:
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
-        return directory if name == b"." else tree.parent(directory)
+            return tree.child_at_once(directory, name) if at_once else tree.child(directory, name)
+    if at_once and name == b"..":
+        return None
     with caller:
-        return tree.child(directory, name)
+        searchable = faccess_as_caller(directory.fd, os.X_OK)
+    if not searchable:
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
+    return directory if name == b"." else tree.parent(directory)
 
 
 def _bound(node: HeldNode, name: str, most: int) -> int:
