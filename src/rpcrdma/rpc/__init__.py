@@ -13,15 +13,20 @@ if TYPE_CHECKING:
     from rpcrdma.rpc.program import Caller, Procedure, Program, null_procedure
     from rpcrdma.rpc.reply_bound import ReplyBound
     from rpcrdma.rpc.service import (
+        MAY_BLOCK,
+        ActAs,
         CallContext,
         ProcedureUnavailable,
         ReverseCaller,
         Service,
+        Steps,
         in_worker,
         inline_or_worker,
     )
 
 __all__ = [
+    "MAY_BLOCK",
+    "ActAs",
     "AuthFlavor",
     "CallContext",
     "Caller",
@@ -31,6 +36,7 @@ __all__ = [
     "ReplyBound",
     "ReverseCaller",
     "Service",
+    "Steps",
     "by_procedure",
     "in_worker",
     "inline_or_worker",
@@ -52,10 +58,13 @@ __getattr__, __dir__ = deferred(
         ),
         "rpcrdma.rpc.reply_bound": ("ReplyBound",),
         "rpcrdma.rpc.service": (
+            "MAY_BLOCK",
+            "ActAs",
             "CallContext",
             "ProcedureUnavailable",
             "ReverseCaller",
             "Service",
+            "Steps",
             "in_worker",
             "inline_or_worker",
         ),

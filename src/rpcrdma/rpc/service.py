@@ -45,6 +45,9 @@ class ActAs:
     An `OSError` of entering `identity` is raised by the `yield`. If this is the first step of the handler, the rest
     must be brief: it may block, but seldom does. Brief calls run in one thread, which stays within `identity` if the
     next call has the same.
+
+    Args:
+        identity: the context manager, which may be entered many times, such as a user as whom the thread acts.
     """
 
     __slots__ = ("identity",)
