@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import fsspec.asyn
 from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import wait_for
+from rpcrdma.aio.awaited_call import wait_for, without_frames
 
 __all__ = ["FilesLoop", "sync", "waits_by_sync"]
 
@@ -26,6 +26,7 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=type[AbstractFileSystem])
 
 
+@without_frames
 def sync(
     loop: asyncio.AbstractEventLoop | None,
     function: Callable[P, Coroutine[Any, Any, T]],
@@ -95,6 +96,7 @@ def waits_by_sync(filesystem: F) -> F:
 
 
 def _waiting(name: str, documented: Callable[..., Any]) -> Callable[..., Any]:
+    @without_frames
     @wraps(documented)
     def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return sync(self.loop, getattr(self, name), *args, **kwargs)

@@ -87,7 +87,9 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
     if errors:
         out.line(f"from rpcrdma.errors import {', '.join(errors)}")
     if programs:
-        out.line("from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program")
+        stubs = sorted(used & {"CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod"})
+        out.line(f"from rpcrdma.rpc.client_stub import {', '.join(stubs)}")
+        out.line("from rpcrdma.rpc.program import OctetsMax, Procedure, Program")
         out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
         out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
     buffers = sorted(used & {"Buffer", "Memory"})
