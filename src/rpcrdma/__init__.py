@@ -76,6 +76,9 @@ __all__ = [
     "serve",
 ]
 
+__version__ = "0.1.0"
+"""The version of pyproject.toml, as a constant: reading it from the installed metadata takes 40 ms."""
+
 _HOMES = {
     "rpcrdma.aio.drivers.capture": ("PacketCapture",),
     "rpcrdma.aio.host_options": ("HostAuthentication",),
