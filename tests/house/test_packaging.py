@@ -31,11 +31,19 @@ def ran(directory: Path, *command: str) -> str:
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no program make")
 @each_case(
     ("target", "installed"),
-    [("install", {"."}), ("demo", {"."}), ("test", {".", "'.[dev]'"}), ("check", {".", "'.[dev]'"})],
+    [
+        ("install", {"."}),
+        ("demo", {"."}),
+        ("test", {".", "dev"}),
+        ("check", {".", "dev"}),
+        ("docs", {".", "docs"}),
+        ("wheels", {".", "wheels"}),
+        ("fuzz", {".", "dev", "fuzz"}),
+    ],
 )
 def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, installed: set[str]) -> None:
     steps = ran(ROOT, "make", "--dry-run", f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}", target)
-    assert set(re.findall(r"pip install .* -e (\S+)$", steps, re.MULTILINE)) == installed
+    assert set(re.findall(r"pip install .* (?:-e|--group) (\S+)$", steps, re.MULTILINE)) == installed
 
 
 def test_the_source_distribution_holds_all_that_tests_need() -> None:
