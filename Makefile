@@ -56,7 +56,7 @@ help:
 	@echo 'make nightly   what takes hours: long fuzzing, soak, mutation, 100,000 worlds, all checks against Linux kernels'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make check-native  the suites of the software RNIC with a sanitized build of the native step; libFuzzer for a minute'
-	@echo 'make wheels    source distribution and manylinux wheel of the native step, in build/wheels'
+	@echo 'make wheels    source distributions and wheels of the package and of the native step, in build/wheels, tried there'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
 	@echo '               property tests with random examples'
@@ -166,15 +166,22 @@ native-packages:
 check-native: $(DEV_STAMP) native-packages
 	$(BIN)/python native/check.py --seconds $(SECONDS) --jobs $(WORKERS)
 
-# From the source distribution, so that it is known to be whole.
-wheels: $(VENV)/.group-wheels
+# From the source distributions, so that they are known to be whole. Then an environment that has the wheels alone runs the
+# commands that README begins with. W009: the native step has two modules on purpose.
+wheels: $(DEV_STAMP) $(VENV)/.group-wheels
 	rm -rf build/wheels build/wheels-venv native/build && mkdir -p build
-	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
-	mv build/wheels/linux/*.tar.gz build/wheels && rm -r build/wheels/linux
+	{ $(BIN)/python -m build --outdir build/wheels/made . && $(BIN)/python -m build --outdir build/wheels/made native; } \
+		>build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/made/rpcrdma_native-*.whl
+	mv build/wheels/made/*.tar.gz build/wheels/made/rpcrdma-*.whl build/wheels && rm -r build/wheels/made
+	$(BIN)/twine check --strict build/wheels/*
+	$(BIN)/check-wheel-contents --package src/rpcrdma build/wheels/rpcrdma-*.whl
+	$(BIN)/check-wheel-contents --ignore W009 build/wheels/rpcrdma_native-*.whl
 	$(BIN)/python -m venv --without-pip build/wheels-venv
-	$(BIN)/python -m pip --python build/wheels-venv/bin/python install --quiet --disable-pip-version-check --no-index build/wheels/*.whl
-	build/wheels-venv/bin/python -c 'import rpcrdma_native as n; assert n.crc32c(b"123456789") == 0xE3069283; print("CRC by", n.CRC)'
+	$(BIN)/python -m pip --python build/wheels-venv/bin/python install --quiet --disable-pip-version-check build/wheels/*.whl
+	build/wheels-venv/bin/rpcrdma doctor | grep 'data path  *native,'
+	build/wheels-venv/bin/rpcrdma demo
+	RPCRDMA_COMMANDS=build/wheels-venv/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
 	@ls build/wheels
 
 gen: $(STAMP)

@@ -1,4 +1,4 @@
-"""The Makefile installs as much as a target needs, and the source distribution can be tested."""
+"""The Makefile installs as much as a target needs, and distributions hold what pip and an index need."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,7 @@ from hatchling.builders.sdist import SdistBuilder
 from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
-CORPUS = Path("tests/fuzz/corpus")
-MADE = {"__pycache__", "findings", "build", "rpcrdma_native.egg-info"}
-"""Folders that runs make."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def ran(directory: Path, *command: str) -> str:
@@ -37,7 +36,7 @@ def ran(directory: Path, *command: str) -> str:
         ("test", {".", "dev"}),
         ("check", {".", "dev"}),
         ("docs", {".", "docs"}),
-        ("wheels", {".", "wheels"}),
+        ("wheels", {".", "dev", "wheels"}),
         ("fuzz", {".", "dev", "fuzz"}),
     ],
 )
@@ -46,12 +45,20 @@ def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, inst
     assert set(re.findall(r"pip install .* (?:-e|--group) (\S+)$", steps, re.MULTILINE)) == installed
 
 
-def test_the_source_distribution_holds_all_that_tests_need() -> None:
+def test_the_source_distribution_holds_the_package_and_no_tests() -> None:
     held = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
-    for folder in ("src", "tests", "specs", "examples", "native"):
-        needed = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
-        assert {name for name in needed - held if not set(Path(name).parts) & MADE} == set()
-    assert f"{CORPUS}/" in "\n".join(held)
+    package = {path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert held == {str(path.relative_to(ROOT)) for path in package} | {"CHANGELOG.md", "README.md"}
+
+
+def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None:
+    description = (ROOT / "README.md").read_text()
+    relative = re.compile(r"\]\((?!https?://)")
+    assert relative.search(description), "in a checkout, the links of README lead to its pages"
+    for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        description = re.sub(rule["pattern"], rule["replacement"], description)
+    assert not relative.search(description)
+    assert "](" not in (ROOT / "native" / "README.md").read_text(), "it is shown as it is"
 
 
 def test_nobody_is_sent_to_an_index_for_a_package_that_none_has() -> None:
