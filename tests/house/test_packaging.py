@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,16 +56,48 @@ def test_the_source_distribution_holds_the_package_and_no_tests() -> None:
 def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None:
     description = (ROOT / "README.md").read_text()
     relative = re.compile(r"\]\((?!https?://)")
-    assert relative.search(description), "in a checkout, the links of README lead to its pages"
+    assert relative.search(description), "in a checkout, links lead to its files"
     for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         description = re.sub(rule["pattern"], rule["replacement"], description)
     assert not relative.search(description)
-    assert "](" not in (ROOT / "native" / "README.md").read_text(), "it is shown as it is"
+    assert "](" not in (ROOT / "native" / "README.md").read_text(), "an index shows it unchanged"
 
 
-def test_nobody_is_sent_to_an_index_for_a_package_that_none_has() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "native" / "README.md"]
-    sent = re.compile(r"pip install [^`\n]*\brpcrdma(?:\[|-native)")
+EXTRAS, GROUPS = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
+OF_INDEX = {
+    *(re.split(r"[^\w.-]", each)[0] for needed in (*EXTRAS.values(), *GROUPS.values()) for each in needed),
+    "moto",
+    "s3fs",
+} - {"rpcrdma-native"}
+"""Distributions that the index of Python has; it has none of this project."""
+OF_DEBIAN = """
+clang cpp gcc ibverbs-providers iperf3 libclang-rt-dev libfabric-bin libibverbs1 libkrb5-dev libnfs13 librdmacm1
+openssh-sftp-server python3 python3-dev python3-gssapi python3-pip python3-venv sshfs
+"""
+HINT = re.compile(r"\b(pip|apt-get|apt) install ([^`\"();,|\n]*)")
+
+
+def exists(program: str, word: str, before: str) -> bool:
+    """Whether `word` of a command that installs, behind the word `before`, names a package that can be installed."""
+    name, _, extras = word.rstrip("]").partition("[")
+    if program != "pip":
+        return word in OF_DEBIAN.split() or word.startswith("python{version}-")
+    if before == "--group":
+        return word in GROUPS
+    if name in OF_INDEX:
+        return True
+    of_checkout = (ROOT / name).exists() or name.startswith("build/wheels/")
+    return of_checkout and all(extra in EXTRAS for extra in extras.split(",") if extra)
+
+
+def test_each_hint_to_install_names_packages_that_exist() -> None:
+    texts = [path for folder in ("benchmarks", "docs", "native", "src") for path in (ROOT / folder).rglob("*")]
+    texts = [path for path in (*texts, *ROOT.glob("*.md")) if path.suffix in {".md", ".py"}]
+    hints = [(path, hint) for path in texts for hint in HINT.finditer(path.read_text())]
+    assert len(hints) > 30
     assert [
-        str(path.relative_to(ROOT)) for path in [*(ROOT / "src").rglob("*.py"), *pages] if sent.search(path.read_text())
+        f"{path.relative_to(ROOT)}: {hint[0]}: {word}"
+        for path, hint in hints
+        for before, word in pairwise(["", *shlex.split(hint[2])])
+        if not word.startswith("-") and not exists(hint[1], word, before)
     ] == []
