@@ -50,16 +50,12 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 
 LAYERS: tuple[Mapping[str, str], ...] = (
-    {"fsspec": "rdma:// for data tools"},
-    {
-        "cli": "the command",
-        "sync": "without an event loop",
-        "testing": "suites for users' tests",
-    },
+    {"cli": "the command", "fsspec": "rdma:// for data tools"},
+    {"sync": "without an event loop", "simulation": "round trips and worlds"},
     {
         "rpcrdma": "the names that programs import",
         "check": "verdicts on servers",
-        "simulation": "a fabric in virtual time",
+        "testing": "suites, and a fabric in virtual time",
     },
     {"nfs": "NFSv3 and MOUNT: interfaces, server, client", "scripted": "conversations as data, of octets"},
     {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},

@@ -27,7 +27,7 @@ from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystem
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
-from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.outbox import Outbox, Preparer
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 from support.simulated import not_simulated
@@ -366,10 +366,10 @@ async def test_a_fault_of_our_own_costs_one_connection(
     """A call that cannot be taken, or a reply that cannot be made."""
     post, take = Outbox._post, RdmaCallsTaken.on_call
 
-    def fail_to_post(outbox: Outbox, message: Outgoing) -> bool:
+    def fail_to_post(outbox: Outbox, message: Outgoing, preparer: Preparer | None) -> bool:
         if message.kind is Kind.REPLY:
             raise MemoryError
-        return post(outbox, message)
+        return post(outbox, message, preparer)
 
     def fail_to_take(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
         if calls_taken.client is faulty:

@@ -16,7 +16,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.simulation.loop import now_s
+from rpcrdma.testing.virtual import now_s
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from support.cases import each_case

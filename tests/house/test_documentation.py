@@ -16,7 +16,7 @@ import pytest
 from rpcrdma import file_limits, limits
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.cli.main import build_parser
-from rpcrdma.simulation.model import FabricModel
+from rpcrdma.testing.virtual import FabricModel
 from support.cases import each_case
 from test_layers import RANKS
 

@@ -30,13 +30,13 @@ RANKS = {
     "nfs": 7,
     "scripted": 7,
     "": 8,  # the package itself, which re-exports the names for users
-    "simulation": 8,
+    "simulation": 9,
     "check": 8,
-    "cli": 9,
+    "cli": 10,
     "sync": 9,
-    "testing": 9,
+    "testing": 8,
     "fsspec": 10,
-    "__main__": 10,
+    "__main__": 11,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
