@@ -63,6 +63,27 @@ def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None
     assert "](" not in (ROOT / "native" / "README.md").read_text(), "an index shows it unchanged"
 
 
+TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_makefile_has_twelve_targets_which_its_help_shows() -> None:
+    shown = re.findall(r"echo 'make ([\w-]+) ", (ROOT / "Makefile").read_text())
+    assert {"help", *shown} == TARGETS
+    assert len(TARGETS) <= 12, "rarer work is a program: CONTRIBUTING.md has a table of them"
+
+
+def texts(*folders: str) -> list[Path]:
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    return [path for path in (*found, *ROOT.glob("*.md")) if path.suffix in {".md", ".py", ".sh", ".toml"}]
+
+
+def test_texts_name_targets_and_tools_that_exist() -> None:
+    for path in texts("benchmarks", "docs", "examples", "native", "specs", "src", "tests", "tools"):
+        text = path.read_text() if path.name != "CHANGELOG.md" else ""  # names what there was
+        assert set(re.findall(r"`make ([a-z][\w-]*)", text)) <= TARGETS, path
+        assert [name for name in re.findall(r"\btools/[\w-]+\.sh", text) if not (ROOT / name).exists()] == [], path
+
+
 EXTRAS, GROUPS = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
 OF_INDEX = {
     *(re.split(r"[^\w.-]", each)[0] for needed in (*EXTRAS.values(), *GROUPS.values()) for each in needed),
@@ -91,9 +112,8 @@ def exists(program: str, word: str, before: str) -> bool:
 
 
 def test_each_hint_to_install_names_packages_that_exist() -> None:
-    texts = [path for folder in ("benchmarks", "docs", "native", "src") for path in (ROOT / folder).rglob("*")]
-    texts = [path for path in (*texts, *ROOT.glob("*.md")) if path.suffix in {".md", ".py"}]
-    hints = [(path, hint) for path in texts for hint in HINT.finditer(path.read_text())]
+    pages_and_code = texts("benchmarks", "docs", "native", "src")
+    hints = [(path, hint) for path in pages_and_code for hint in HINT.finditer(path.read_text())]
     assert len(hints) > 30
     assert [
         f"{path.relative_to(ROOT)}: {hint[0]}: {word}"

@@ -34,7 +34,7 @@ COMMANDS = Path(os.environ.get("RPCRDMA_COMMANDS", Path(sys.executable).parent))
 INSTALLED = Path(sys.executable).parent != COMMANDS
 
 DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars", "torch"}
-"""Packages that `make data-tools` installs, and blocks of docs/data-tools.md and docs/many-servers.md import."""
+"""Packages that tools/data-tools.sh installs, and blocks of docs/data-tools.md and docs/many-servers.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
@@ -199,7 +199,7 @@ def test_python_imports_what_exists(body: str) -> None:
     for tool in DATA_TOOLS & {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }:
-        pytest.importorskip(tool, reason="not installed: `make data-tools` installs it, and runs the block")
+        pytest.importorskip(tool, reason="not installed: tools/data-tools.sh installs it, and runs the block")
     aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -217,11 +217,6 @@ def test_python_imports_what_exists(body: str) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
     }
     assert [f"{owner}.{name}" for owner, name in used if not hasattr(aliases[owner], name)] == []
-
-
-@each_case("target", sorted(set(re.findall(r"`?make (\w[\w-]*)", DOCUMENTS))))
-def test_make_targets_exist(target: str) -> None:
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_named_files_exist() -> None:
