@@ -18,10 +18,9 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, TransportClosed, UserAuthenticationFailed
 from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, AuthSys
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
 from rpcrdma.rpc.gss.mechanism import GssFailure
@@ -191,7 +190,7 @@ async def test_a_server_that_asks_for_proof_takes_no_call_without_it_but_procedu
 @with_threads
 async def test_a_server_without_contexts_is_told_in_words() -> None:
     async with pair("tcp", "krb5p", FakeMechanism(), offered=("sys",)) as (connection, _, _):
-        with pytest.raises(UserAuthenticationFailed, match=r"refuses RPCSEC_GSS .* --sec sys"):
+        with pytest.raises(UserAuthenticationFailed, match=r"refuses RPCSEC_GSS .* ConnectOptions.security=.sys"):
             await connection.call(ECHO, b"one")
 
 

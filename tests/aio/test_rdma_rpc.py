@@ -21,9 +21,16 @@ from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    LocalProtocolError,
+    NoSuchProcedure,
+    ProgramUnavailable,
+    RemoteSystemError,
+    TransportClosed,
+)
 from rpcrdma.nfs import mount, v3
-from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing

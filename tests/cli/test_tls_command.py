@@ -15,8 +15,8 @@ from rpcrdma.cli import serve_protection
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import XPRTSEC, connect_options
+from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES
 from support.cases import each_case
 from support.host_pair import Hosts
@@ -112,7 +112,7 @@ def test_a_server_whose_mount_has_no_tls_is_told_of(
         error, hint = capfd.readouterr().err.splitlines()[-2:]
         assert served.stop() == 0
     assert error.endswith("offers no TLS, or someone on the network hides it: nothing else was sent")
-    assert hint.startswith("hint: give the server a certificate (rpcrdma serve --tls-cert)")
+    assert hint.startswith("hint: give the server a certificate (--tls-cert)")
 
 
 def test_calls_in_the_clear_are_told_what_is_missing() -> None:

@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder
 
 __all__ = [
     "DUMP",
@@ -40,6 +48,7 @@ __all__ = [
     "UMNTALL",
     "MOUNT_V3_Client",
     "MOUNT_V3_Service",
+    "MOUNT_V3_SyncClient",
     "decode_dirpath",
     "decode_exportnode",
     "decode_exports",
@@ -300,6 +309,7 @@ MOUNTPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     program=100005,
@@ -312,6 +322,7 @@ MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     encode_result=encode_mountres3,
     decode_result=decode_mountres3,
     bound=ReplyBound(204),
+    octets_max=OctetsMax(1028, 0, 204),
     status=attrgetter("fhs_status"),
 )
 MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
@@ -325,6 +336,7 @@ MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
     encode_result=encode_mountlist,
     decode_result=decode_mountlist,
     bound=ReplyBound(84672516),
+    octets_max=OctetsMax(0, 0, 84672516),
 )
 MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     program=100005,
@@ -337,6 +349,7 @@ MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(1028, 0, 0),
 )
 MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     program=100005,
@@ -349,6 +362,7 @@ MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     program=100005,
@@ -361,6 +375,7 @@ MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     encode_result=encode_exports,
     decode_result=decode_exports,
     bound=ReplyBound(4294967295),
+    octets_max=OctetsMax(0, 0, None),
 )
 NULL: Final = MOUNTPROC3_NULL
 MNT: Final = MOUNTPROC3_MNT
@@ -384,35 +399,21 @@ MOUNT_V3: Final = Program(
 )
 
 
-class MOUNT_V3_Client:
-    """Calls the procedures of MOUNT_PROGRAM version 3 through a `Caller`."""
+class _MOUNT_V3_Methods:
+    null = VoidCallMethod(MOUNTPROC3_NULL)
+    mnt = CallMethod(MOUNTPROC3_MNT)
+    dump = VoidCallMethod(MOUNTPROC3_DUMP)
+    umnt = CallMethod(MOUNTPROC3_UMNT)
+    umntall = VoidCallMethod(MOUNTPROC3_UMNTALL)
+    export = VoidCallMethod(MOUNTPROC3_EXPORT)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_NULL; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_NULL, None, into=into, timeout_s=timeout_s)
+class MOUNT_V3_Client(_MOUNT_V3_Methods, ClientStub):
+    """Calls the procedures of MOUNT_PROGRAM version 3 through a `Caller`, and awaits them."""
 
-    async def mnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> mountres3:
-        """Calls MOUNTPROC3_MNT; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_MNT, args, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> mountlist:
-        """Calls MOUNTPROC3_DUMP; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_DUMP, None, into=into, timeout_s=timeout_s)
-
-    async def umnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_UMNT; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_UMNT, args, into=into, timeout_s=timeout_s)
-
-    async def umntall(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_UMNTALL; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_UMNTALL, None, into=into, timeout_s=timeout_s)
-
-    async def export(self, *, into: Memory | None = None, timeout_s: float | None = None) -> exports:
-        """Calls MOUNTPROC3_EXPORT; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_EXPORT, None, into=into, timeout_s=timeout_s)
+class MOUNT_V3_SyncClient(_MOUNT_V3_Methods, SyncClientStub):
+    """Calls the procedures of MOUNT_PROGRAM version 3 through a connection of `rpcrdma.sync`."""
 
 
 class MOUNT_V3_Service(Service):

@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "ACCESS",
@@ -124,6 +132,7 @@ __all__ = [
     "MKNOD3resok",
     "NFS_V3_Client",
     "NFS_V3_Service",
+    "NFS_V3_SyncClient",
     "PATHCONF3args",
     "PATHCONF3res",
     "PATHCONF3resfail",
@@ -3564,6 +3573,7 @@ NFSPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     program=100003,
@@ -3576,6 +3586,7 @@ NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     encode_result=encode_GETATTR3res,
     decode_result=decode_GETATTR3res,
     bound=ReplyBound(88),
+    octets_max=OctetsMax(68, 0, 88),
     status=attrgetter("status"),
 )
 NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
@@ -3589,6 +3600,7 @@ NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     encode_result=encode_SETATTR3res,
     decode_result=decode_SETATTR3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(140, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
@@ -3602,6 +3614,7 @@ NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     encode_result=encode_LOOKUP3res,
     decode_result=decode_LOOKUP3res,
     bound=ReplyBound(248),
+    octets_max=OctetsMax(328, 0, 248),
     status=attrgetter("status"),
 )
 NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
@@ -3615,6 +3628,7 @@ NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     encode_result=encode_ACCESS3res,
     decode_result=decode_ACCESS3res,
     bound=ReplyBound(96),
+    octets_max=OctetsMax(72, 0, 96),
     status=attrgetter("status"),
 )
 NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
@@ -3628,6 +3642,7 @@ NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     encode_result=encode_READLINK3res,
     decode_result=decode_READLINK3res,
     bound=ReplyBound(96, (4096,)),
+    octets_max=OctetsMax(68, 0, 4192),
     status=attrgetter("status"),
 )
 NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
@@ -3641,6 +3656,7 @@ NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     encode_result=encode_READ3res,
     decode_result=decode_READ3res,
     bound=_bound_nfsproc3_read,
+    octets_max=OctetsMax(80, 0, 4194408),
     status=attrgetter("status"),
 )
 NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
@@ -3654,6 +3670,7 @@ NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     encode_result=encode_WRITE3res,
     decode_result=decode_WRITE3res,
     bound=ReplyBound(136),
+    octets_max=OctetsMax(4194392, 4194304, 136),
     status=attrgetter("status"),
 )
 NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
@@ -3667,6 +3684,7 @@ NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     encode_result=encode_CREATE3res,
     decode_result=decode_CREATE3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(392, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
@@ -3680,6 +3698,7 @@ NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     encode_result=encode_MKDIR3res,
     decode_result=decode_MKDIR3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(388, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
@@ -3693,6 +3712,7 @@ NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     encode_result=encode_SYMLINK3res,
     decode_result=decode_SYMLINK3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(4488, 4096, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
@@ -3706,6 +3726,7 @@ NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     encode_result=encode_MKNOD3res,
     decode_result=decode_MKNOD3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(400, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
@@ -3719,6 +3740,7 @@ NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     encode_result=encode_REMOVE3res,
     decode_result=decode_REMOVE3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(328, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
@@ -3732,6 +3754,7 @@ NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     encode_result=encode_RMDIR3res,
     decode_result=decode_RMDIR3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(328, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
@@ -3745,6 +3768,7 @@ NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     encode_result=encode_RENAME3res,
     decode_result=decode_RENAME3res,
     bound=ReplyBound(236),
+    octets_max=OctetsMax(656, 0, 236),
     status=attrgetter("status"),
 )
 NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
@@ -3758,6 +3782,7 @@ NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     encode_result=encode_LINK3res,
     decode_result=decode_LINK3res,
     bound=ReplyBound(208),
+    octets_max=OctetsMax(396, 0, 208),
     status=attrgetter("status"),
 )
 NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
@@ -3771,6 +3796,7 @@ NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     encode_result=encode_READDIR3res,
     decode_result=decode_READDIR3res,
     bound=_bound_nfsproc3_readdir,
+    octets_max=OctetsMax(88, 0, 18350188),
     status=attrgetter("status"),
 )
 NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Procedure(
@@ -3784,6 +3810,7 @@ NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Proc
     encode_result=encode_READDIRPLUS3res,
     decode_result=decode_READDIRPLUS3res,
     bound=_bound_nfsproc3_readdirplus,
+    octets_max=OctetsMax(92, 0, 28835948),
     status=attrgetter("status"),
 )
 NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
@@ -3797,6 +3824,7 @@ NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     encode_result=encode_FSSTAT3res,
     decode_result=decode_FSSTAT3res,
     bound=ReplyBound(144),
+    octets_max=OctetsMax(68, 0, 144),
     status=attrgetter("status"),
 )
 NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
@@ -3810,6 +3838,7 @@ NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     encode_result=encode_FSINFO3res,
     decode_result=decode_FSINFO3res,
     bound=ReplyBound(140),
+    octets_max=OctetsMax(68, 0, 140),
     status=attrgetter("status"),
 )
 NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
@@ -3823,6 +3852,7 @@ NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     encode_result=encode_PATHCONF3res,
     decode_result=decode_PATHCONF3res,
     bound=ReplyBound(116),
+    octets_max=OctetsMax(68, 0, 116),
     status=attrgetter("status"),
 )
 NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
@@ -3836,6 +3866,7 @@ NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     encode_result=encode_COMMIT3res,
     decode_result=decode_COMMIT3res,
     bound=ReplyBound(128),
+    octets_max=OctetsMax(80, 0, 128),
     status=attrgetter("status"),
 )
 NULL: Final = NFSPROC3_NULL
@@ -3892,129 +3923,37 @@ NFS_V3: Final = Program(
 )
 
 
-class NFS_V3_Client:
-    """Calls the procedures of NFS_PROGRAM version 3 through a `Caller`."""
+class _NFS_V3_Methods:
+    null = VoidCallMethod(NFSPROC3_NULL)
+    getattr = CallMethod(NFSPROC3_GETATTR)
+    setattr = CallMethod(NFSPROC3_SETATTR)
+    lookup = CallMethod(NFSPROC3_LOOKUP)
+    access = CallMethod(NFSPROC3_ACCESS)
+    readlink = CallMethod(NFSPROC3_READLINK)
+    read = CallMethod(NFSPROC3_READ)
+    write = CallMethod(NFSPROC3_WRITE)
+    create = CallMethod(NFSPROC3_CREATE)
+    mkdir = CallMethod(NFSPROC3_MKDIR)
+    symlink = CallMethod(NFSPROC3_SYMLINK)
+    mknod = CallMethod(NFSPROC3_MKNOD)
+    remove = CallMethod(NFSPROC3_REMOVE)
+    rmdir = CallMethod(NFSPROC3_RMDIR)
+    rename = CallMethod(NFSPROC3_RENAME)
+    link = CallMethod(NFSPROC3_LINK)
+    readdir = CallMethod(NFSPROC3_READDIR)
+    readdirplus = CallMethod(NFSPROC3_READDIRPLUS)
+    fsstat = CallMethod(NFSPROC3_FSSTAT)
+    fsinfo = CallMethod(NFSPROC3_FSINFO)
+    pathconf = CallMethod(NFSPROC3_PATHCONF)
+    commit = CallMethod(NFSPROC3_COMMIT)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls NFSPROC3_NULL; see `Caller.call`."""
-        await self._caller.call(NFSPROC3_NULL, None, into=into, timeout_s=timeout_s)
+class NFS_V3_Client(_NFS_V3_Methods, ClientStub):
+    """Calls the procedures of NFS_PROGRAM version 3 through a `Caller`, and awaits them."""
 
-    async def getattr(
-        self, args: GETATTR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> GETATTR3res:
-        """Calls NFSPROC3_GETATTR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_GETATTR, args, into=into, timeout_s=timeout_s)
 
-    async def setattr(
-        self, args: SETATTR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> SETATTR3res:
-        """Calls NFSPROC3_SETATTR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_SETATTR, args, into=into, timeout_s=timeout_s)
-
-    async def lookup(
-        self, args: LOOKUP3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> LOOKUP3res:
-        """Calls NFSPROC3_LOOKUP; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_LOOKUP, args, into=into, timeout_s=timeout_s)
-
-    async def access(
-        self, args: ACCESS3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> ACCESS3res:
-        """Calls NFSPROC3_ACCESS; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_ACCESS, args, into=into, timeout_s=timeout_s)
-
-    async def readlink(
-        self, args: READLINK3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READLINK3res:
-        """Calls NFSPROC3_READLINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READLINK, args, into=into, timeout_s=timeout_s)
-
-    async def read(self, args: READ3args, *, into: Memory | None = None, timeout_s: float | None = None) -> READ3res:
-        """Calls NFSPROC3_READ; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READ, args, into=into, timeout_s=timeout_s)
-
-    async def write(self, args: WRITE3args, *, into: Memory | None = None, timeout_s: float | None = None) -> WRITE3res:
-        """Calls NFSPROC3_WRITE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_WRITE, args, into=into, timeout_s=timeout_s)
-
-    async def create(
-        self, args: CREATE3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> CREATE3res:
-        """Calls NFSPROC3_CREATE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_CREATE, args, into=into, timeout_s=timeout_s)
-
-    async def mkdir(self, args: MKDIR3args, *, into: Memory | None = None, timeout_s: float | None = None) -> MKDIR3res:
-        """Calls NFSPROC3_MKDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_MKDIR, args, into=into, timeout_s=timeout_s)
-
-    async def symlink(
-        self, args: SYMLINK3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> SYMLINK3res:
-        """Calls NFSPROC3_SYMLINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_SYMLINK, args, into=into, timeout_s=timeout_s)
-
-    async def mknod(self, args: MKNOD3args, *, into: Memory | None = None, timeout_s: float | None = None) -> MKNOD3res:
-        """Calls NFSPROC3_MKNOD; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_MKNOD, args, into=into, timeout_s=timeout_s)
-
-    async def remove(
-        self, args: REMOVE3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> REMOVE3res:
-        """Calls NFSPROC3_REMOVE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_REMOVE, args, into=into, timeout_s=timeout_s)
-
-    async def rmdir(self, args: RMDIR3args, *, into: Memory | None = None, timeout_s: float | None = None) -> RMDIR3res:
-        """Calls NFSPROC3_RMDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_RMDIR, args, into=into, timeout_s=timeout_s)
-
-    async def rename(
-        self, args: RENAME3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> RENAME3res:
-        """Calls NFSPROC3_RENAME; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_RENAME, args, into=into, timeout_s=timeout_s)
-
-    async def link(self, args: LINK3args, *, into: Memory | None = None, timeout_s: float | None = None) -> LINK3res:
-        """Calls NFSPROC3_LINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_LINK, args, into=into, timeout_s=timeout_s)
-
-    async def readdir(
-        self, args: READDIR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READDIR3res:
-        """Calls NFSPROC3_READDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READDIR, args, into=into, timeout_s=timeout_s)
-
-    async def readdirplus(
-        self, args: READDIRPLUS3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READDIRPLUS3res:
-        """Calls NFSPROC3_READDIRPLUS; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READDIRPLUS, args, into=into, timeout_s=timeout_s)
-
-    async def fsstat(
-        self, args: FSSTAT3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> FSSTAT3res:
-        """Calls NFSPROC3_FSSTAT; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_FSSTAT, args, into=into, timeout_s=timeout_s)
-
-    async def fsinfo(
-        self, args: FSINFO3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> FSINFO3res:
-        """Calls NFSPROC3_FSINFO; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_FSINFO, args, into=into, timeout_s=timeout_s)
-
-    async def pathconf(
-        self, args: PATHCONF3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> PATHCONF3res:
-        """Calls NFSPROC3_PATHCONF; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_PATHCONF, args, into=into, timeout_s=timeout_s)
-
-    async def commit(
-        self, args: COMMIT3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> COMMIT3res:
-        """Calls NFSPROC3_COMMIT; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_COMMIT, args, into=into, timeout_s=timeout_s)
+class NFS_V3_SyncClient(_NFS_V3_Methods, SyncClientStub):
+    """Calls the procedures of NFS_PROGRAM version 3 through a connection of `rpcrdma.sync`."""
 
 
 class NFS_V3_Service(Service):

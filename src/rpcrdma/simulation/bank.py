@@ -8,12 +8,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
-from rpcrdma.rpc.program import Caller, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "BANK_EXTRACT",
@@ -28,8 +36,10 @@ __all__ = [
     "CUSTOMER_V1",
     "BANK_V1_Client",
     "BANK_V1_Service",
+    "BANK_V1_SyncClient",
     "CUSTOMER_V1_Client",
     "CUSTOMER_V1_Service",
+    "CUSTOMER_V1_SyncClient",
     "bank_extract",
     "bank_notice",
     "bank_order",
@@ -246,6 +256,7 @@ BANK_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 BANK_TRANSFER: Final[Procedure[bank_transfer, bank_receipt]] = Procedure(
     program=536873776,
@@ -258,6 +269,7 @@ BANK_TRANSFER: Final[Procedure[bank_transfer, bank_receipt]] = Procedure(
     encode_result=encode_bank_receipt,
     decode_result=decode_bank_receipt,
     bound=ReplyBound(28),
+    octets_max=OctetsMax(1048600, 1048576, 28),
 )
 BANK_STATEMENT: Final[Procedure[bank_request, bank_statement]] = Procedure(
     program=536873776,
@@ -270,6 +282,7 @@ BANK_STATEMENT: Final[Procedure[bank_request, bank_statement]] = Procedure(
     encode_result=encode_bank_statement,
     decode_result=decode_bank_statement,
     bound=_bound_bank_statement,
+    octets_max=OctetsMax(12, 0, 1048588),
 )
 BANK_EXTRACT: Final[Procedure[bank_request, bank_extract]] = Procedure(
     program=536873776,
@@ -282,6 +295,7 @@ BANK_EXTRACT: Final[Procedure[bank_request, bank_extract]] = Procedure(
     encode_result=encode_bank_extract,
     decode_result=decode_bank_extract,
     bound=_bound_bank_extract,
+    octets_max=OctetsMax(12, 0, 1048588),
 )
 BANK_JOIN: Final[Procedure[int, None]] = Procedure(
     program=536873776,
@@ -294,6 +308,7 @@ BANK_JOIN: Final[Procedure[int, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(4, 0, 0),
 )
 
 BANK_V1: Final = Program(
@@ -310,37 +325,20 @@ BANK_V1: Final = Program(
 )
 
 
-class BANK_V1_Client:
-    """Calls the procedures of BANK version 1 through a `Caller`."""
+class _BANK_V1_Methods:
+    bank_null = VoidCallMethod(BANK_NULL)
+    bank_transfer = CallMethod(BANK_TRANSFER)
+    bank_statement = CallMethod(BANK_STATEMENT)
+    bank_extract = CallMethod(BANK_EXTRACT)
+    bank_join = CallMethod(BANK_JOIN)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def bank_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls BANK_NULL; see `Caller.call`."""
-        await self._caller.call(BANK_NULL, None, into=into, timeout_s=timeout_s)
+class BANK_V1_Client(_BANK_V1_Methods, ClientStub):
+    """Calls the procedures of BANK version 1 through a `Caller`, and awaits them."""
 
-    async def bank_transfer(
-        self, args: bank_transfer, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_receipt:
-        """Calls BANK_TRANSFER; see `Caller.call`."""
-        return await self._caller.call(BANK_TRANSFER, args, into=into, timeout_s=timeout_s)
 
-    async def bank_statement(
-        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_statement:
-        """Calls BANK_STATEMENT; see `Caller.call`."""
-        return await self._caller.call(BANK_STATEMENT, args, into=into, timeout_s=timeout_s)
-
-    async def bank_extract(
-        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_extract:
-        """Calls BANK_EXTRACT; see `Caller.call`."""
-        return await self._caller.call(BANK_EXTRACT, args, into=into, timeout_s=timeout_s)
-
-    async def bank_join(self, args: int, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls BANK_JOIN; see `Caller.call`."""
-        await self._caller.call(BANK_JOIN, args, into=into, timeout_s=timeout_s)
+class BANK_V1_SyncClient(_BANK_V1_Methods, SyncClientStub):
+    """Calls the procedures of BANK version 1 through a connection of `rpcrdma.sync`."""
 
 
 class BANK_V1_Service(Service):
@@ -380,6 +378,7 @@ CUSTOMER_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 CUSTOMER_NOTICE: Final[Procedure[bank_notice, int]] = Procedure(
     program=536873777,
@@ -392,6 +391,7 @@ CUSTOMER_NOTICE: Final[Procedure[bank_notice, int]] = Procedure(
     encode_result=_encode_unsigned_int,
     decode_result=_decode_unsigned_int,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(16, 0, 4),
 )
 
 CUSTOMER_V1: Final = Program(
@@ -405,21 +405,17 @@ CUSTOMER_V1: Final = Program(
 )
 
 
-class CUSTOMER_V1_Client:
-    """Calls the procedures of CUSTOMER version 1 through a `Caller`."""
+class _CUSTOMER_V1_Methods:
+    customer_null = VoidCallMethod(CUSTOMER_NULL)
+    customer_notice = CallMethod(CUSTOMER_NOTICE)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def customer_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls CUSTOMER_NULL; see `Caller.call`."""
-        await self._caller.call(CUSTOMER_NULL, None, into=into, timeout_s=timeout_s)
+class CUSTOMER_V1_Client(_CUSTOMER_V1_Methods, ClientStub):
+    """Calls the procedures of CUSTOMER version 1 through a `Caller`, and awaits them."""
 
-    async def customer_notice(
-        self, args: bank_notice, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> int:
-        """Calls CUSTOMER_NOTICE; see `Caller.call`."""
-        return await self._caller.call(CUSTOMER_NOTICE, args, into=into, timeout_s=timeout_s)
+
+class CUSTOMER_V1_SyncClient(_CUSTOMER_V1_Methods, SyncClientStub):
+    """Calls the procedures of CUSTOMER version 1 through a connection of `rpcrdma.sync`."""
 
 
 class CUSTOMER_V1_Service(Service):

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.aio.security_options import Kerberos
-from rpcrdma.errors import RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.calling import XidSource
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.context_turns import ContextTurns, Outcome
 from rpcrdma.rpc.gss.flavors import GssService
 from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, UnopenedReply, check_verifier
@@ -179,7 +178,8 @@ class GssSessions:
             raise UserAuthenticationFailed(str(failure)) from None
         except AuthError as error:
             raise UserAuthenticationFailed(
-                f"the server refuses RPCSEC_GSS ({error}); without it, users are not proved: --sec sys"
+                f"the server refuses RPCSEC_GSS ({error}); without it, users are not proved: "
+                'ConnectOptions(security="sys")'
             ) from None
         except RpcError as error:
             raise UserAuthenticationFailed(f"no context was made: {error}; ask the server's administrator") from None

@@ -14,7 +14,7 @@ from typing import Self
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers.effects import random_bits
-from rpcrdma.errors import CallTimeout, RemoteProtocolError, UserAuthenticationFailed
+from rpcrdma.errors import CallTimeout, ProgramUnavailable, RemoteProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
@@ -30,7 +30,6 @@ from rpcrdma.nfs.watch import (
     watch_status,
     watch_subscribe_args,
 )
-from rpcrdma.rpc.errors import ProgramUnavailable
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["RESCAN", "Change", "ChangeKind", "Changes", "believed"]
@@ -147,8 +146,9 @@ class Changes:
     async def __aenter__(self) -> Self:
         if self._options.services_security is not None:
             raise UserAuthenticationFailed(
-                "the server tells of changes in calls of its own, which Kerberos does not protect; "
-                "use tcp:// in TLS (--xprtsec tls), or take them in the clear (--changes-in-clear)"
+                f"{self._url}: the server tells of changes in calls of its own, which Kerberos does not protect; "
+                'use tcp:// in TLS (ConnectOptions(xprtsec="tls")), or take them in the clear '
+                "(ConnectOptions(services_in_clear=True))"
             )
         self._handle, self._path = await self._locate()
         self._connection = connection = await connect(self._url, WATCH_V1, options=self._options)

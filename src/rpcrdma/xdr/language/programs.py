@@ -1,11 +1,11 @@
-"""Generated programs: procedures as data, a typed client, a base class for services."""
+"""Generated programs: procedures as data, typed clients, a base class for services."""
 
 from __future__ import annotations
 
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.declarations import annotation
+from rpcrdma.xdr.language.message_sizes import MessageSizes
 from rpcrdma.xdr.language.names import module_name
-from rpcrdma.xdr.language.reply_sizes import ReplySizes
 from rpcrdma.xdr.language.writer import Writer
 
 __all__ = ["ProgramWriter"]
@@ -20,7 +20,7 @@ class ProgramWriter:
         self.module = module
         self.out = out
         self.names: list[str] = []
-        self._reply_sizes = ReplySizes(module)
+        self._sizes = MessageSizes(module)
         self._may_succeed = {item.name for item in module.enums if any(value == 0 for _, value in item.members)}
         """The enumerations that have a value 0."""
         self._taken = (
@@ -43,7 +43,7 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Writes procedures, client and service of every version."""
+        """Writes procedures, clients and service of every version."""
         constants: set[str] = set()
         for version in self.module.versions:
             names = {
@@ -54,7 +54,7 @@ class ProgramWriter:
             }
             constants |= set(names)
             self._write_procedures(version, names)
-            self._write_client(version, names)
+            self._write_clients(version, names)
             self._write_service(version)
         if len(self.module.versions) == 1:
             self.out.blank(2)
@@ -77,6 +77,7 @@ class ProgramWriter:
                     out.line(f"encode_{what}={_function('encode', kind)},")
                     out.line(f"decode_{what}={_function('decode', kind)},")
                 out.line(f"bound={bounds[procedure]},")
+                out.line(f"octets_max={self._octets_max(procedure)},")
                 if (status := self._status_of(procedure)) is not None:
                     out.line(f'status=attrgetter("{status}"),')
             out.line(")")
@@ -97,11 +98,11 @@ class ProgramWriter:
                 out.line(f"    {procedure.number}: {names[procedure.name]},")
             out.line("},")
         out.line(")")
-        self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
+        self.names += [version.name, *(f"{version.name}_{kind}" for kind in ("Client", "Service", "SyncClient"))]
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
         """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
-        extent = self._reply_sizes.of(procedure)
+        extent = self._sizes.of_result(procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):
             numbers = ", ".join(str(size) for size in extent.items)
@@ -127,6 +128,10 @@ class ProgramWriter:
                 out.line(f"return ReplyBound({texts[0]})")
         return function
 
+    def _octets_max(self, procedure: model.Procedure) -> str:
+        arguments, results = (self._sizes.most(kind) for kind in (procedure.arguments, procedure.result))
+        return f"OctetsMax({arguments}, {self._sizes.most_bulk(procedure.arguments)}, {results})"
+
     def _status_of(self, procedure: model.Procedure) -> str | None:
         """The member of the result that tells errors from success: a union's discriminant that may be 0 by name."""
         kind = None if procedure.result is None else model.strip(procedure.result)
@@ -137,30 +142,22 @@ class ProgramWriter:
         known = isinstance(discriminant, model.EnumRef) and discriminant.name in self._may_succeed
         return item.discriminant.name if known else None
 
-    def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
-        out = self.out
+    def _write_clients(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
+        out, name = self.out, version.name
         out.blank(2)
-        with out.block(f"class {version.name}_Client:"):
-            out.line(f'"""Calls the procedures of {version.program} version {version.number} through a `Caller`."""')
-            out.blank()
-            out.line("def __init__(self, caller: Caller) -> None:")
-            out.line("    self._caller = caller")
+        with out.block(f"class _{name}_Methods:"):
             for procedure in version.procedures:
-                arguments = [] if procedure.arguments is None else [f"args: {annotation(procedure.arguments)}"]
-                given = "None" if procedure.arguments is None else "args"
-                out.blank()
-                out.call(
-                    f"async def {procedure.method}(",
-                    ["self", *arguments, "*", "into: Memory | None = None", "timeout_s: float | None = None"],
-                    f") -> {annotation(procedure.result)}:",
+                kind = "VoidCallMethod" if procedure.arguments is None else "CallMethod"
+                out.line(f"{procedure.method} = {kind}({names[procedure.name]})")
+        for suffix, base, through in (
+            ("Client", "ClientStub", "`Caller`, and awaits them"),
+            ("SyncClient", "SyncClientStub", "connection of `rpcrdma.sync`"),
+        ):
+            out.blank(2)
+            with out.block(f"class {name}_{suffix}(_{name}_Methods, {base}):"):
+                out.line(
+                    f'"""Calls the procedures of {version.program} version {version.number} through a {through}."""'
                 )
-                with out.block():
-                    out.line(f'"""Calls {procedure.name}; see `Caller.call`."""')
-                    before = "return await" if procedure.result is not None else "await"
-                    out.call(
-                        f"{before} self._caller.call(",
-                        [names[procedure.name], given, "into=into", "timeout_s=timeout_s"],
-                    )
 
     def _write_service(self, version: model.ProgramVersion) -> None:
         out = self.out
