@@ -1,4 +1,4 @@
-"""Many connections to `rpcrdma serve`: their memory, and service to other clients. `make scale` tries all numbers."""
+"""Many connections to `rpcrdma serve`: their memory, and service to others. `pytest -m scale` tries all numbers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from window_space import (
     print_sizes,
 )
 
-# Each case is an item: `make mutate` runs no item of more than two seconds.
+# Each case is an item: run_mutants.py runs no item of more than two seconds.
 pytestmark = pytest.mark.thorough
 
 BATCHES = {
