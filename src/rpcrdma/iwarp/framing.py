@@ -25,6 +25,9 @@ __all__ = [
 CRC = struct.Struct("<I")
 """The only field in little-endian order (RFC 5044 section 4.4)."""
 
+_CRC_RESIDUE = 0x48674BC7
+"""The CRC-32C of any octets and their own CRC, in little-endian order."""
+
 NO_CRC = bytes(4)
 """The CRC field when CRCs are off; its reader ignores it."""
 
@@ -61,18 +64,17 @@ def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffe
     return [*ulpdu, pad + CRC.pack(digest)]
 
 
-def verify_crc(covered: memoryview, field: memoryview, digest: int = 0) -> None:
-    """Compares the CRC of an FPDU with its field (RFC 5044 section 4.4).
+def verify_crc(octets: memoryview, digest: int = 0) -> None:
+    """Compares the CRC of an FPDU with its CRC field (RFC 5044 section 4.4).
 
     Args:
-        covered: The octets before the field, or the rest of them.
-        field: Octets that begin with the CRC field.
-        digest: The CRC of the octets before `covered`.
+        octets: The FPDU, or the rest of it; the CRC field is its end.
+        digest: The CRC of the octets before.
 
     Raises:
         TerminateFault: They differ.
     """
-    if crc32c(covered, digest) != CRC.unpack_from(field)[0]:
+    if crc32c(octets, digest) != _CRC_RESIDUE:
         raise TerminateFault("CRC mismatch", Code.MPA_CRC)
 
 

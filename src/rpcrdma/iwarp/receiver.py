@@ -26,7 +26,7 @@ from collections import deque
 
 from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.config import ReadyFrame
-from rpcrdma.iwarp.framing import CRC, size_fpdu, verify_crc
+from rpcrdma.iwarp.framing import size_fpdu, verify_crc
 from rpcrdma.iwarp.segments import LAST, QUEUE_OF, TAGGED, TAGGED_OCTETS, UNTAGGED, UNTAGGED_OCTETS
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
@@ -260,9 +260,8 @@ class Receiver:
         frame = size_fpdu(length)
         if available < frame:
             return self._start_direct(pos, available, frame)
-        end = pos + frame - CRC.size
         if self.crc:
-            verify_crc(self.view[pos:end], self.view[end:])
+            verify_crc(self.view[pos : pos + frame])
         self.heard = True
         messages, layout = (self.tagged, TAGGED) if tagged else (self.untagged, UNTAGGED)
         header: tuple[int, ...] = layout.unpack_from(scratch, pos)
@@ -332,8 +331,7 @@ class Receiver:
         if self.filled < trailer:
             return 0
         if self.crc:
-            padding = trailer - CRC.size
-            verify_crc(self.view[:padding], self.view[padding:], direct.digest)
+            verify_crc(self.view[:trailer], direct.digest)
         self.heard = True
         direct.trailer = 0
         # The memory is complete, and its owner's again.
