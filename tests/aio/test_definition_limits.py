@@ -68,9 +68,9 @@ async def test_one_warning_of_a_program_names_procedure_bound_limit_and_setting(
     large = program(10_000, 20_000, smaller=9000)
     async with serve([service(large)], [RDMA, TCP], options=OPTIONS) as server:
         parts = [
-            f"MOVE with up to 10004 octets of arguments over RDMA{PULLED}",
-            f"MOVE with up to 10004 octets of arguments over TCP{RECORD}",
-            f"MOVE with up to 20004 octets of results over TCP{RECORD}",
+            f"MOVE with calls of up to 10044 octets over RDMA{PULLED}",
+            f"MOVE with calls of up to 10044 octets over TCP{RECORD}",
+            f"MOVE with replies of up to 20028 octets over TCP{RECORD}",
         ]
         assert told(caplog) == [BEGINS + "; ".join(parts)]
         await server.listen(TCP)
@@ -86,7 +86,7 @@ async def test_one_warning_of_a_program_names_procedure_bound_limit_and_setting(
 async def test_the_memory_of_the_server_is_a_limit_over_rdma(caplog: pytest.LogCaptureFixture) -> None:
     async with serve([service(program(10_000))], [RDMA], options=ServeOptions(memory_octets_max=9000)):
         (said,) = told(caplog)
-        assert said.endswith("10004 octets of arguments over RDMA, where ServeOptions(memory_octets_max=...) is 9000")
+        assert said.endswith("calls of up to 10044 octets over RDMA, where ServeOptions(memory_octets_max=...) is 9000")
 
 
 def uncompiled(module: Any) -> Program:

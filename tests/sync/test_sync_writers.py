@@ -53,13 +53,23 @@ def test_text_that_is_held_arrives(running: Running, folder: Path) -> None:
         left.write("text")
         with pytest.warns(ResourceWarning, match=r"unclosed file <.*/dropped' mode='w'"):
             fs.open(f"{folder.name}/dropped", "w").write("text")
-        assert (folder / "dropped").read_text() == "text"
         # Garbage in circles; the thread of the files cannot wait for itself when it collects that.
         for collected in (gc.collect, lambda: fs._loop.run(collect)):
             with pytest.warns(ResourceWarning, match=r"unclosed file <.*/circle' mode='a'"):
                 garbage(collected)
     assert left.closed
-    assert [(folder / name).read_text() for name in ("left", "circle")] == ["text", "texttext"]
+    assert [(folder / name).read_text() for name in ("left", "dropped", "circle")] == ["text", "text", "texttext"]
+
+
+def test_flushed_text_is_at_the_server_behind_what_others_have_appended(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs, sync.nfs_open(running.url) as other:
+        files = [each.open(f"{folder.name}/log", "a") for each in (fs, other)]
+        for number in range(4):
+            print(number, file=files[number % 2], flush=True)
+            assert (folder / "log").read_text() == "".join(f"{each}\n" for each in range(number + 1))
+        held = files[0].detach()
+        held.close()
+        assert not fs._writers.kept
 
 
 def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(

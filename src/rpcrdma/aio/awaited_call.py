@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from traceback import walk_tb
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from rpcrdma.errors import LocalProtocolError, RpcRdmaError
+from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError
 
 __all__ = ["forget_frames", "wait_for", "without_frames"]
 
@@ -30,7 +30,7 @@ _SIGNALS_HEEDED_S = 0.5
 _ENDED = "this is closed: open it anew"
 
 _LOGGER = logging.getLogger("rpcrdma.client")
-_TOLD = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
+_DOCUMENTED = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
 """The errors that functions document: their text says what a caller can do."""
 _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
@@ -39,18 +39,24 @@ def forget_frames(error: BaseException) -> bool:
     """Empties the traceback of an error, and of its causes, if that shows nothing but how the library works.
 
     Frames stay where one is of another module, such as a function that was handed in, for errors that no function
-    documents, and if the logger `rpcrdma.client` is enabled for DEBUG. Returns whether the traceback was emptied.
+    documents, and if the logger `rpcrdma.client` is enabled for DEBUG; so do those of the causes of such an error.
+    Returns whether the traceback of `error` was emptied.
     """
-    if not isinstance(error, _TOLD) or _LOGGER.isEnabledFor(logging.DEBUG):
+    if _LOGGER.isEnabledFor(logging.DEBUG) or not _shows_the_library_alone(error):
         return False
-    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
-    if not _INTERNAL.issuperset(module.partition(".")[0] for module in modules):
-        return False
-    cause: BaseException | None = error
-    while cause is not None:
-        cause.__traceback__ = None
-        cause = cause.__cause__
+    emptied: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and each not in emptied and _shows_the_library_alone(each):
+        each.__traceback__ = None
+        emptied.append(each)
+        each = each.__cause__
     return True
+
+
+def _shows_the_library_alone(error: BaseException) -> bool:
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    documented = isinstance(error, _DOCUMENTED) and not isinstance(error, InternalError)
+    return documented and _INTERNAL.issuperset(module.partition(".")[0] for module in modules)
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:

@@ -8,12 +8,9 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rpcrdma.wire.peer_text import printable
-
-if TYPE_CHECKING:
-    import logging
 
 __all__ = [
     "OPTIONS",
@@ -21,7 +18,6 @@ __all__ = [
     "data",
     "error",
     "errors_as_json",
-    "in_log",
     "in_options",
     "json_line",
     "names",
@@ -190,15 +186,6 @@ def talk(line: str) -> None:
 def in_options(text: str) -> str:
     """Returns a message of the library with the command's options in place of parameters."""
     return _PARAMETER.sub(lambda found: OPTIONS[found[0]], text)
-
-
-def in_log(record: logging.LogRecord) -> bool:
-    """A filter of a log's handler, which lets every record pass, in words of the command."""
-    text = record.getMessage()
-    told = in_options(text)
-    if told != text:
-        record.msg, record.args = told, None
-    return True
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:

@@ -177,9 +177,16 @@ def _configure_logging(args: argparse.Namespace) -> None:
     default = "info" if args.command == "serve" else "warning"
     level = args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")
     with_time = "%(asctime)s " if args.command == "serve" else ""
-    logging.basicConfig(format=f"{with_time}%(levelname)s %(message)s", level=level.upper(), stream=sys.stderr)
+
+    class InOptions(logging.Formatter):
+        """Has the command's options in place of the library's parameters."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return console.in_options(super().format(record))
+
+    logging.basicConfig(level=level.upper(), stream=sys.stderr)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(console.in_log)
+        handler.setFormatter(InOptions(f"{with_time}%(levelname)s %(message)s"))
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

@@ -8,10 +8,11 @@ import functools
 import io
 import logging
 import operator
+import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
@@ -207,30 +208,42 @@ class TextFile(io.TextIOWrapper):
         super().__init__(self._held, encoding, errors, newline)
         self._CHUNK_SIZE = _TEXT_OCTETS
         if file.writable():
-            writers.texts.add(self)
-            writers.kept.add(self._held)
+            writers.add_text(self, self._held)
 
     @property
     def mode(self) -> str:
         """The mode in which it was opened."""
         return self._mode
 
+    @without_frames
+    def flush(self) -> None:
+        """Waits until everything written is on the server's stable storage."""
+        super().flush()
+        if self._held.writable():
+            self._held.raw.flush()
+
     def close(self) -> None:
         """Flushes and ends the use of the file."""
         try:
             super().close()
         finally:
-            self._writers.kept -= {self._held, self}
+            self._writers.discard_text(self, self._held)
+
+    def detach(self) -> Any:
+        """Flushes, and returns the buffer, which the caller closes; see `io.TextIOWrapper.detach`."""
+        super().detach()
+        self._writers.discard_text(self, self._held)
+        return self._held
 
     def __del__(self) -> None:
-        """Closes the file. The thread of the loop, which cannot wait for itself, leaves it to the file system."""
+        """Has another thread close the file: garbage may be collected anywhere, and nothing may wait there."""
+        self._writers.kept.discard(self._held)
         with contextlib.suppress(ValueError):  # detached
-            if not self.closed and self.writable() and not self._loop.forked:
-                warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
-                if self._loop.is_here:
-                    self._writers.kept.add(self)
-                else:
-                    self.close()
+            if not self.closed and not self._loop.forked:
+                if self.writable():
+                    warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
+                self._writers.kept.add(self)
+                self._loop.post(functools.partial(self._writers.finish, self))
 
 
 def binary_mode(mode: str) -> str:
@@ -258,8 +271,8 @@ class Writers:
     def __init__(self) -> None:
         self._files: set[AsynchronousFile] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        self.texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
-        """Text files, which hold text that is not in the files yet."""
+        self._texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
+        self._texts_change = threading.Lock()
         self.kept: set[io.IOBase] = set()
         """Buffers of text files, which garbage collection might close before the text is in them; and dropped files."""
 
@@ -271,28 +284,47 @@ class Writers:
         """Forgets a file that is closed."""
         self._files.discard(file)
 
+    def add_text(self, text: TextFile, held: io.IOBase) -> None:
+        """Has `close_texts` close a text file, which holds text that is not in `held`, its buffer, yet."""
+        self.kept.add(held)
+        with self._texts_change:
+            self._texts.add(text)
+
+    def discard_text(self, text: TextFile, held: io.IOBase) -> None:
+        """Forgets a text file that is closed, or detached from its buffer."""
+        self.kept -= {text, held}
+        with self._texts_change:
+            self._texts.discard(text)
+
     def close_texts(self) -> None:
         """Closes the text files, in a thread that may wait for the loop.
 
         Raises:
             Exception: the last that closing one of them raised; the others are closed all the same.
         """
+        with self._texts_change:
+            texts = set(self._texts)
         with contextlib.ExitStack() as stack:
-            for text in {*self.texts, *(kept for kept in list(self.kept) if isinstance(kept, TextFile))}:
+            for text in texts.union(kept for kept in list(self.kept) if isinstance(kept, TextFile)):
                 stack.callback(text.close)
 
-    async def finish(self, file: AsynchronousFile) -> None:
+    async def finish(self, file: AsynchronousFile | TextFile) -> None:
         """Closes a file that was dropped; a failure has no caller to be raised to, and is logged."""
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)
         try:
-            await file.close()
+            if isinstance(file, TextFile):
+                await asyncio.to_thread(file.close)
+            else:
+                self._files.discard(file)
+                await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
+            if file in self.kept and not file.closed:
+                return  # No thread begins at the end of the process, whose own thread closes the file then.
             name = in_words(file.name)
             _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", name, error)  # noqa: TRY400
         finally:
-            self._files.discard(file)
             self._ending.discard(task)
 
     def end(self, loop: BackgroundLoop) -> None:

@@ -112,7 +112,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     ) -> Iterator[str]:
         """The paths that match `pattern`, with `**`; see `rpcrdma.NfsFilesystem.glob`."""
         glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
-        return iterate(self._loop, glob, at_once=_ENTRIES_AT_ONCE)
+        # One at a time: the next match may be far away in the tree.
+        return iterate(self._loop, glob, at_once=1)
 
     @overload
     def open(
@@ -165,7 +166,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         """
         binary = binary_mode(mode)
         if binary != mode:
-            encoding = encoding or "utf-8"
+            encoding = "utf-8" if encoding is None else encoding
             io.TextIOWrapper(io.BytesIO(), encoding, errors, newline)
         elif (encoding, errors, newline) != (None, None, None):
             raise ValueError(f"binary mode {mode!r} takes no encoding, errors or newline")

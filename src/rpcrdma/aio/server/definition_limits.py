@@ -16,7 +16,7 @@ __all__ = ["MessageLimit", "limits_over_rdma", "limits_over_tcp", "messages_refu
 class MessageLimit(NamedTuple):
     """A server's limit on calls or replies over one transport."""
 
-    part: Literal["arguments", "results"]
+    part: Literal["calls", "replies"]
     transport: str
     inline_octets: int
     """Headers and arguments beside bulk items do not count if they have no more octets than this: they go inline."""
@@ -32,13 +32,13 @@ def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[Me
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
         (memory_octets_max, "ServeOptions(memory_octets_max=...)"),
     )
-    return [MessageLimit("arguments", "RDMA", config.inline_receive_octets, *limit)]
+    return [MessageLimit("calls", "RDMA", config.inline_receive_octets, *limit)]
 
 
 def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
     """The limits over TCP."""
     limit = record_octets_max, "TcpServerConfig(record_octets_max=...)"
-    return [MessageLimit("arguments", "TCP", 0, *limit), MessageLimit("results", "TCP", 0, *limit)]
+    return [MessageLimit("calls", "TCP", 0, *limit), MessageLimit("replies", "TCP", 0, *limit)]
 
 
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
@@ -54,29 +54,30 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
         beyond = [(octets, name) for name, most in _offered(service) if (octets := _beyond(limit, most))]
         if beyond:
             octets, name = max(beyond)
-            what = f"{octets} octets of {limit.part} over {limit.transport}"
-            refused.append(f"{name} with up to {what}, where {limit.setting} is {limit.octets}")
+            what = f"{limit.part} of up to {octets} octets over {limit.transport}"
+            refused.append(f"{name} with {what}, where {limit.setting} is {limit.octets}")
     return "; ".join(refused)
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
     """The procedures that the service answers by methods of its own, not by the generated ones."""
-    program = service.PROGRAM
+    program, kind = service.PROGRAM, type(service)
+    base = next(each for each in kind.__mro__ if Service in each.__bases__)
+    generated = base if base.__name__ == f"{program.name}_Service" else Service
     return [
         (each.name, each.octets_max)
         for each in program.procedures.values()
-        if each.octets_max is not None
-        and getattr(getattr(service, each.method, None), "__qualname__", "") != f"{program.name}_Service.{each.method}"
+        if each.octets_max is not None and getattr(kind, each.method, None) is not getattr(generated, each.method, None)
     ]
 
 
 def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
-    """The octets of arguments or results that a definition permits; 0 if `limit` permits them, or without a bound."""
-    if limit.part == "arguments":
+    """The octets of the longest call or reply by the definition; 0 if `limit` permits them, or without a bound."""
+    if limit.part == "calls":
         octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS
     else:
         octets, bulk, header = most.results, 0, REPLY_HEADER_OCTETS
     if octets is None:
         return 0
     rest = header + octets - bulk
-    return octets if bulk + rest * (rest > limit.inline_octets) > limit.octets else 0
+    return bulk + rest if bulk + rest * (rest > limit.inline_octets) > limit.octets else 0
