@@ -133,7 +133,8 @@ class ResultDecoder(ReplyDecoder):
         if self.pos == before + 4 and data.obj is target.obj:
             return data
         if data.nbytes > target.nbytes:
-            raise DecodeError(field, before - self.start, f"at most {target.nbytes} octets", f"{data.nbytes}")
+            room = f"at most {target.nbytes} octets, which is the size of the buffer given by into="
+            raise DecodeError(field, before - self.start, room, f"{data.nbytes}")
         result = target[: data.nbytes]
         result[:] = data
         return result

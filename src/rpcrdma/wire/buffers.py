@@ -65,10 +65,14 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
         raise LocalProtocolError(f"{name}: the {type(buffer).__name__} is read-only: give a writable buffer")
     if view.ndim == 1 and view.format == "B":
         return view
-    # `memoryview.cast` takes neither byte orders, as ctypes arrays have one, nor dimensions without an item.
+    # Never a view of `view`: Python 3.11 crashes when it collects both as garbage.
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError):  # byte orders, as ctypes arrays have one, and dimensions without an item
+        pass
     from pickle import PickleBuffer  # noqa: PLC0415 - seldom needed, and slow to import
 
-    return PickleBuffer(view).raw()
+    return PickleBuffer(buffer).raw()
 
 
 def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
