@@ -28,7 +28,7 @@ from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.iwarp import states as iwarp_states
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import call_states, negotiation
+from rpcrdma.transport import call_states, connection_states
 
 OCTETS = 1 << 16
 HANDLE = v3.nfs_fh3(b"a file's handle!")
@@ -43,7 +43,7 @@ WAYS = {
 
 TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
     "calls": ("A call at its requester", call_states.TRANSITIONS),
-    "connection": ("A connection of RPC-over-RDMA", negotiation.TRANSITIONS),
+    "connection": ("A connection of RPC-over-RDMA", connection_states.TRANSITIONS),
     "iwarp": ("A connection of the software RNIC", iwarp_states.TRANSITIONS),
 }
 

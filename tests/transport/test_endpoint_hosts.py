@@ -18,10 +18,10 @@ from rpcrdma.transport import (
     offered,
 )
 from rpcrdma.transport.authenticator import Authenticator, HostPolicy
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, OutgoingProperties, PropertySet
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
 from support.cases import each_case

@@ -13,11 +13,11 @@ from rpcrdma.transport import call_states, host_authentication, refusals, routin
 from rpcrdma.transport.carriers import Transmission
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport, Role
+from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.dialects import header_v1, header_v2
 from rpcrdma.transport.dialects.v2 import _opens
 from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after

@@ -19,6 +19,7 @@ from rpcrdma.transport.awaited_answers import AwaitedAnswers, ExtensionError, Ex
 from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -29,7 +30,6 @@ from rpcrdma.transport.message import (
     Refusal,
 )
 from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.properties import with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers

@@ -16,6 +16,7 @@ from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, is_error
 from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
@@ -27,7 +28,6 @@ from rpcrdma.transport.message import (
     PropertySet,
     Refusal,
 )
-from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.properties import (
     decode_host_authentication,
