@@ -67,8 +67,8 @@ help:
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
 	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
-	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others: docs/performance.md;'
-	@echo '               a quarter of an hour, with QUICK=1 two minutes'
+	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others; writes docs/performance.md and'
+	@echo '               docs/measured; a quarter of an hour, with QUICK=1 two minutes, and nothing is written'
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make clean     remove everything that the other targets made'
 
@@ -254,8 +254,9 @@ kernel-measure: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/measure.py --rounds $(ROUNDS)
 
 bench: $(DEV_STAMP)
-	@$(BIN)/python -c 'import grpc' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' || :
-	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick)
+	@$(BIN)/python -c 'import grpc, matplotlib' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,plots]' || :
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick,--write docs/performance.md)
 
 docs: $(STAMP)
 	@$(BIN)/python -c 'import furo, myst_parser, sphinx' 2>/dev/null || \

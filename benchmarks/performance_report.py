@@ -67,9 +67,14 @@ class Figure:
         """Half of the distance from the lowest to the highest; empty if they are the same, as after one round."""
         return f" ±{(self.high - self.low) / 2 / self.median:.0%}" if self.high > self.low else ""
 
-    def text(self) -> str:
+    @property
+    def median_text(self) -> str:
+        """The median alone, with three digits or more."""
         digits = 0 if self.median >= 100 else 1 if self.median >= 10 else 2
-        return f"{self.median:,.{digits}f}{self.spread}"
+        return f"{self.median:,.{digits}f}"
+
+    def text(self) -> str:
+        return f"{self.median_text}{self.spread}"
 
 
 @dataclass(frozen=True, slots=True)
