@@ -32,7 +32,7 @@ RUN_WHOLE = "first-program.md"
 COMMANDS = Path(sys.executable).parent
 
 DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars", "torch"}
-"""Packages that `make data-tools` installs, and blocks of docs/data-tools.md and docs/many-servers.md import."""
+"""Packages that `make data-tools` installs, and blocks of docs/data-tools.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
