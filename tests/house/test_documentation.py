@@ -44,7 +44,7 @@ def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) 
 
 
 def test_pictures_are_shown_on_some_page(reference: Path) -> None:
-    pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.iterdir()))
+    pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.rglob("*.md")))
     assert [path.name for path in (DOCS / "pictures").iterdir() if f"pictures/{path.name}" not in pages] == []
 
 
@@ -247,8 +247,8 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
 @each_case(
     ("page", "program", "place"),
     [
-        ("providers.md", "my_provider.py", 0),
-        ("providers.md", "check_queue_pairs.py", 1),
+        ("extending.md", "my_provider.py", 0),
+        ("extending.md", "check_queue_pairs.py", 1),
         ("simulation.md", "far_server.py", 0),
     ],
 )
