@@ -12,6 +12,9 @@ from performance_report import BY_NAME, SIZES, Measure, Report, lines_of
 
 PLOTTED = ("RDMA 2, native", "RDMA 2, Python", "TCP", "libnfs", "gRPC", "libfabric", "iperf3", "floor")
 
+UNBROKEN = "\u00a0"
+"""The space in a cell of several lines, each of which has to stay one line."""
+
 FIGURES = Path("measured", "performance.md")
 """The page of all figures, from the folder of the page."""
 
@@ -26,16 +29,16 @@ SHOWN = {
 """Columns of the table of medians, and their subjects."""
 
 
-def shown_rows() -> list[tuple[str, str, str]]:
-    """Title, name of the measure and column of a row: times of one call at a time, then rates of many at once."""
-    rows = [("NULL, µs", Measure("NULL", 0, 1, MEMORY).name, "latency_us")]
-    several = [("NULL, 32 at once, calls/s", Measure("NULL", 0, 32, MEMORY).name, "calls_per_s")]
+def shown_rows() -> list[tuple[str, str, str, int]]:
+    """Title, name of the measure, field and divisor of each row: times of single calls, then rates of many at once."""
+    rows = [("NULL, µs", Measure("NULL", 0, 1, MEMORY).name, "latency_us", 1)]
+    several = [("NULL x32, 1,000/s", Measure("NULL", 0, 32, MEMORY).name, "calls_per_s", 1000)]
     for call in ("READ", "WRITE"):
         for size in (1 << 12, 1 << 16, 1 << 20):
-            rows.append((f"{call} {SIZES[size]}, µs", Measure(call, size, 1, MEMORY).name, "latency_us"))
+            rows.append((f"{call} {SIZES[size]}, µs", Measure(call, size, 1, MEMORY).name, "latency_us", 1))
             if size > 1 << 12:
                 name = Measure(call, size, 16, MEMORY).name
-                several.append((f"{call} {SIZES[size]}, 16 at once, GB/s", name, "gb_per_s"))
+                several.append((f"{call} {SIZES[size]} x16, GB/s", name, "gb_per_s", 1))
     return rows + several
 
 
@@ -44,10 +47,10 @@ def medians(report: Report) -> str:
     columns = [column for column, subject in SHOWN.items() if subject in report.columns]
     found = {(row.measure, row.subject): row for row in report.rows}
     lines = [f"| | {' | '.join(columns)} |\n", "|---|" + "---:|" * len(columns) + "\n"]
-    for title, name, value in shown_rows():
+    for title, name, value, divisor in shown_rows():
         figures = [getattr(found.get((name, SHOWN[column])), value, None) for column in columns]
         if any(figures):
-            cells = " | ".join(figure.median_text if figure else "" for figure in figures)
+            cells = " | ".join(figure.divided(divisor).median_text if figure else "" for figure in figures)
             lines.append(f"| {title} | {cells} |\n")
     machine = report.machine
     words = f"{machine['processor']}; {machine['kernel']}; Python {machine['Python']}; {report.rounds} rounds"
@@ -67,9 +70,9 @@ def figures(report: Report) -> str:
     for name, title, cells in lines_of(report):
         rows.setdefault(name, []).append((title, cells))
     for name, found in rows.items():
-        titles = "<br>".join(title for title, _ in found)
+        titles = "<br>".join(title for title, _ in found).replace(" ", UNBROKEN)
         cells = ("<br>".join(parts) if any(parts) else "" for parts in zip(*(line for _, line in found), strict=True))
-        lines.append(f"| {name} | {titles} | {' | '.join(cells)} |\n")
+        lines.append(f"| {name} | {titles} | {' | '.join(cells).replace(' ±', UNBROKEN + '±')} |\n")
     lines += ["\n", *(f"- {name}: {explained}\n" for name, explained in report.columns.items())]
     if report.missing:
         lines += ["\nMissing on this machine:\n\n", *(f"- {name}: {hint}\n" for name, hint in report.missing.items())]

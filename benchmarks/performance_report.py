@@ -62,6 +62,10 @@ class Figure:
     def of(cls, values: Sequence[float]) -> Figure:
         return cls(*(float(f"{value:.4g}") for value in (statistics.median(values), min(values), max(values))))
 
+    def divided(self, divisor: int) -> Figure:
+        """The same in a larger unit."""
+        return Figure(self.median / divisor, self.low / divisor, self.high / divisor)
+
     @property
     def spread(self) -> str:
         """Half of the distance from the lowest to the highest; empty if they are the same, as after one round."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger_pages import Table, anchor_of, link_to, requirements, tried_by
+from ledger_pages import Table, anchor_of, by_specification, link_to, tried_by
 
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS
 from rpcrdma.check.entry import Check
@@ -40,15 +40,15 @@ def check_pages(root: Path, table: Table) -> dict[str, str]:
     for check in CATALOGUE + CLIENT_CATALOGUE:
         by_subject[_subject(check.id)].append(check)
     pages = {f"{subject.replace('.', '-')}.md": _page(subject, checks) for subject, checks in by_subject.items()}
-    rows = [
+    subjects = [
         (f"[{SUBJECTS.get(subject, subject)}]({name})", f"`{subject}.*`", str(len(checks)))
         for name, (subject, checks) in zip(pages, by_subject.items(), strict=True)
     ]
-    tried, total = Counter[str](), Counter[str]()
     known = tried_by()
-    for row in requirements(root):
-        tried[row["source"]] += row["id"] in known
-        total[row["source"]] += 1
+    coverage = [
+        (source, str(sum(row["id"] in known for row in rows)), str(len(rows)))
+        for source, rows in by_specification(root).items()
+    ]
     return pages | {
         "index.md": "\n".join(
             [
@@ -58,16 +58,13 @@ def check_pages(root: Path, table: Table) -> dict[str, str]:
                     " ledger](../ledger/index.md) that it tries. The ledger names the checks of each statement, or the"
                     " reason why none tries it.\n"
                 ),
-                table(("subject", "ids", "checks"), rows),
+                table(("subject", "ids", "checks"), subjects),
                 "```{toctree}",
                 ":hidden:\n",
                 *(name.removesuffix(".md") for name in pages),
                 "```\n",
                 "## Coverage\n",
-                table(
-                    ("specification", "statements tried", "statements"),
-                    [(source, str(tried[source]), str(total[source])) for source in total],
-                ),
+                table(("specification", "statements tried", "statements"), coverage),
                 READINGS_TEXT,
                 table(
                     ("reading", "answer", "citation"),

@@ -30,7 +30,8 @@ add_module_names = False
 
 html_theme = "furo"
 html_title = f"rpcrdma {release}"
-html_static_path: list[str] = []
+html_static_path = ["site"]
+html_css_files = ["narrow.css"]
 html_show_copyright = False
 
 

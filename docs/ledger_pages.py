@@ -15,10 +15,10 @@ __all__ = [
     "Requirement",
     "Table",
     "anchor_of",
+    "by_specification",
     "ledger_pages",
     "link_to",
     "proofs",
-    "requirements",
     "tried_by",
     "verdicts_on_linux",
 ]
@@ -54,10 +54,13 @@ _PARTS = (
 """The parts of an entry, explained."""
 
 
-def requirements(root: Path) -> list[Requirement]:
-    """The rows of the ledger of the repository at `root`."""
-    paths = sorted((root / "specs" / "requirements").glob("*.toml"))
-    return [row for path in paths for row in tomllib.loads(path.read_text())["requirement"]]
+def by_specification(root: Path) -> dict[str, list[Requirement]]:
+    """The rows of the ledger of the repository at `root`, by source: RFCs by number, then drafts by name."""
+    found: dict[str, list[Requirement]] = defaultdict(list)
+    for path in sorted((root / "specs" / "requirements").glob("*.toml")):
+        for row in tomllib.loads(path.read_text())["requirement"]:
+            found[row["source"]].append(row)
+    return {source: found[source] for source in sorted(found, key=_source_order)}
 
 
 def tried_by() -> dict[str, list[str]]:
@@ -86,11 +89,9 @@ def ledger_pages(root: Path, table: Table) -> dict[str, str]:
     untried = tomllib.loads((root / "specs" / "untried.toml").read_text())["untried"]
     reasons = {name: f"none. {group['reason']}" for group in untried for name in group["statements"].split()}
     checks = {name: ", ".join(f"[`{check}`](#{anchor_of(check)})" for check in ids) for name, ids in tried_by().items()}
-    by_source: dict[str, list[Requirement]] = defaultdict(list)
-    for row in requirements(root):
-        by_source[row["source"]].append(row)
+    by_source = by_specification(root)
     revisions: dict[str, list[str]] = defaultdict(list)
-    for source in sorted(by_source, key=_source_order):
+    for source in by_source:
         revisions[_specification(source)].append(source)
     pages: dict[str, str] = {}
     summary: list[Sequence[str]] = []
@@ -112,7 +113,7 @@ def ledger_pages(root: Path, table: Table) -> dict[str, str]:
         pages[name] = "\n".join(parts)
     total = Counter(row["status"] for rows in by_source.values() for row in rows)
     contents = "\n".join(["```{toctree}", ":hidden:", "", *(name.removesuffix(".md") for name in pages), "```\n"])
-    head = ("specification", "statements", *_STATUSES)
+    head = ("specification", "statements", *(status.replace("-", " ") for status in _STATUSES))
     summary.append(("all", *_numbers(total)))
     explained = table(("part of an entry", "meaning"), _PARTS)
     pages["index.md"] = "\n".join(
