@@ -31,8 +31,8 @@ from round_trip_proposals import STATEMENTS
 
 from rpcrdma.simulation.critical_path import path_in_words
 from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
-from rpcrdma.simulation.model import PROFILES, FabricModel
 from rpcrdma.simulation.round_trips import COLUMNS, cells
+from rpcrdma.testing.virtual import PROFILES, FabricModel
 
 # The simulation and the real measurements
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from rpcrdma.simulation.critical_path import CallAccount
 from rpcrdma.simulation.measured_calls import CALLS_AT_ONCE, OPERATIONS, TRANSFERS, VARIANTS, Variant, with_extension
-from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.round_trips import measured
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import PROFILES, EventKind
 from rpcrdma.transport import TransportConfig
 
 ROOT = Path(__file__).parents[1]

@@ -36,7 +36,7 @@ from round_trip_statements import STATEMENTS, states
 
 from rpcrdma.simulation.critical_path import CallAccount
 from rpcrdma.simulation.measured_calls import CALLS_AT_ONCE, OPERATIONS, TRANSFERS
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import EventKind
 
 __all__ = ["STATEMENTS"]
 

@@ -26,8 +26,7 @@ from round_trip_laboratory import (
     us,
 )
 
-from rpcrdma.simulation.model import PROFILES
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import PROFILES, EventKind
 
 
 class Statement(NamedTuple):

@@ -20,7 +20,7 @@ import scale_page
 from scale_studies import Crowd, Results, Row, Storm, crowd, load, storm
 from scale_world import DEFAULT, EAGER, IN_STEP, OLDEST
 
-from rpcrdma.simulation.loop import run
+from rpcrdma.testing.virtual import run
 
 R = TypeVar("R")
 

@@ -10,7 +10,7 @@ from scale_world import DEFAULT, INLINE, TAKE_S, WORKER, World
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.limits import RPC_CONNECTIONS_MAX
-from rpcrdma.simulation.loop import now_s
+from rpcrdma.testing.virtual import now_s
 
 __all__ = ["GREEDY_CALLS", "Crowd", "Results", "Row", "Storm", "crowd", "load", "storm"]
 

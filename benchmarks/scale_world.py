@@ -20,11 +20,7 @@ from rpcrdma.limits import RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.simulation.fabric import Fabric, Node
-from rpcrdma.simulation.host import End
-from rpcrdma.simulation.loop import now_s
-from rpcrdma.simulation.model import FabricModel
-from rpcrdma.simulation.trace import Trace
+from rpcrdma.testing.virtual import End, Fabric, FabricModel, Node, Trace, now_s
 from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import Completion, ConnectRequested, QueuePairEvent, ReceivePool
 from rpcrdma.verbs.receive_pool import ReceiveBuffer

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
-from collections.abc import Sequence
+import itertools
+import re
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
 
 from ledger_pages import Table
 
@@ -12,23 +18,27 @@ __all__ = ["MODULES", "api_pages"]
 
 MODULES = (
     "rpcrdma",
+    "rpcrdma.nfs",
     "rpcrdma.sync",
-    "rpcrdma.nfs.client",
-    "rpcrdma.rpc.service",
-    "rpcrdma.transport",
+    "rpcrdma.fsspec",
+    "rpcrdma.rpc",
+    "rpcrdma.xdr",
+    "rpcrdma.extension",
+    "rpcrdma.provider",
+    "rpcrdma.testing",
+    "rpcrdma.testing.virtual",
     "rpcrdma.errors",
-    "rpcrdma.rpc.errors",
 )
+"""In this order; a name of several modules is described at the first of them."""
 
 
 def api_pages(table: Table) -> dict[str, str]:
     """The pages by their file names; `index.md` leads to the others and has a row for each name."""
     modules = {name: importlib.import_module(name) for name in MODULES}
     home: dict[int, str] = {}
-    # An object that `rpcrdma` takes from another public module is described there.
-    for name in (*MODULES[1:], MODULES[0]):
-        for exported in modules[name].__all__:
-            home.setdefault(id(getattr(modules[name], exported)), name)
+    for name, module in modules.items():
+        for exported in module.__all__:
+            home.setdefault(id(getattr(module, exported)), name)
     pages: dict[str, str] = {}
     index = [
         "# Python signatures\n",
@@ -43,47 +53,63 @@ def api_pages(table: Table) -> dict[str, str]:
     ]
     for name, module in modules.items():
         own = [exported for exported in module.__all__ if home[id(getattr(module, exported))] == name]
-        values = [exported for exported in own if _is_value(getattr(module, exported))]
-        pages[f"{name}.md"] = _page(name, [exported for exported in own if exported not in values], values)
+        pages[f"{name}.md"] = _page(name, {exported: getattr(module, exported) for exported in own})
         links = {
             exported: f"{{py:obj}}`{exported} <{home[id(getattr(module, exported))]}.{exported}>`"
             for exported in module.__all__
         }
         if elsewhere := [link for exported, link in links.items() if exported not in own]:
             pages[f"{name}.md"] += f"\nAlso exported, and described on other pages: {', '.join(elsewhere)}.\n"
-        rows = [(link, _summary(getattr(module, exported))) for exported, link in links.items()]
+        rows = [
+            (link, _first_line(_docstring(exported, getattr(module, exported)))) for exported, link in links.items()
+        ]
         index += [
             f"## [{name}]({name}.md)\n",
-            f"{_first_line(inspect.getdoc(module))}\n",
+            f"{_first_line(inspect.getdoc(module) or '')}\n",
             table(("name", "meaning"), rows),
         ]
     return pages | {"index.md": "\n".join(index)}
 
 
-def _page(module: str, names: Sequence[str], values: Sequence[str]) -> str:
-    # Members that an exception inherits from Python's own are left out, those of our own bases are not. A value has no
-    # docstring, so that `members` alone would leave it out.
-    return "\n".join(
-        [
-            f"# {module}\n",
-            "```{eval-rst}",
-            f".. automodule:: {module}",
-            f"   :members: {', '.join(names)}",
-            *(["   :inherited-members: Exception"] if module == "rpcrdma.nfs.client" else []),
-            *(f"\n.. autodata:: {module}.{value}" for value in values),
-            "```\n",
-        ]
-    )
+def _page(module: str, exported: Mapping[str, object]) -> str:
+    """Signatures and docstrings; those of values, which autodoc does not see, are those below their assignments."""
+    described = ", ".join(name for name, value in exported.items() if not _is_value(value))
+    values = [
+        f"\n.. py:data:: {module}.{name}\n   :value: {_shown(value)}\n\n"
+        + textwrap.indent(_docstring(name, value), "   ")
+        for name, value in exported.items()
+        if _is_value(value)
+    ]
+    lines = [f"# {module}\n", "```{eval-rst}", f".. automodule:: {module}", f"   :members: {described}", *values]
+    return "\n".join([*lines, "```\n"])
+
+
+def _shown(value: object) -> str:
+    """A value in one line of at most 100 characters, without addresses."""
+    text = re.sub(r" at 0x\w+", "", repr(value))
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _is_value(exported: object) -> bool:
     return not (inspect.isclass(exported) or inspect.isroutine(exported) or inspect.ismodule(exported))
 
 
-def _summary(exported: object) -> str:
-    """The first line of a docstring; nothing for a value, which has none."""
-    return "" if _is_value(exported) else _first_line(inspect.getdoc(exported))
+def _docstring(name: str, exported: object) -> str:
+    """The docstring of a function or class, or the one below the assignment of a value in the module that makes it."""
+    if not _is_value(exported):
+        return inspect.getdoc(exported) or ""
+    for module in [module for name, module in sys.modules.items() if name.startswith("rpcrdma.")]:
+        if vars(module).get(name) is exported and module.__file__:
+            for node, after in itertools.pairwise(ast.parse(Path(module.__file__).read_text()).body):
+                targets = {
+                    ast.unparse(target)
+                    for target in getattr(node, "targets", [getattr(node, "target", None)])
+                    if target
+                }
+                if name in targets and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                    return inspect.cleandoc(str(after.value.value))
+    return ""
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").partition("\n")[0].replace("*", "\\*")
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].replace("*", "\\*")

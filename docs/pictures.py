@@ -50,19 +50,23 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 
 LAYERS: tuple[Mapping[str, str], ...] = (
-    {"fsspec": "rdma:// for data tools"},
-    {
-        "cli": "the command",
-        "sync": "without an event loop",
-        "testing": "suites for users' tests",
-    },
+    {"cli": "the command", "fsspec": "rdma:// for data tools"},
+    {"sync": "without an event loop", "simulation": "round trips and worlds"},
     {
         "rpcrdma": "the names that programs import",
         "check": "verdicts on servers",
-        "simulation": "a fabric in virtual time",
+        "testing": "suites, and a fabric in virtual time",
     },
-    {"nfs": "NFSv3 and MOUNT: interfaces, server, client", "scripted": "conversations as data, of octets"},
-    {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
+    {
+        "nfs": "NFSv3 and MOUNT: interfaces, server, client",
+        "scripted": "conversations as data, of octets",
+        "provider": "names for authors of providers",
+    },
+    {
+        "aio": "connections, clients and servers on asyncio",
+        "dissect": "captures to annotated messages",
+        "extension": "names for authors of extensions",
+    },
     {"rtr": "the round-trip extension of version 2"},
     {"transport": "RPC-over-RDMA", "iwarp": "the software RNIC"},
     {"rpc": "ONC RPC", "verbs": "the vocabulary of RDMA"},
@@ -70,6 +74,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
     {"wire": "cursors over octets, gather lists, CRC-32C"},
     {
         "errors": "every exception",
+        "deferred": "names imported at their first use",
         "limits": "every bound on a peer's claims",
         "file_limits": "every bound on a file's claims",
     },

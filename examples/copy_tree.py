@@ -8,7 +8,8 @@ import argparse
 import asyncio
 import sys
 
-from rpcrdma.nfs.client import CopyReport, nfs_open
+from rpcrdma import nfs_open
+from rpcrdma.nfs import CopyReport
 
 
 def show(files: int, octets: int) -> None:

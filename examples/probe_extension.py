@@ -11,8 +11,8 @@ import struct
 import time
 
 import rpcrdma
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.transport import (
+from rpcrdma import RdmaServerConfig
+from rpcrdma.extension import (
     ErrorRow,
     Extension,
     ExtensionLink,

@@ -11,10 +11,10 @@ from rpcrdma.errors import (
     MessageTooLong,
     NoAnswer,
     OutOfMemory,
+    ProgramMismatch,
     RemoteAccessError,
     RpcRdmaError,
 )
-from rpcrdma.rpc.errors import ProgramMismatch
 from support.cases import each_case
 
 ERRORS = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer, Memory
@@ -145,6 +145,7 @@ STORE_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     program=536873744,
@@ -157,6 +158,7 @@ STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(1048648, 1048576, 0),
 )
 STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     program=536873744,
@@ -169,6 +171,7 @@ STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     encode_result=encode_get_result,
     decode_result=decode_get_result,
     bound=_bound_store_get,
+    octets_max=OctetsMax(72, 0, 1048584),
 )
 
 BLOB_STORE_V1: Final = Program(

@@ -9,7 +9,7 @@ import asyncio
 import blob_store as blobs
 
 import rpcrdma
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc import CallContext
 
 
 class BlobStore(blobs.BLOB_STORE_V1_Service):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Memory
@@ -96,6 +96,7 @@ AUCTION_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     program=536873760,
@@ -108,6 +109,7 @@ AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(68, 0, 0),
 )
 AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     program=536873760,
@@ -120,6 +122,7 @@ AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     encode_result=_encode_bool,
     decode_result=_decode_bool,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(72, 0, 4),
 )
 
 AUCTION_V1: Final = Program(
@@ -184,6 +187,7 @@ BIDDER_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     program=536873761,
@@ -196,6 +200,7 @@ BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     encode_result=_encode_bool,
     decode_result=_decode_bool,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(72, 0, 4),
 )
 
 BIDDER_V1: Final = Program(

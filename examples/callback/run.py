@@ -8,7 +8,7 @@ import asyncio
 import auction
 
 import rpcrdma
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc import CallContext
 
 
 class Auction(auction.AUCTION_V1_Service):

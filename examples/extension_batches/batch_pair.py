@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from batches import BATCH, BATCH_LIMIT, BatchCounts, batches_extension
 
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.transport import Call, Endpoint, IncomingCall, ReplyArrived, Role, TransportConfig, offered
+from rpcrdma import Call, TransportConfig
+from rpcrdma.rpc import ReplyBound
+from rpcrdma.testing import BarePeer, EndpointPair, calls_in, message
+from rpcrdma.transport import Endpoint, IncomingCall, ReplyArrived, Role, offered
 
 __all__ = ["BatchPair", "BatchPeer", "counts"]
 

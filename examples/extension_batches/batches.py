@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport import (
+from rpcrdma.extension import (
     NO_CHUNKS,
     Cause,
     Extension,
@@ -32,7 +32,7 @@ from rpcrdma.transport import (
     Inbound,
     PropertyRow,
 )
-from rpcrdma.wire.buffers import Buffer, Reader
+from rpcrdma.xdr import Buffer, Reader
 
 BATCH = 0x210
 """The header type. Codes of users' extensions begin at 0x200."""

@@ -10,9 +10,9 @@ import asyncio
 from batches import batches_extension
 
 import rpcrdma
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma import RdmaServerConfig
+from rpcrdma.extension import Extension
 from rpcrdma.nfs import v3
-from rpcrdma.transport import Extension
 
 CALLS = 64
 

@@ -18,7 +18,7 @@ from batches import (
 )
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr import Buffer
 from support.cases import each_case
 
 VECTORS: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_name("messages.toml").read_text())

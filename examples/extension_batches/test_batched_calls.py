@@ -11,18 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 from batches import BatchCounts, batches_extension
 
-from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma import Connection, ConnectOptions, RdmaServerConfig, ServeOptions, Server, TransportConfig, connect, serve
 from rpcrdma.aio.connections import rdma_calls_taken
-from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed
-from rpcrdma.rpc.errors import RemoteSystemError
-from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.transport import TransportConfig, TransportStatistics
-from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.errors import RemoteSystemError, TransportClosed
+from rpcrdma.provider import LoopbackProvider
+from rpcrdma.rpc import CallContext, Procedure, Program, ReplyBound, Service, in_worker
+from rpcrdma.transport import TransportStatistics
+from rpcrdma.xdr import Decoder, Encoder
 
 NUMBER = 0x20CA115E
 BULK_MAX = 1 << 20

@@ -5,10 +5,11 @@ from __future__ import annotations
 from batch_pair import BatchPair, counts
 from batches import BatchCounts, batches_extension
 
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rtr import RoundTrip
-from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
-from rpcrdma.transport import ReplyArrived, TransportConfig
+from rpcrdma import TransportConfig
+from rpcrdma.extension import RoundTrip
+from rpcrdma.rpc import ReplyBound
+from rpcrdma.testing import EndpointPair, calls_in, message
+from rpcrdma.transport import ReplyArrived
 from support.cases import each_case
 
 BOTH_DRAFTS = each_case("version", ["2", "2-07"])

@@ -8,8 +8,8 @@ from batch_pair import BatchPeer, counts
 from batches import BATCH, BATCH_MESSAGES_MAX
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing.endpoint_pair import calls_in, message
+from rpcrdma.rpc import ReplyBound
+from rpcrdma.testing import calls_in, message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role
 from support.cases import each_case
 

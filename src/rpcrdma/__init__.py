@@ -6,8 +6,9 @@ rdma:// and tcp:// alike.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.client_metrics import ClientMetrics
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from rpcrdma.aio.connections.negotiated import Negotiated
     from rpcrdma.aio.drivers.capture import PacketCapture
     from rpcrdma.aio.host_options import HostAuthentication
+    from rpcrdma.aio.security_options import Kerberos, KerberosKeys
     from rpcrdma.aio.server.metrics import MetricsExporter
+    from rpcrdma.aio.server.rdma_server import RdmaServerConfig
     from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+    from rpcrdma.aio.server.tcp_server import TcpServerConfig
     from rpcrdma.errors import (
         CallTimeout,
         ConnectFailed,
@@ -34,10 +38,13 @@ if TYPE_CHECKING:
         RpcRdmaError,
         TransportClosed,
     )
+    from rpcrdma.iwarp.config import IwarpConfig
     from rpcrdma.nfs.client import NfsFilesystem, nfs_open
     from rpcrdma.rpc.auth import AuthNone, AuthSys
     from rpcrdma.rpc.host_identity import HostIdentity
     from rpcrdma.transport.call import Call
+    from rpcrdma.transport.config import TransportConfig
+    from rpcrdma.verbs.device_config import VerbsConfig
     from rpcrdma.wire.bulk_memory import buffer
 
 __all__ = [
@@ -54,6 +61,9 @@ __all__ = [
     "HostAuthenticationFailed",
     "HostIdentity",
     "HostNotFound",
+    "IwarpConfig",
+    "Kerberos",
+    "KerberosKeys",
     "LocalProtocolError",
     "MessageTooLong",
     "MetricsExporter",
@@ -62,6 +72,7 @@ __all__ = [
     "NoAnswer",
     "NotPermitted",
     "PacketCapture",
+    "RdmaServerConfig",
     "RemoteAccessError",
     "RemoteProtocolError",
     "ReturningClient",
@@ -69,40 +80,53 @@ __all__ = [
     "RpcRdmaError",
     "ServeOptions",
     "Server",
+    "TcpServerConfig",
     "TransportClosed",
+    "TransportConfig",
+    "VerbsConfig",
     "buffer",
     "connect",
     "nfs_open",
     "serve",
 ]
 
-_HOMES = {
-    "rpcrdma.aio.drivers.capture": ("PacketCapture",),
-    "rpcrdma.aio.host_options": ("HostAuthentication",),
-    "rpcrdma.aio.client.client_metrics": ("ClientMetrics",),
-    "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
-    "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
-    "rpcrdma.aio.connections.negotiated": ("Negotiated",),
-    "rpcrdma.aio.client.returning_client": ("ReturningClient",),
-    "rpcrdma.aio.server.metrics": ("MetricsExporter",),
-    "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
-    "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
-    "rpcrdma.rpc.host_identity": ("HostIdentity",),
-    "rpcrdma.transport.call": ("Call",),
-    "rpcrdma.wire.bulk_memory": ("buffer",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a name at its first use: the command answers `--help` without loading the whole package."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = next((module for module, names in _HOMES.items() if name in names), "rpcrdma.errors")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """The public names, for completion and `help`; none of them is imported for that."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.aio.drivers.capture": ("PacketCapture",),
+        "rpcrdma.aio.host_options": ("HostAuthentication",),
+        "rpcrdma.aio.client.client_metrics": ("ClientMetrics",),
+        "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
+        "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
+        "rpcrdma.aio.connections.negotiated": ("Negotiated",),
+        "rpcrdma.aio.client.returning_client": ("ReturningClient",),
+        "rpcrdma.aio.server.metrics": ("MetricsExporter",),
+        "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
+        "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
+        "rpcrdma.rpc.host_identity": ("HostIdentity",),
+        "rpcrdma.transport.call": ("Call",),
+        "rpcrdma.wire.bulk_memory": ("buffer",),
+        "rpcrdma.errors": (
+            "CallTimeout",
+            "ConnectFailed",
+            "DecodeError",
+            "HostAuthenticationFailed",
+            "HostNotFound",
+            "LocalProtocolError",
+            "MessageTooLong",
+            "NoAnswer",
+            "NotPermitted",
+            "RemoteAccessError",
+            "RemoteProtocolError",
+            "RpcError",
+            "RpcRdmaError",
+            "TransportClosed",
+        ),
+        "rpcrdma.aio.server.rdma_server": ("RdmaServerConfig",),
+        "rpcrdma.aio.server.tcp_server": ("TcpServerConfig",),
+        "rpcrdma.iwarp.config": ("IwarpConfig",),
+        "rpcrdma.transport.config": ("TransportConfig",),
+        "rpcrdma.verbs.device_config": ("VerbsConfig",),
+        "rpcrdma.aio.security_options": ("Kerberos", "KerberosKeys"),
+    },
+)

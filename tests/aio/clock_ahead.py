@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
-from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.testing.virtual import VirtualLoop
 
 __all__ = ["set_clock_ahead"]
 

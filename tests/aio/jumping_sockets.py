@@ -1,4 +1,4 @@
-"""An event loop with sockets whose clock jumps to the next event; `rpcrdma.simulation.loop` has the one without."""
+"""An event loop with sockets whose clock jumps to the next event; `rpcrdma.testing.virtual` has the one without."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from rpcrdma.aio.drivers.effects import Effects
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.workers import SimulatedWorkerPool
+from rpcrdma.testing.virtual import VirtualLoop
+from rpcrdma.testing.virtual.workers import SimulatedWorkerPool
 from support.loops import decorator_of
 
 __all__ = ["JumpingLoop", "jumping", "now_s", "run"]

@@ -9,8 +9,7 @@ import pytest
 from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, serve
-from rpcrdma.errors import CallTimeout
-from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.errors import CallTimeout, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service

@@ -18,10 +18,9 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, TransportClosed, UserAuthenticationFailed
 from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, AuthSys
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
 from rpcrdma.rpc.gss.mechanism import GssFailure

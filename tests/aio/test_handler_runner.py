@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
 from rpcrdma.errors import TransportClosed
-from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program

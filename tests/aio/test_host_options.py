@@ -20,9 +20,8 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
-from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.errors import HostAuthenticationFailed, ProgramUnavailable
 from rpcrdma.nfs import mount, v3
-from rpcrdma.rpc.errors import ProgramUnavailable
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy

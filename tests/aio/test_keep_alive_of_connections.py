@@ -12,7 +12,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
-from rpcrdma.simulation.loop import now_s
+from rpcrdma.testing.virtual import now_s
 from support.loops import in_virtual_time
 from support.waiting import time_passes
 

@@ -14,10 +14,9 @@ from client_calls import MIB
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
-from rpcrdma.errors import MessageTooLong
+from rpcrdma.errors import GarbageArguments, MessageTooLong, RemoteSystemError
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone
-from rpcrdma.rpc.errors import GarbageArguments, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.xdr.codec import Decoder, Encoder

@@ -29,12 +29,11 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import RemoteSystemError, TransportClosed
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.call_statistics import by_procedure
-from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import ReplyCache

@@ -17,9 +17,8 @@ import pytest
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.server.serve import Server, serve
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, RemoteSystemError, TransportClosed
 from rpcrdma.iwarp import IwarpQueuePair
-from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import RecordSender
 from rpcrdma.rpc.reply_bound import ReplyBound

@@ -22,9 +22,8 @@ from client_calls import (
 )
 from client_calls import WRITE as WRITE_OPCODE
 from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
-from rpcrdma.errors import DecodeError
+from rpcrdma.errors import DecodeError, GarbageArguments
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport.refusals import ChunkRefused
 from support import raw_calls

@@ -21,13 +21,20 @@ from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    LocalProtocolError,
+    NoSuchProcedure,
+    ProgramUnavailable,
+    RemoteSystemError,
+    TransportClosed,
+)
 from rpcrdma.nfs import mount, v3
-from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
-from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.outbox import Outbox, Preparer
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 from support.simulated import not_simulated
@@ -366,10 +373,10 @@ async def test_a_fault_of_our_own_costs_one_connection(
     """A call that cannot be taken, or a reply that cannot be made."""
     post, take = Outbox._post, RdmaCallsTaken.on_call
 
-    def fail_to_post(outbox: Outbox, message: Outgoing) -> bool:
+    def fail_to_post(outbox: Outbox, message: Outgoing, preparer: Preparer | None) -> bool:
         if message.kind is Kind.REPLY:
             raise MemoryError
-        return post(outbox, message)
+        return post(outbox, message, preparer)
 
     def fail_to_take(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
         if calls_taken.client is faulty:

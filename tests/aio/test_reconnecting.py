@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.aio.client import connect as connect_module
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
-from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.simulation.loop import now_s
+from rpcrdma.testing.virtual import now_s
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from support.cases import each_case
@@ -320,11 +320,11 @@ def refusing(refusal: Exception) -> Callable[[FakeLine, int], Any]:
     return answer
 
 
-REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSystemError(), ProgramUnavailable()]
+_OF_RPC = (errors.GarbageArguments(), errors.RemoteSystemError(), errors.ProgramUnavailable())
 
 
 @pytest.mark.req("NF-13")
-@each_case("refusal", REFUSALS)
+@each_case("refusal", [ChunkRefused(), VersionRefused(2, 3), *_OF_RPC])
 @in_virtual_time
 async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
     peer = Peer(refusing(refusal))
@@ -342,7 +342,7 @@ async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Excep
 
 
 @pytest.mark.req("NF-13")
-@each_case("refusal", REFUSALS)
+@each_case("refusal", [ChunkRefused(), VersionRefused(2, 3), *_OF_RPC])
 @in_virtual_time
 async def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
     peer = Peer(silent, refusing(refusal))
@@ -437,7 +437,7 @@ async def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answe
 
 
 ANSWERS = [
-    ProgramUnavailable(),
+    errors.ProgramUnavailable(),
     DecodeError("NULL", 24, "0 octets", "4"),
     MessageTooLong(1 << 20, 1 << 10, "record_octets_max", received=True),
 ]

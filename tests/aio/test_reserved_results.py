@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from client_calls import MIB
+from rpcrdma import errors
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.limits import BUFFER_OCTETS_MAX, REPLY_OCTETS_MAX
-from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program

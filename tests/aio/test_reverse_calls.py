@@ -20,10 +20,16 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
-from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
+from rpcrdma.errors import (
+    CallTimeout,
+    LocalProtocolError,
+    NoSuchProcedure,
+    ProgramUnavailable,
+    RemoteSystemError,
+    TransportClosed,
+)
 from rpcrdma.limits import RPC_REVERSE_CALLS_MAX
 from rpcrdma.rpc.auth import AuthNone
-from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig

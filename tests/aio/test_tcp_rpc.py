@@ -12,10 +12,10 @@ import pytest
 
 from jumping_sockets import jumping
 from local_tcp import with_threads, without_network
+from rpcrdma import errors
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
-from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program, null_procedure

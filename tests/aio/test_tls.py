@@ -25,6 +25,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.errors import (
+    AuthError,
     CallTimeout,
     ConnectFailed,
     HostAuthenticationFailed,
@@ -33,7 +34,6 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.rpc.auth import AuthStat, AuthSys
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XprtSec

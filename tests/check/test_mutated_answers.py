@@ -22,7 +22,7 @@ from test_servers_unlike_ours import OTHERS
 
 from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks
 from rpcrdma.scripted import conversation
-from rpcrdma.simulation.loop import run as in_virtual_time
+from rpcrdma.testing.virtual import run as in_virtual_time
 
 pytestmark = pytest.mark.thorough
 

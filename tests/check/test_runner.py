@@ -20,7 +20,7 @@ from rpcrdma.errors import RpcError
 from rpcrdma.limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
 from rpcrdma.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
 from rpcrdma.scripted.own_time import within
-from rpcrdma.simulation import loop as virtual
+from rpcrdma.testing.virtual import loop as virtual
 from support import raw_replies
 from support.cases import each_case
 from support.loops import in_virtual_time

@@ -12,7 +12,7 @@ import pytest
 from rpcrdma.cli import latency_plot, roundtrips
 from rpcrdma.simulation.latency_curves import Curves
 from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
-from rpcrdma.simulation.model import PROFILES
+from rpcrdma.testing.virtual import PROFILES
 from support.cases import each_case
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from rpcrdma.cli import serve_protection
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import XPRTSEC, connect_options
+from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES
 from support.cases import each_case
 from support.host_pair import Hosts

@@ -7,12 +7,10 @@ import functools
 
 import pytest
 
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.model import FabricModel
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.pair_under_test import Deviations
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
+from rpcrdma.testing.virtual import Fabric, FabricModel, VirtualLoop
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from support.cases import each_case

@@ -179,6 +179,17 @@ except ImportError as error:
     assert done.stdout == ("rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n")
 
 
+def test_a_universal_path_keeps_its_server_after_a_chained_url() -> None:
+    program = """if True:
+        from upath import UPath
+
+        chained, path = UPath("simplecache::rdma://server:7/a/../b"), UPath("rdma://server:7/a/b")
+        print(chained.resolve(), path.parent)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "simplecache::rdma://server:7/b rdma://server:7/a\n"
+
+
 def test_an_interrupt_cancels_what_a_file_system_does(fs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, said = threading.Event(), []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import fsspec
 import pytest
 from fsspec.registry import known_implementations
+from upath import UPath
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
@@ -164,3 +166,57 @@ def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
     fs, _, paths = pickle.loads(pickle.dumps(fsspec.core.get_fs_token_paths(urls)))
     assert paths == ["one:7+8/a", "two/a"]
     assert [fs.place(path).server.url.host for path in paths] == ["one", "two"]
+
+
+@each_case(
+    ("protocol", "drive"),
+    [
+        *(("s3", "bucket"), ("rdma", "server"), ("rdma", "192.0.2.7:7"), ("nfstcp", "server:7+8")),
+        *(("rdma", "fd00:0:0:0:0:0:0:1:7"), ("nfstcp", "fd00:0:0:0:0:0:0:1")),
+        # The server is that of the option `host`.
+        ("rdma", ""),
+    ],
+)
+def test_a_universal_path_keeps_its_server_as_one_of_s3_its_bucket(protocol: str, drive: str) -> None:
+    top = UPath(f"{protocol}://{drive}/")
+    path = UPath(f"{protocol}://{drive}/b/c d#e?f%20.g")
+    assert path.parts == (f"{drive}/", "b", "c d#e?f%20.g")
+    assert path.is_absolute()
+    for each in (path, top):
+        assert (each.drive, each.root, each.anchor) == (drive, "/", f"{drive}/")
+    below = path.relative_to(top)
+    assert (str(below), below.parts, below.anchor, below.is_absolute()) == ("b/c d#e?f%20.g", path.parts[1:], "", False)
+    same = [
+        *(path.resolve(), (top / ".." / "x" / ".." / "b" / "." / path.name).resolve(), path.with_segments(*path.parts)),
+        *(UPath(*path.parts, protocol=protocol), type(path)(*path.parts, protocol=protocol)),
+        *(path.with_segments(path.anchor, "b", path.name), top / below, top.joinpath("b", path.name), UPath(path)),
+        *(top.with_name("b") / path.name, path.with_name("x").with_name(path.name)),
+        path.with_stem("x").with_suffix(".y").with_stem(path.stem).with_suffix(path.suffix),
+        *(UPath(str(path)), UPath(path.as_uri()), UPath(path.path, protocol=protocol)),
+        *(pickle.loads(pickle.dumps(path)), copy.copy(path)),
+    ]
+    assert same == [path] * len(same)
+    assert {hash(each) for each in same} == {hash(path)}
+    assert [str(each) for each in path.parents] == [f"{protocol}://{drive}/b", f"{protocol}://{drive}/"]
+    tops = [path.parents[-1], top.parent, UPath(f"{protocol}://{drive}"), UPath(path.anchor, protocol=protocol)]
+    assert [*tops, top.resolve(), (path / "../../../..").resolve()] == [top] * 6
+    assert (top.name, top.parts, top.path) == ("", (f"{drive}/",), f"{drive}/")
+
+
+@each_case(
+    ("segments", "expected"),
+    [
+        (["rdma://[fd00:0:0:0:0:0:0:1]:7/a"], "rdma://fd00:0:0:0:0:0:0:1:7/a"),
+        (["rdma://server:7/a/../b?mountport=8"], "rdma://server:7+8/b"),
+        # A directory with the name of its server is not passed over.
+        (["rdma://data/data/../data/a"], "rdma://data/data/a"),
+        # A later segment that begins with a slash begins at the top, as in pathlib.
+        (["rdma://server:7/a", "b", "/c", "d"], "rdma://server:7/c/d"),
+        (["simplecache::rdma://server:7/a/../b"], "simplecache::rdma://server:7/b"),
+    ],
+)
+def test_universal_paths_unlike_those_of_s3_keep_their_server(segments: list[str], expected: str) -> None:
+    path = UPath(*segments, port=7)
+    resolved = path.resolve()
+    assert str(resolved) == str(resolved.with_segments(*resolved.parts)) == expected
+    assert resolved.storage_options == path.storage_options != {}

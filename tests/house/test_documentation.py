@@ -17,7 +17,7 @@ import pytest
 from rpcrdma import file_limits, limits
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.cli.main import build_parser
-from rpcrdma.simulation.model import FabricModel
+from rpcrdma.testing.virtual import FabricModel
 from support.cases import each_case
 from test_layers import RANKS
 
@@ -184,7 +184,7 @@ def test_the_reference_has_every_public_name(reference: Path) -> None:
         names = re.findall(r"\| \{py:obj\}`(\w+) <([\w.]+)\.\1>`", section)
         assert [name for name, _ in names] == importlib.import_module(path.stem).__all__
         for name, module in names:
-            assert re.search(rf"(:members:|autodata::).*\b{name}\b", (reference / "api" / f"{module}.md").read_text())
+            assert re.search(rf"(:members:|py:data::).*\b{name}\b", (reference / "api" / f"{module}.md").read_text())
 
 
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:

@@ -20,10 +20,9 @@ from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed
-from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.errors import CallTimeout, ConnectFailed, RemoteSystemError, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.testing.virtual import VirtualLoop
 from rpcrdma.transport import Call, TransportStatistics
 from support.cases import each_case
 from support.waiting import time_passes

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.aio.answering.answering import ServerCall
-from rpcrdma.errors import DecodeError, RpcError
+from rpcrdma.errors import AuthError, DecodeError, GarbageArguments, NoSuchProcedure, RpcError
 from rpcrdma.limits import GSS_ADDRESS_CREATING_MAX, GSS_CREATION_S, GSS_IDLE_S
 from rpcrdma.rpc.auth import AuthGss, AuthStat, LocalUser, OpaqueAuth
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.errors import AuthError, GarbageArguments, NoSuchProcedure
 from rpcrdma.rpc.gss.acceptor import Acceptor, ContextCreation, GssCall
 from rpcrdma.rpc.gss.flavors import GssService, SecurityFlavor
 from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, UnverifiedReply, check_verifier

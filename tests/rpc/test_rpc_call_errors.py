@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.errors import DecodeError, RpcError
-from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthNone, AuthStat, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
 from rpcrdma.rpc.message import (

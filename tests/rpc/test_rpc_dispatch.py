@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc import calling as calls_module
-from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import errors
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc import errors, message
+from rpcrdma.rpc import message
 from rpcrdma.rpc.auth import AuthStat, OpaqueAuth
 from rpcrdma.rpc.message import AcceptStat, CallHeader, CallRefused
 from rpcrdma.xdr.codec import Decoder, Encoder

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.aio.answering.answering import ServerCall
-from rpcrdma.errors import DecodeError, RemoteProtocolError, RpcError
+from rpcrdma.errors import DecodeError, ProgramMismatch, RemoteProtocolError, RpcError
 from rpcrdma.rpc.auth import AuthSys, OpaqueAuth, decode_auth_sys, opaque_auth
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.errors import ProgramMismatch
 from rpcrdma.rpc.message import AcceptStat, CallHeader, decode_call, decode_reply, encode_accepted, encode_call
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import RecordReceiver, RecordSender

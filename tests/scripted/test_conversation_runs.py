@@ -16,7 +16,7 @@ from rpcrdma.scripted import Failure, Outcome, RawTarget, run_conversation
 from rpcrdma.scripted.conversation import LiveConversation
 from rpcrdma.scripted.peer_interface import Heard
 from rpcrdma.scripted.values import Names
-from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.testing.virtual import VirtualLoop
 from support.cases import each_case
 
 NULL: dict[str, Any] = {"say": {"rpc": {}}}

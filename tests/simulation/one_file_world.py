@@ -18,10 +18,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.simulation.fabric import Fabric, Node
-from rpcrdma.simulation.host import Host, running_host
-from rpcrdma.simulation.loop import run
-from rpcrdma.simulation.trace import EventKind, Trace
+from rpcrdma.testing.virtual import EventKind, Fabric, Host, Node, Trace, run, running_host
 
 HANDLE = v3.nfs_fh3(b"a file's handle!")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.simulation.critical_path import CallAccount, account, critical_path, path_in_words
-from rpcrdma.simulation.trace import EventKind, Trace
+from rpcrdma.testing.virtual import EventKind, Trace
 
 CLIENT, SERVER = "client", "server"
 

@@ -12,10 +12,7 @@ from one_file_world import CREDENTIAL, OCTETS, URL, OneFile, measured, read_of, 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.faults import DELIVERED, Delivery, Message, MessageKind
-from rpcrdma.simulation.loop import now_s, run
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import DELIVERED, Delivery, EventKind, Fabric, Message, MessageKind, now_s, run
 from support.cases import each_case
 from support.waiting import time_passes
 

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.faults import DELIVERED, Delivery, Message, MessageKind
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.model import PROFILES, FabricModel
-from rpcrdma.simulation.queue_pair import SimulatedQueuePair
-from rpcrdma.simulation.trace import EventKind, TraceEvent
+from rpcrdma.testing.virtual import (
+    DELIVERED,
+    PROFILES,
+    Delivery,
+    EventKind,
+    Fabric,
+    FabricModel,
+    Message,
+    MessageKind,
+    TraceEvent,
+    VirtualLoop,
+)
+from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
 from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, ScatteredBuffer, Status
 
 FREE = FabricModel(

@@ -7,9 +7,7 @@ import pytest
 from one_file_world import read_of, world
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.loop import now_s
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import EventKind, Fabric, now_s
 from support.waiting import time_passes
 
 HOUR_S = 3600

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.trace import EventKind, Trace
 from rpcrdma.simulation.worlds.ladder import ladder
+from rpcrdma.testing.virtual import EventKind, Trace
 
 
 def trace() -> Trace:

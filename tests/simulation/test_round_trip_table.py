@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
-from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.round_trips import cells, measured, rows
+from rpcrdma.testing.virtual import PROFILES
 
 SIZE = 8192
 MODEL = replace(PROFILES["machine-room"], miles=1.0)

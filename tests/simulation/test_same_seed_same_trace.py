@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from one_file_world import a_few_calls, world
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import EventKind
 
 
 @pytest.mark.parametrize("version", ["1", "2", "2-07"])

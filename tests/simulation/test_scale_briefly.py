@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.simulation.loop import run
+from rpcrdma.testing.virtual import run
 
 pytestmark = pytest.mark.thorough
 

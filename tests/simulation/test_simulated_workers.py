@@ -14,10 +14,7 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.loop import now_s, run
-from rpcrdma.simulation.model import FabricModel
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import EventKind, Fabric, FabricModel, now_s, run
 from support.cases import each_case
 from support.waiting import time_passes
 

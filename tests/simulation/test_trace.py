@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace
+from rpcrdma.testing.virtual import NO_CAUSE, EventKind, Trace
 
 
 def test_a_chain_has_an_event_and_all_its_causes_from_the_first_on() -> None:

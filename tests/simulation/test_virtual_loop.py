@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from rpcrdma.simulation import loop as loop_module
-from rpcrdma.simulation.loop import Stalled, VirtualLoop, now_s, run
-from rpcrdma.simulation.trace import NO_CAUSE
+from rpcrdma.testing.virtual import NO_CAUSE, Stalled, VirtualLoop, now_s, run
+from rpcrdma.testing.virtual import loop as loop_module
 from support.waiting import time_passes
 
 

@@ -18,13 +18,13 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
-from rpcrdma.simulation import loop
-from rpcrdma.simulation.queue_pair import SimulatedQueuePair
 from rpcrdma.simulation.worlds.faults import Fault, FaultKind, Side
 from rpcrdma.simulation.worlds.many_worlds import judged
 from rpcrdma.simulation.worlds.plan import ClientPlan, Kept, Plan, PlannedCall, ServerPlan
 from rpcrdma.simulation.worlds.scenario import named_scenario
 from rpcrdma.simulation.worlds.world import Result, run_world
+from rpcrdma.testing.virtual import loop
+from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from rpcrdma.simulation import loop
+from rpcrdma.testing.virtual import loop
 
 __all__ = ["asynchronous", "decorator_of", "in_virtual_time"]
 
@@ -34,4 +34,4 @@ def decorator_of(
 asynchronous = decorator_of(lambda main: asyncio.run(main()))
 """As without a decorator; Hypothesis takes no coroutine functions."""
 in_virtual_time = decorator_of(loop.run)
-"""`rpcrdma.simulation.loop`: no descriptors and no threads."""
+"""`rpcrdma.testing.virtual.loop`: no descriptors and no threads."""

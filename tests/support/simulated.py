@@ -10,9 +10,7 @@ import pytest
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener
-from rpcrdma.simulation.fabric import Fabric, Node
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.model import PROFILES
+from rpcrdma.testing.virtual import PROFILES, Fabric, Node, VirtualLoop
 
 __all__ = ["Simulated", "not_simulated", "run_in_virtual_time"]
 

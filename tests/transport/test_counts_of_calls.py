@@ -175,7 +175,7 @@ def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) ->
     outbox = peer.endpoint._outbox
     for xid in range(1, 50):
         incoming = IncomingCall(xid, Decoder(b""))
-        incoming.short = bytes(message(xid, REPLY).reduced)
+        incoming.ready = bytes(message(xid, REPLY).reduced)
         outbox.send(incoming)
         assert (outbox.posted, outbox.queued) == (xid, 0)
     assert [number for number, each in enumerate(signaled, 1) if each] == [16, 32, 48]

@@ -273,12 +273,12 @@ def outgoing(kind: Kind) -> Outgoing:
         return made_call(XID, message(XID, CALL), ReplyBound(8), ())
     if kind is Kind.REPLY:
         incoming = IncomingCall(XID, Decoder(b""))
-        incoming.short = bytes(message(XID, REPLY).reduced)
+        incoming.ready = bytes(message(XID, REPLY).reduced)
         return incoming
     if kind is Kind.ERROR:
         return OutgoingError(XID, 2, Refusal(Cause.SYSTEM), answers_call=False)
     if kind is Kind.PROPERTIES:
-        return OutgoingProperties(XID, ((2, raw.word(4096)),))
+        return OutgoingProperties(XID, raw.property_set((2, raw.word(4096))))
     return OutgoingGrant()
 
 
@@ -291,7 +291,8 @@ def test_each_kind_of_message_leaves_in_the_states_that_the_table_says(kind: Kin
     peer = opened(Role.SERVER)
     session, outbox = peer.endpoint._session, peer.endpoint._outbox
     session.state = state
-    assert outbox.send(outgoing(kind)) == (kind in MAY_LEAVE[state])
+    preparer = peer.endpoint.requester if kind is Kind.CALL else None
+    assert outbox.send(outgoing(kind), preparer) == (kind in MAY_LEAVE[state])
     assert outbox.waiting(kind) == (kind not in MAY_LEAVE[state])
     # A waiting message goes out as soon as the state allows it.
     session.state = State.OPEN

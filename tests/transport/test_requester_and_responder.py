@@ -223,7 +223,7 @@ def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypa
         sent.append((again is handle, again.chunks, again.ends, again.long, again.exposure, again.state))
         return True
 
-    monkeypatch.setattr(type(peer.endpoint._outbox), "send", lambda _, again: send(again))
+    monkeypatch.setattr(type(peer.endpoint._outbox), "send", lambda _, again, _requester: send(again))
     assert requester.on_refused(refusal(Cause.READ_CHUNKS), None)
     assert sent == [(True, NO_CHUNKS, None, False, None, CallState.QUEUED)]
     assert (handle.form.attempts, handle.form.one_chunk) == (2, True)

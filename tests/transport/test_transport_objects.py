@@ -167,10 +167,10 @@ def test_messages_begin_as_they_are_made(answers: bool) -> None:
         Kind.ERROR,
     )
     extension = OutgoingExtension(8, 9, 1, (b"body",), answer=answers)
-    assert (extension.header_type, extension.flags, extension.body, extension.answer) == (9, 1, (b"body",), answers)
-    properties = OutgoingProperties(9, ((1, b"x"),))
+    assert (extension.header_type, extension.flags, extension.ready, extension.answer) == (9, 1, (b"body",), answers)
+    properties = OutgoingProperties(9, b"x")
     grant = OutgoingGrant()
-    assert (properties.properties, grant.xid) == (((1, b"x"),), 0)
+    assert (properties.ready, error.ready, grant.xid) == ((b"x",), b"", 0)
     assert [each.kind for each in (extension, properties, grant)] == [Kind.EXTENSION, Kind.PROPERTIES, Kind.GRANT]
     for each in (extension, properties, grant):
         assert not each.answers_call

@@ -1,4 +1,4 @@
-"""How large results get, as the compiler computes it: never less than a result has, nor more if that can be said."""
+"""How large results and arguments get by the compiler: never less than they have, nor more if that can be said."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rpcrdma.limits import WRITE_CHUNKS_MAX
+from rpcrdma.rpc.program import OctetsMax
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
@@ -132,6 +133,26 @@ def test_the_largest_result_has_exactly_as_many_octets(kind: str, value: Callabl
     assert all(len(item.data) <= most for item, most in zip(payload.items, expected.items, strict=False))
 
 
+def test_the_most_octets_by_the_definition_count_bulk_items() -> None:
+    expected = {kind: (None if octets == UNBOUNDED else octets, 0) for kind, octets in PLAIN.items()}
+    expected |= {
+        "one": (4 + 1004 + 4, 1004),
+        "two": (2 * 1012 + 4, 2 * 1004),
+        # The arms are compared with their bulk items, which the largest one need not have.
+        "or_none": (4 + 1012, 1004),
+        "wide": (4 + 4 + 1600, 1004),
+        "many": (4 + 40 * 1012 + 12, WRITE_CHUNKS_MAX * 1004),
+        "endless_beside": (None, 1004),
+    }
+    more = """union wide switch (bool b) { case TRUE: one o; case FALSE: hyper h<200>; };
+        struct endless_beside { one o; endless e; };"""
+    calls = "".join(f"void G{n}({kind}) = {n}; {kind} T{n}(void) = {n + 100};" for n, kind in enumerate(expected))
+    module = load(f"{DEFINITIONS}{ITEMS}{more}program P {{ version V {{ {calls} }} = 1; }} = 7;")
+    for number, (kind, (most, bulk)) in enumerate(expected.items()):
+        taken, given = (module.V.procedures[each].octets_max for each in (number, number + 100))
+        assert (taken, given) == (OctetsMax(most, bulk, 0), OctetsMax(0, 0, most)), kind
+
+
 BOUNDED = """
 struct list_entry { int value; list_entry *next; };
 struct answer {
@@ -167,6 +188,12 @@ def test_the_arguments_say_how_much_comes_back(
 ) -> None:
     given = SimpleNamespace(most=most, far=far, same=bytes(same), several=[0] * several)
     assert bound("answer", BOUNDED, "ask", given) == expected
+
+
+def test_the_most_octets_by_the_definition_leave_out_what_arguments_say() -> None:
+    module = load(f"{BOUNDED} program P {{ version V {{ answer GET(ask) = 1; }} = 1; }} = 7;")
+    results = 4 + 1_000_000 + 4 + 100 + 4 + 50 * 8 + 20 * 8 + 4 + 30 * 8 + 4
+    assert module.GET.octets_max == OctetsMax(4 + 8 + 4 + 64 + 4 + 9 * 8, 0, results)
 
 
 def test_opaque_arguments_say_by_their_octets_how_much_comes_back() -> None:

@@ -251,7 +251,7 @@ class _Call:
         return replace(url, port=port, port_given=True)
 
     def _advise(self, error: RpcRdmaError) -> None:
-        from rpcrdma.rpc.errors import (  # noqa: PLC0415
+        from rpcrdma.errors import (  # noqa: PLC0415
             GarbageArguments,
             NoSuchProcedure,
             ProgramMismatch,

@@ -10,6 +10,7 @@ from typing import Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.errors import (
+    AuthError,
     CallTimeout,
     ConnectFailed,
     HostAuthenticationFailed,
@@ -23,7 +24,6 @@ from rpcrdma.errors import (
 )
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.rpc.auth import AuthStat
-from rpcrdma.rpc.errors import AuthError
 
 __all__ = ["as_json", "describe", "readable_path", "tell"]
 

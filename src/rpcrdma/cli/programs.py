@@ -196,7 +196,7 @@ async def _probe(
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """The versions that the server says it has."""
-    from rpcrdma.rpc.errors import ProgramMismatch  # noqa: PLC0415
+    from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 
     try:

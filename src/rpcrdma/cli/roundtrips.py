@@ -18,8 +18,8 @@ from rpcrdma.cli.options import CommandParser, add_json, octets
 if TYPE_CHECKING:
     from rpcrdma.simulation.latency_curves import Curves
     from rpcrdma.simulation.measured_calls import Variant
-    from rpcrdma.simulation.model import FabricModel
     from rpcrdma.simulation.round_trips import Row
+    from rpcrdma.testing.virtual.model import FabricModel
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,7 +49,7 @@ _SIZE_MAX = 1 << 19
 _MILES_MAX = 12_500
 """Half the way around the earth. Over much more, long replies would exceed the time limits of a connection."""
 _PROFILES = ("machine-room", "campus", "metropolitan")
-"""The names in `rpcrdma.simulation.model.PROFILES`, which --help would take long to import; a test compares them."""
+"""The names in `rpcrdma.testing.virtual.PROFILES`, which --help would take long to import; a test compares them."""
 _MILES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _SIZES = tuple(1 << power for power in range(10, 20))
 """The points of the plots: miles, and octets."""
@@ -85,8 +85,8 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from rpcrdma.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
-    from rpcrdma.simulation.model import PROFILES  # noqa: PLC0415
     from rpcrdma.simulation.round_trips import rows  # noqa: PLC0415
+    from rpcrdma.testing.virtual.model import PROFILES  # noqa: PLC0415
 
     if args.plot is not None and (fault := _cannot_plot(args.plot)):
         return console.error(*fault)

@@ -1,15 +1,27 @@
-"""The class of paths that universal-pathlib makes of our URLs; it finds it by its entry point."""
+"""The class of paths that universal-pathlib makes of our URLs; it finds it by its entry point.
+
+The server is the drive of a path, as the bucket is of a path of s3.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from fsspec import get_filesystem_class
 from upath import UPath
+from upath._flavour import WrappedFileSystemFlavour
+from upath.types import JoinablePathLike
 
-from rpcrdma.fsspec.servers import PROTOCOLS, split_path, strip_url
+from rpcrdma.fsspec.servers import PROTOCOLS, split_path
 
 __all__ = ["NfsUPath"]
+
+
+class _ServerFlavour(WrappedFileSystemFlavour):
+    """Splits and joins our paths; universal-pathlib's own takes `HOST:PORT/PATH` for a URL of the scheme HOST."""
+
+    def splitdrive(self, path: JoinablePathLike) -> tuple[str, str]:
+        return split_path(self.strip_protocol(path))
 
 
 class NfsUPath(UPath):
@@ -17,18 +29,29 @@ class NfsUPath(UPath):
 
     __slots__ = ()
 
-    @classmethod
-    def _transform_init_args(
-        cls, args: tuple[Any, ...], protocol: str, storage_options: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], str, dict[str, Any]]:
-        """Has a segment that begins with a slash begin at the root of the server, which it would lose otherwise."""
-        roots = [number for number, segment in enumerate(args) if number and str(segment).startswith("/")]
-        if roots and isinstance(args[0], str):
-            server, _ = split_path(strip_url(args[0], protocol))
-            args = (f"{protocol}://{server}{args[roots[-1]]}", *args[roots[-1] + 1 :])
-        return super()._transform_init_args(args, protocol, storage_options)
+    def __str__(self) -> str:
+        url, scheme = super().__str__(), f"{self.protocol}://"
+        return f"{url}/" if url.startswith(scheme) and "/" not in url.removeprefix(scheme) else url
+
+    @property
+    def path(self) -> str:
+        """The path for fsspec. The top of a server ends with a slash, or `with_name` would lengthen the server."""
+        path = super().path
+        return path if "/" in path else f"{path}/"
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """The anchor and the names; universal-pathlib passes over a directory that is called like its server."""
+        if not self.is_absolute():
+            return super().parts
+        names = self.parser.splitdrive(self.path)[1].split("/")
+        return (self.anchor, *filter(None, names))
 
 
 for _protocol in PROTOCOLS:
-    # It asks the classes that fsspec has loaded how their URLs are read, and warns where it finds none.
-    get_filesystem_class(_protocol)
+    _flavour = _ServerFlavour(get_filesystem_class(_protocol), netloc_is_anchor=True, root_marker_override="")
+    # universal-pathlib keeps one flavour for each protocol, and joins paths by it whatever their class says. It was
+    # made without our file system if the first URL of the program was `simplecache::rdma://...`.
+    _kept = WrappedFileSystemFlavour.from_protocol(_protocol)
+    _kept.__class__ = _ServerFlavour
+    vars(_kept).update(vars(_flavour))

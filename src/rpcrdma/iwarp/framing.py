@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from rpcrdma.iwarp.config import ULPDU_OCTETS_MAX, ULPDU_OCTETS_MIN
+from rpcrdma.iwarp.terminate import Code, TerminateFault
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
@@ -18,6 +19,7 @@ __all__ = [
     "build_marked_fpdu",
     "size_fpdu",
     "size_mulpdu",
+    "verify_crc",
 ]
 
 CRC = struct.Struct("<I")
@@ -57,6 +59,21 @@ def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffe
     if pad:
         digest = crc32c(pad, digest)
     return [*ulpdu, pad + CRC.pack(digest)]
+
+
+def verify_crc(covered: memoryview, field: memoryview, digest: int = 0) -> None:
+    """Compares the CRC of an FPDU with its field (RFC 5044 section 4.4).
+
+    Args:
+        covered: The octets before the field, or the rest of them.
+        field: Octets that begin with the CRC field.
+        digest: The CRC of the octets before `covered`.
+
+    Raises:
+        TerminateFault: They differ.
+    """
+    if crc32c(covered, digest) != CRC.unpack_from(field)[0]:
+        raise TerminateFault("CRC mismatch", Code.MPA_CRC)
 
 
 def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, crc: bool) -> tuple[list[Buffer], int]:

@@ -26,7 +26,7 @@ from collections import deque
 
 from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.config import ReadyFrame
-from rpcrdma.iwarp.framing import CRC, size_fpdu
+from rpcrdma.iwarp.framing import CRC, size_fpdu, verify_crc
 from rpcrdma.iwarp.segments import LAST, QUEUE_OF, TAGGED, TAGGED_OCTETS, UNTAGGED, UNTAGGED_OCTETS
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
@@ -262,9 +262,7 @@ class Receiver:
             return self._start_direct(pos, available, frame)
         end = pos + frame - CRC.size
         if self.crc:
-            (told,) = CRC.unpack_from(scratch, end)
-            if crc32c(self.view[pos:end]) != told:
-                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
+            verify_crc(self.view[pos:end], self.view[end:])
         self.heard = True
         messages, layout = (self.tagged, TAGGED) if tagged else (self.untagged, UNTAGGED)
         header: tuple[int, ...] = layout.unpack_from(scratch, pos)
@@ -335,9 +333,7 @@ class Receiver:
             return 0
         if self.crc:
             padding = trailer - CRC.size
-            (told,) = CRC.unpack_from(self._scratch, padding)
-            if crc32c(self.view[:padding], direct.digest) != told:
-                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
+            verify_crc(self.view[:padding], self.view[padding:], direct.digest)
         self.heard = True
         direct.trailer = 0
         # The memory is complete, and its owner's again.

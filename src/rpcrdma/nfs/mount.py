@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Memory
@@ -300,6 +300,7 @@ MOUNTPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     program=100005,
@@ -312,6 +313,7 @@ MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     encode_result=encode_mountres3,
     decode_result=decode_mountres3,
     bound=ReplyBound(204),
+    octets_max=OctetsMax(1028, 0, 204),
     status=attrgetter("fhs_status"),
 )
 MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
@@ -325,6 +327,7 @@ MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
     encode_result=encode_mountlist,
     decode_result=decode_mountlist,
     bound=ReplyBound(84672516),
+    octets_max=OctetsMax(0, 0, 84672516),
 )
 MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     program=100005,
@@ -337,6 +340,7 @@ MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(1028, 0, 0),
 )
 MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     program=100005,
@@ -349,6 +353,7 @@ MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     program=100005,
@@ -361,6 +366,7 @@ MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     encode_result=encode_exports,
     decode_result=decode_exports,
     bound=ReplyBound(4294967295),
+    octets_max=OctetsMax(0, 0, None),
 )
 NULL: Final = MOUNTPROC3_NULL
 MNT: Final = MOUNTPROC3_MNT

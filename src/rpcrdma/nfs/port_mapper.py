@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Memory
@@ -203,6 +203,7 @@ PMAPPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 PMAPPROC_GETPORT: Final[Procedure[mapping, int]] = Procedure(
     program=100000,
@@ -215,6 +216,7 @@ PMAPPROC_GETPORT: Final[Procedure[mapping, int]] = Procedure(
     encode_result=_encode_unsigned_int,
     decode_result=_decode_unsigned_int,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(16, 0, 4),
 )
 PMAPPROC_DUMP: Final[Procedure[None, mapping_list]] = Procedure(
     program=100000,
@@ -227,6 +229,7 @@ PMAPPROC_DUMP: Final[Procedure[None, mapping_list]] = Procedure(
     encode_result=encode_mapping_list,
     decode_result=decode_mapping_list,
     bound=ReplyBound(81924),
+    octets_max=OctetsMax(0, 0, 81924),
 )
 NULL: Final = PMAPPROC_NULL
 GETPORT: Final = PMAPPROC_GETPORT
@@ -292,6 +295,7 @@ RPCBPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     program=100000,
@@ -304,6 +308,7 @@ RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     encode_result=encode_binding_list,
     decode_result=decode_binding_list,
     bound=ReplyBound(3244036),
+    octets_max=OctetsMax(0, 0, 3244036),
 )
 
 RPCBIND_V3: Final = Program(
@@ -357,6 +362,7 @@ RPCBIND_V4_RPCBPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     program=100000,
@@ -369,6 +375,7 @@ RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     encode_result=encode_binding_list,
     decode_result=decode_binding_list,
     bound=ReplyBound(3244036),
+    octets_max=OctetsMax(0, 0, 3244036),
 )
 
 RPCBIND_V4: Final = Program(

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer, Memory
@@ -3564,6 +3564,7 @@ NFSPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     program=100003,
@@ -3576,6 +3577,7 @@ NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     encode_result=encode_GETATTR3res,
     decode_result=decode_GETATTR3res,
     bound=ReplyBound(88),
+    octets_max=OctetsMax(68, 0, 88),
     status=attrgetter("status"),
 )
 NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
@@ -3589,6 +3591,7 @@ NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     encode_result=encode_SETATTR3res,
     decode_result=decode_SETATTR3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(140, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
@@ -3602,6 +3605,7 @@ NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     encode_result=encode_LOOKUP3res,
     decode_result=decode_LOOKUP3res,
     bound=ReplyBound(248),
+    octets_max=OctetsMax(328, 0, 248),
     status=attrgetter("status"),
 )
 NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
@@ -3615,6 +3619,7 @@ NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     encode_result=encode_ACCESS3res,
     decode_result=decode_ACCESS3res,
     bound=ReplyBound(96),
+    octets_max=OctetsMax(72, 0, 96),
     status=attrgetter("status"),
 )
 NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
@@ -3628,6 +3633,7 @@ NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     encode_result=encode_READLINK3res,
     decode_result=decode_READLINK3res,
     bound=ReplyBound(96, (4096,)),
+    octets_max=OctetsMax(68, 0, 4192),
     status=attrgetter("status"),
 )
 NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
@@ -3641,6 +3647,7 @@ NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     encode_result=encode_READ3res,
     decode_result=decode_READ3res,
     bound=_bound_nfsproc3_read,
+    octets_max=OctetsMax(80, 0, 4194408),
     status=attrgetter("status"),
 )
 NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
@@ -3654,6 +3661,7 @@ NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     encode_result=encode_WRITE3res,
     decode_result=decode_WRITE3res,
     bound=ReplyBound(136),
+    octets_max=OctetsMax(4194392, 4194304, 136),
     status=attrgetter("status"),
 )
 NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
@@ -3667,6 +3675,7 @@ NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     encode_result=encode_CREATE3res,
     decode_result=decode_CREATE3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(392, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
@@ -3680,6 +3689,7 @@ NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     encode_result=encode_MKDIR3res,
     decode_result=decode_MKDIR3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(388, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
@@ -3693,6 +3703,7 @@ NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     encode_result=encode_SYMLINK3res,
     decode_result=decode_SYMLINK3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(4488, 4096, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
@@ -3706,6 +3717,7 @@ NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     encode_result=encode_MKNOD3res,
     decode_result=decode_MKNOD3res,
     bound=ReplyBound(280),
+    octets_max=OctetsMax(400, 0, 280),
     status=attrgetter("status"),
 )
 NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
@@ -3719,6 +3731,7 @@ NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     encode_result=encode_REMOVE3res,
     decode_result=decode_REMOVE3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(328, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
@@ -3732,6 +3745,7 @@ NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     encode_result=encode_RMDIR3res,
     decode_result=decode_RMDIR3res,
     bound=ReplyBound(120),
+    octets_max=OctetsMax(328, 0, 120),
     status=attrgetter("status"),
 )
 NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
@@ -3745,6 +3759,7 @@ NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     encode_result=encode_RENAME3res,
     decode_result=decode_RENAME3res,
     bound=ReplyBound(236),
+    octets_max=OctetsMax(656, 0, 236),
     status=attrgetter("status"),
 )
 NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
@@ -3758,6 +3773,7 @@ NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     encode_result=encode_LINK3res,
     decode_result=decode_LINK3res,
     bound=ReplyBound(208),
+    octets_max=OctetsMax(396, 0, 208),
     status=attrgetter("status"),
 )
 NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
@@ -3771,6 +3787,7 @@ NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     encode_result=encode_READDIR3res,
     decode_result=decode_READDIR3res,
     bound=_bound_nfsproc3_readdir,
+    octets_max=OctetsMax(88, 0, 18350188),
     status=attrgetter("status"),
 )
 NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Procedure(
@@ -3784,6 +3801,7 @@ NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Proc
     encode_result=encode_READDIRPLUS3res,
     decode_result=decode_READDIRPLUS3res,
     bound=_bound_nfsproc3_readdirplus,
+    octets_max=OctetsMax(92, 0, 28835948),
     status=attrgetter("status"),
 )
 NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
@@ -3797,6 +3815,7 @@ NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     encode_result=encode_FSSTAT3res,
     decode_result=decode_FSSTAT3res,
     bound=ReplyBound(144),
+    octets_max=OctetsMax(68, 0, 144),
     status=attrgetter("status"),
 )
 NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
@@ -3810,6 +3829,7 @@ NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     encode_result=encode_FSINFO3res,
     decode_result=decode_FSINFO3res,
     bound=ReplyBound(140),
+    octets_max=OctetsMax(68, 0, 140),
     status=attrgetter("status"),
 )
 NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
@@ -3823,6 +3843,7 @@ NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     encode_result=encode_PATHCONF3res,
     decode_result=decode_PATHCONF3res,
     bound=ReplyBound(116),
+    octets_max=OctetsMax(68, 0, 116),
     status=attrgetter("status"),
 )
 NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
@@ -3836,6 +3857,7 @@ NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     encode_result=encode_COMMIT3res,
     decode_result=decode_COMMIT3res,
     bound=ReplyBound(128),
+    octets_max=OctetsMax(80, 0, 128),
     status=attrgetter("status"),
 )
 NULL: Final = NFSPROC3_NULL

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Memory
@@ -334,6 +334,7 @@ WATCHPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_result]] = Procedure(
     program=536874016,
@@ -346,6 +347,7 @@ WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_resul
     encode_result=encode_watch_subscribe_result,
     decode_result=decode_watch_subscribe_result,
     bound=ReplyBound(16),
+    octets_max=OctetsMax(100, 0, 16),
     status=attrgetter("status"),
 )
 WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
@@ -359,6 +361,7 @@ WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(16, 0, 0),
 )
 NULL: Final = WATCHPROC_NULL
 SUBSCRIBE: Final = WATCHPROC_SUBSCRIBE
@@ -428,6 +431,7 @@ WATCHERPROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     program=536874017,
@@ -440,6 +444,7 @@ WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     encode_result=_encode_unsigned_hyper,
     decode_result=_decode_unsigned_hyper,
     bound=ReplyBound(8),
+    octets_max=OctetsMax(2102300, 0, 8),
 )
 CHANGES: Final = WATCHERPROC_CHANGES
 

@@ -1,1 +1,63 @@
-"""ONC RPC version 2 (RFC 5531): messages, authentication, record marking, programs and their dispatch."""
+"""ONC RPC version 2 (RFC 5531): programs, their calls and their handlers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcrdma.deferred import deferred
+
+if TYPE_CHECKING:
+    from rpcrdma.rpc.auth import AuthFlavor
+    from rpcrdma.rpc.call_statistics import by_procedure
+    from rpcrdma.rpc.loaded_interface import load_interface
+    from rpcrdma.rpc.program import Caller, Procedure, Program, null_procedure
+    from rpcrdma.rpc.reply_bound import ReplyBound
+    from rpcrdma.rpc.service import (
+        CallContext,
+        ProcedureUnavailable,
+        ReverseCaller,
+        Service,
+        in_worker,
+        inline_or_worker,
+    )
+
+__all__ = [
+    "AuthFlavor",
+    "CallContext",
+    "Caller",
+    "Procedure",
+    "ProcedureUnavailable",
+    "Program",
+    "ReplyBound",
+    "ReverseCaller",
+    "Service",
+    "by_procedure",
+    "in_worker",
+    "inline_or_worker",
+    "load_interface",
+    "null_procedure",
+]
+
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.rpc.auth": ("AuthFlavor",),
+        "rpcrdma.rpc.call_statistics": ("by_procedure",),
+        "rpcrdma.rpc.loaded_interface": ("load_interface",),
+        "rpcrdma.rpc.program": (
+            "Caller",
+            "Procedure",
+            "Program",
+            "null_procedure",
+        ),
+        "rpcrdma.rpc.reply_bound": ("ReplyBound",),
+        "rpcrdma.rpc.service": (
+            "CallContext",
+            "ProcedureUnavailable",
+            "ReverseCaller",
+            "Service",
+            "in_worker",
+            "inline_or_worker",
+        ),
+    },
+)

@@ -143,7 +143,7 @@ def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
     """The result in a whole reply to call `xid`.
 
     Raises:
-        RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
+        RpcError: the responder answered with an error; see `rpcrdma.errors`.
         ReducedIneligibleItem: an item was placed that the result does not have.
         DecodeError: the reply does not decode, answers another call or goes on after the result.
     """

@@ -11,17 +11,19 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
-from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthStat, OpaqueAuth
-from rpcrdma.rpc.errors import (
+from rpcrdma.errors import (
     AuthError,
+    DecodeError,
     GarbageArguments,
+    LocalProtocolError,
     NoSuchProcedure,
     ProgramMismatch,
     ProgramUnavailable,
     RemoteSystemError,
+    RpcError,
     RpcVersionMismatch,
 )
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthStat, OpaqueAuth
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, padding
 
@@ -236,7 +238,7 @@ def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | N
     verifier is taken.
 
     Raises:
-        RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
+        RpcError: the responder answered with an error; see `rpcrdma.errors`.
         DecodeError: the header does not decode, or answers another call.
     """
     got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")

@@ -5,18 +5,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
 from rpcrdma.wire.buffers import Memory
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["Caller", "Procedure", "Program", "null_procedure"]
+__all__ = ["Caller", "OctetsMax", "Procedure", "Program", "null_procedure"]
 
 _VOID = ReplyBound(0)
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+
+class OctetsMax(NamedTuple):
+    """The most octets by a program's definition, for any arguments; None: the definition sets no bound."""
+
+    arguments: int | None
+    """Octets of the encoded arguments, RPC header excluded."""
+    bulk_arguments: int
+    """Those of them in DDP-eligible items, padding included."""
+    results: int | None
+    """Octets of the encoded result, DDP-eligible items included, RPC header excluded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +37,7 @@ class Procedure(Generic[A, R]):
     Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
     compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound. `status` takes
     from a result the member that says whether the call succeeded, 0, or which error there was; None without one.
+    `octets_max` is None if the definition was not compiled, or by a compiler that did not derive it.
     """
 
     program: int
@@ -39,6 +51,7 @@ class Procedure(Generic[A, R]):
     decode_result: Callable[[Decoder], R]
     bound: ReplyBound | Callable[[A], ReplyBound] | None = None
     status: Callable[[R], int] | None = None
+    octets_max: OctetsMax | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
         """How large the result of a call with these arguments gets."""

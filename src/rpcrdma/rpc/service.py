@@ -172,6 +172,9 @@ class Service:
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
     that tell clients which, as MOUNT does."""
+    OWN_LIMITS: ClassVar[bool] = False
+    """Whether the service keeps calls and results shorter than its definition permits, as NFS does by FSINFO: `serve`
+    does not compare the definition with the limits of the server."""
     WAITS_FOR: Callable[[Any], Hashable] | None = None
     """From the arguments of a call to what it may have to wait for in a worker thread, such as one of several file
     systems; None: nothing in particular. Calls that wait for one and the same thing never occupy all threads."""

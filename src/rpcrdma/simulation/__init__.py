@@ -1,1 +1,1 @@
-"""A simulated fabric in virtual time, under the unchanged transport, RPC and NFS code."""
+"""Round trips over the simulated fabric, and worlds of clients and servers with faults."""

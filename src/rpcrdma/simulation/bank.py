@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer, Memory
@@ -246,6 +246,7 @@ BANK_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 BANK_TRANSFER: Final[Procedure[bank_transfer, bank_receipt]] = Procedure(
     program=536873776,
@@ -258,6 +259,7 @@ BANK_TRANSFER: Final[Procedure[bank_transfer, bank_receipt]] = Procedure(
     encode_result=encode_bank_receipt,
     decode_result=decode_bank_receipt,
     bound=ReplyBound(28),
+    octets_max=OctetsMax(1048600, 1048576, 28),
 )
 BANK_STATEMENT: Final[Procedure[bank_request, bank_statement]] = Procedure(
     program=536873776,
@@ -270,6 +272,7 @@ BANK_STATEMENT: Final[Procedure[bank_request, bank_statement]] = Procedure(
     encode_result=encode_bank_statement,
     decode_result=decode_bank_statement,
     bound=_bound_bank_statement,
+    octets_max=OctetsMax(12, 0, 1048588),
 )
 BANK_EXTRACT: Final[Procedure[bank_request, bank_extract]] = Procedure(
     program=536873776,
@@ -282,6 +285,7 @@ BANK_EXTRACT: Final[Procedure[bank_request, bank_extract]] = Procedure(
     encode_result=encode_bank_extract,
     decode_result=decode_bank_extract,
     bound=_bound_bank_extract,
+    octets_max=OctetsMax(12, 0, 1048588),
 )
 BANK_JOIN: Final[Procedure[int, None]] = Procedure(
     program=536873776,
@@ -294,6 +298,7 @@ BANK_JOIN: Final[Procedure[int, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(4, 0, 0),
 )
 
 BANK_V1: Final = Program(
@@ -380,6 +385,7 @@ CUSTOMER_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 CUSTOMER_NOTICE: Final[Procedure[bank_notice, int]] = Procedure(
     program=536873777,
@@ -392,6 +398,7 @@ CUSTOMER_NOTICE: Final[Procedure[bank_notice, int]] = Procedure(
     encode_result=_encode_unsigned_int,
     decode_result=_decode_unsigned_int,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(16, 0, 4),
 )
 
 CUSTOMER_V1: Final = Program(

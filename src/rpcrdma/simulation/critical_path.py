@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rpcrdma.simulation.trace import EventKind, TraceEvent
+from rpcrdma.testing.virtual import EventKind, TraceEvent
 
 __all__ = ["CallAccount", "EndCounts", "account", "critical_path", "part_of", "path_in_words"]
 

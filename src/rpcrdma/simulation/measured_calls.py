@@ -55,6 +55,7 @@ _NO_CHANGES = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
 class _Files(v3.NFS_V3_Service):
     """Reads and writes any number of octets of one file, which keeps none."""
 
+    OWN_LIMITS = True
     IDEMPOTENT = frozenset({v3.READ.number, v3.WRITE.number})
 
     def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
@@ -70,6 +71,7 @@ class _Files(v3.NFS_V3_Service):
 class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
     """Takes and returns any number of octets."""
 
+    OWN_LIMITS = True
     IDEMPOTENT = frozenset(sized_calls.PROGRAM.procedures)
 
     def sized_long_call(self, args: sized_calls.message_data, context: CallContext) -> sized_calls.message_size:

@@ -32,6 +32,7 @@ _PAGE_OCTETS = 104
 class MemoryExport(v3.NFS_V3_Service):
     """Serves `disk`; everything is allowed to every caller. One READ or WRITE moves `transfer_octets` at most."""
 
+    OWN_LIMITS = True
     IDEMPOTENT = NfsService.IDEMPOTENT
 
     def __init__(self, disk: MemoryDisk, *, transfer_octets: int = _TRANSFER_OCTETS) -> None:

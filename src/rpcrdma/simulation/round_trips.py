@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.simulation.critical_path import CallAccount, account
-from rpcrdma.simulation.fabric import Fabric
 from rpcrdma.simulation.latency_curves import Curves
-from rpcrdma.simulation.loop import run
 from rpcrdma.simulation.measured_calls import OPERATIONS, SHORT_CALL, Operation, Variant, services
-from rpcrdma.simulation.model import FabricModel
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual import EventKind, Fabric, FabricModel, run
 
 __all__ = ["COLUMNS", "Row", "cells", "curves_over_distance", "curves_over_size", "measured", "rows"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer, Memory
@@ -242,6 +242,7 @@ SIZED_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 SIZED_LONG_CALL: Final[Procedure[message_data, message_size]] = Procedure(
     program=536873762,
@@ -254,6 +255,7 @@ SIZED_LONG_CALL: Final[Procedure[message_data, message_size]] = Procedure(
     encode_result=encode_message_size,
     decode_result=decode_message_size,
     bound=ReplyBound(4),
+    octets_max=OctetsMax(1048580, 0, 4),
 )
 SIZED_LONG_REPLY: Final[Procedure[message_size, message_data]] = Procedure(
     program=536873762,
@@ -266,6 +268,7 @@ SIZED_LONG_REPLY: Final[Procedure[message_size, message_data]] = Procedure(
     encode_result=encode_message_data,
     decode_result=decode_message_data,
     bound=_bound_sized_long_reply,
+    octets_max=OctetsMax(4, 0, 1048580),
 )
 SIZED_TRANSFERS: Final[Procedure[transfer_list, transfer_results]] = Procedure(
     program=536873762,
@@ -278,6 +281,7 @@ SIZED_TRANSFERS: Final[Procedure[transfer_list, transfer_results]] = Procedure(
     encode_result=encode_transfer_results,
     decode_result=decode_transfer_results,
     bound=ReplyBound(68, (1048576, 1048576, 1048576, 1048576, 1048576, 1048576, 1048576, 1048576)),
+    octets_max=OctetsMax(8388676, 8388608, 8388676),
 )
 
 SIZED_CALLS_V1: Final = Program(

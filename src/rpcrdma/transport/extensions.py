@@ -23,7 +23,6 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    Outgoing,
     OutgoingError,
     OutgoingExtension,
     PropertySet,
@@ -467,7 +466,6 @@ class Extensions:
         self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
         self._xid = _FIRST_XID
         self._sent: dict[int, ExtensionLink] | None = None
-        outbox.serve(self, Kind.EXTENSION)
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
@@ -583,15 +581,6 @@ class Extensions:
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
-
-    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
-        """See `Preparer`."""
-        assert isinstance(message, OutgoingExtension)
-        return message.body
-
-    def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Never called: `send` has checked the message."""
-        raise error
 
 
 def _check_start(stream: Buffer, xid: int, direction: int) -> None:

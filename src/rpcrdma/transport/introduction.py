@@ -12,7 +12,7 @@ import contextlib
 import struct
 from collections.abc import Callable, Sequence
 
-from rpcrdma.errors import DecodeError, HostAuthenticationFailed, LocalProtocolError
+from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
@@ -22,7 +22,6 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    Outgoing,
     OutgoingError,
     OutgoingProperties,
     PropertySet,
@@ -98,8 +97,6 @@ class Introduction:
         self._introduced = False
         self._refused = False
         self._xid = 0
-        # An end without a responder refuses properties as well, so it sends errors.
-        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT, Kind.ERROR)
 
     @property
     def unanswered(self) -> bool:
@@ -159,7 +156,7 @@ class Introduction:
 
     def _send(self, properties: PropertySet) -> None:
         self._xid += 1
-        self._outbox.send(OutgoingProperties(self._xid, properties))
+        self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
         """Server: decodes the first message, and takes its version for the connection if this end supports it.
@@ -318,16 +315,6 @@ class Introduction:
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()
         return invalidated is None
-
-    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
-        """See `Preparer`."""
-        if isinstance(message, OutgoingProperties):
-            return (self._session.dialect.encode_properties(message.properties),)
-        return ()
-
-    def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Never called: no message of these kinds is too large."""
-        raise error
 
     @property
     def untimed(self) -> bool:

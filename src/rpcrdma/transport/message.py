@@ -147,8 +147,8 @@ class Outgoing:
     `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
     invalidate, in versions that name one. `group` has the transmissions of a message that an extension carries.
     `sending`: the memory of its data is in use until its Send has completed. `invalidates` is the handle of the peer's
-    memory that its Send may invalidate. `short` is the whole payload of a message that needs no preparation; the outbox
-    joins it with its header.
+    memory that its Send may invalidate. `ready` is the payload of a message that needs no preparation; the outbox joins
+    octets without a gather list with their header.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
@@ -156,7 +156,7 @@ class Outgoing:
     kind: ClassVar[Kind]
     sending: bool = False
     invalidates: int | None = None
-    short: bytes | bytearray | None = None
+    ready: Sequence[Buffer] | bytes | bytearray | None = None
 
     def __init__(self, xid: int, *, answers_call: bool) -> None:
         self.xid = xid
@@ -173,6 +173,7 @@ class OutgoingError(Outgoing):
     __slots__ = ("refusal", "version")
 
     kind = Kind.ERROR
+    ready = b""
 
     def __init__(self, xid: int, version: int, refusal: Refusal, *, answers_call: bool) -> None:
         super().__init__(xid, answers_call=answers_call)
@@ -181,21 +182,21 @@ class OutgoingError(Outgoing):
 
 
 class OutgoingProperties(Outgoing):
-    """Transport properties of this side."""
+    """Transport properties of this side, encoded."""
 
-    __slots__ = ("properties",)
+    __slots__ = ("ready",)
 
     kind = Kind.PROPERTIES
 
-    def __init__(self, xid: int, properties: PropertySet) -> None:
+    def __init__(self, xid: int, octets: bytes) -> None:
         super().__init__(xid, answers_call=False)
-        self.properties = properties
+        self.ready = (octets,)
 
 
 class OutgoingExtension(Outgoing):
     """A message of an extension; with `answer` its XID is one of the peer's."""
 
-    __slots__ = ("answer", "body", "flags", "header_type")
+    __slots__ = ("answer", "flags", "header_type", "ready")
 
     kind = Kind.EXTENSION
 
@@ -203,7 +204,7 @@ class OutgoingExtension(Outgoing):
         super().__init__(xid, answers_call=False)
         self.header_type = header_type
         self.flags = flags
-        self.body = body
+        self.ready = body
         self.answer = answer
 
 

@@ -1,9 +1,10 @@
 """The order of outgoing messages; no other module posts Sends.
 
 A message goes out when credits allow it and no message with precedence waits: errors precede transport properties, then
-follow replies, messages of extensions, and calls. Its owner prepares the message at that moment and not before: it
-decides how the message travels, registers memory and posts RDMA Writes. Then the outbox takes the credits and posts the
-Sends. A message that needs more credits than there are keeps waiting, and nothing has to be undone.
+follow replies, messages of extensions, and calls. `Outbox.send` is given what prepares the message at that moment and
+not before: the requester of a call or the responder of a reply decides how the message travels, registers memory and
+posts RDMA Writes. Then the outbox takes the credits and posts the Sends. A message that needs more credits than there
+are keeps waiting, and nothing has to be undone.
 
 Where the version allows it, a message that is too long for one Send goes out in several pieces. If credits run out
 between two pieces, all other messages except grants of credits wait for the rest.
@@ -46,7 +47,7 @@ _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 
 
 class Preparer(Protocol):
-    """The owner of all messages of one kind, which are of one class."""
+    """Prepares the messages that it sends: the requester its calls, and the responder its replies."""
 
     def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
         """Decides how the message travels, sets its `chunks` and `long`, or its `group`, and returns the payload.
@@ -62,6 +63,9 @@ class Preparer(Protocol):
     def on_unsendable(self, message: Any, error: LocalProtocolError, /) -> None:
         """Reports that a message that had waited cannot be sent."""
 
+
+_Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
+"""A message that waits, and what prepares it unless it is ready."""
 
 SendMark: TypeAlias = tuple[int, Any]
 """The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
@@ -101,26 +105,27 @@ class Outbox:
     `posted` counts Sends, and `ended` those with a known completion.
     """
 
-    __slots__ = ("_preparers", "_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
+    __slots__ = ("_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
 
     def __init__(self, session: Session, receives: ReceiveBuffers) -> None:
         self._session = session
         self._receives = receives
-        self._preparers: list[Preparer | None] = [None] * len(Kind)
         # A queue takes 600 octets and most connections are idle, so the first message that waits creates it.
-        self._queues: dict[Kind, deque[Outgoing]] = {}
+        self._queues: dict[Kind, deque[_Waiting]] = {}
         self._sequence: _Sequence | None = None
         self.queued = 0
         self.posted = 0
         self.ended = 0
 
-    def serve(self, preparer: Preparer, *kinds: Kind) -> None:
-        """Makes `preparer` the owner of all messages of these kinds."""
-        for kind in kinds:
-            self._preparers[kind] = preparer
+    def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
+        """Sends a message as soon as credits and order allow.
 
-    def send(self, message: Outgoing) -> bool:
-        """Sends a message as soon as credits and order allow; False if it waits.
+        Args:
+            message: What to send.
+            preparer: What prepares the message, unless the message is `ready`.
+
+        Returns:
+            False if the message waits.
 
         Raises:
             LocalProtocolError: the message could go out now, but cannot be sent at all.
@@ -131,13 +136,13 @@ class Outbox:
             not held
             and (session.state is _OPEN or message.kind in MAY_LEAVE[session.state])
             and not (self.queued and self._must_wait(message))
-            and self._post(message)
+            and self._post(message, preparer)
         ):
             return True
         queue = self._queues.get(message.kind)
         if queue is None:
             queue = self._queues[message.kind] = deque()
-        queue.append(message)
+        queue.append((message, preparer))
         self.queued += 1
         return False
 
@@ -198,27 +203,27 @@ class Outbox:
                     break
                 if session.batcher is not None and self._post_batch(session.batcher, queue):
                     continue
-                message = queue.popleft()
+                message, preparer = waiting = queue.popleft()
                 self.queued -= 1
                 try:
-                    if not self._post(message):
-                        queue.appendleft(message)
+                    if not self._post(message, preparer):
+                        queue.appendleft(waiting)
                         self.queued += 1
                         return
                 except LocalProtocolError as error:
-                    preparer = self._preparers[kind]
-                    assert preparer is not None
+                    if preparer is None:
+                        raise
                     preparer.on_unsendable(message, error)
 
-    def withdraw(self, message: Outgoing) -> None:
-        """Removes a waiting message."""
+    def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
+        """Removes a waiting message; the arguments are those of `send`."""
         # Messages that time out are the oldest ones, which stand at the front of the queue.
-        self._queues[message.kind].remove(message)
+        self._queues[message.kind].remove((message, preparer))
         self.queued -= 1
 
     def clear(self) -> list[Outgoing]:
         """Removes all messages that wait or were sent in part, and returns them."""
-        waited = [message for queue in self._queues.values() for message in queue]
+        waited = [message for queue in self._queues.values() for message, _ in queue]
         if self._sequence is not None:
             waited.append(self._sequence.message)
             self._sequence = None
@@ -237,7 +242,7 @@ class Outbox:
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
-    def _post(self, message: Outgoing) -> bool:
+    def _post(self, message: Outgoing, preparer: Preparer | None) -> bool:
         """Prepares a message, takes its credits and sends it; False, with nothing done, if there are too few credits.
 
         Pieces of a long message go out as far as credits allow.
@@ -246,9 +251,8 @@ class Outbox:
         window, kind = session.window, message.kind
         if window.balance <= 0 or (kind is _CALL and window.in_flight >= window.allowed):
             return False
-        payload: Sequence[Buffer] | bytes | bytearray | None = message.short
+        payload = message.ready
         if payload is None:
-            preparer = self._preparers[kind]
             assert preparer is not None
             payload = preparer.prepare(message)
             if payload is None:
@@ -301,16 +305,16 @@ class Outbox:
             )
         return isinstance(message, IncomingCall) and message.plan is None and message.invalidates is None
 
-    def _post_batch(self, batcher: Batcher, queue: deque[Outgoing]) -> bool:
+    def _post_batch(self, batcher: Batcher, queue: deque[_Waiting]) -> bool:
         """Sends the first messages of a queue in one Send; False, with nothing done, if fewer than two can share it."""
         session, window = self._session, self._session.window
-        first = queue[0]
+        first, _ = queue[0]
         most = batcher.messages_max
         if first.kind is Kind.CALL:
             most = min(most, window.allowed - window.in_flight)
         octets = 0
         payloads: list[Buffer] = []
-        for message in islice(queue, max(0, most)):
+        for message, _ in islice(queue, max(0, most)):
             if not self._batchable(message) or message.payload is None:
                 break
             reduced = message.payload.reduced
@@ -321,13 +325,12 @@ class Outbox:
         count = len(payloads)
         if count < 2 or window.balance <= 0:
             return False
-        preparer = self._preparers[first.kind]
-        assert preparer is not None
         xids = []
         for _ in range(count):
-            message = queue.popleft()
+            message, preparer = queue.popleft()
             xids.append(message.xid)
-            if message.short is None:
+            if message.ready is None:
+                assert preparer is not None
                 # A batchable message goes inline, so its preparation cannot fail.
                 preparer.prepare(message)
         credit_word = window.admit_several(first, count)

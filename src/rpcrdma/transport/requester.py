@@ -84,7 +84,6 @@ class Requester:
         self.carrier: Carrier | None = None
         self.calls: dict[int, Call] = {}
         """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
-        outbox.serve(self, Kind.CALL)
 
     @property
     def in_flight(self) -> int:
@@ -108,7 +107,7 @@ class Requester:
         if call.xid in self.calls:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
         call.reset()
-        self._outbox.send(call)
+        self._outbox.send(call, self)
         self.calls[call.xid] = call
 
     def rest(self) -> None:
@@ -147,7 +146,7 @@ class Requester:
         call.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
             del self.calls[call.xid]
-            self._outbox.withdraw(call)
+            self._outbox.withdraw(call, self)
         elif before is CallState.SENT:
             if call.exposure is not None:
                 self._fence(call.exposure.abandon)
@@ -422,7 +421,7 @@ class Requester:
         call.long = False
         call.state = TRANSITIONS[call.state, CallInput.REFUSE]
         try:
-            self._outbox.send(call)
+            self._outbox.send(call, self)
         except LocalProtocolError as error:
             self.on_unsendable(call, error)
 

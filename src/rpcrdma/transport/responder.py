@@ -128,7 +128,6 @@ class Responder:
         self._resuming = False
         # In the order of arrival, in which RDMA Reads are answered.
         self._reading: dict[IncomingCall, None] = {}
-        outbox.serve(self, Kind.REPLY, Kind.ERROR)
 
     @property
     def pulling(self) -> IncomingCall | None:
@@ -339,12 +338,12 @@ class Responder:
             if plan is not None:
                 incoming.sending = True
             else:
-                incoming.short = reduced
+                incoming.ready = reduced
                 if chunks.reads:
                     incoming.chunks = NO_CHUNKS
                 elif incoming.carried is None:
                     session.statistics.calls_short += 1
-            self._outbox.send(incoming)
+            self._outbox.send(incoming, self)
         except Exception:
             self._give_up(incoming)
             raise
@@ -366,8 +365,6 @@ class Responder:
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply with a plan, and returns the payload; see `Preparer`."""
-        if message.kind is _ERROR:
-            return ()
         if message.plan is _CARRIED:
             return self._carry(message)
         return self._place(message, message.plan)

@@ -1,1 +1,44 @@
-"""The XDR language (RFC 4506): runtime codec, and the compiler in `rpcrdma.xdr.language`."""
+"""The XDR language (RFC 4506): the codec of generated code; `rpcrdma.xdr.language` has the compiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcrdma.deferred import deferred
+
+if TYPE_CHECKING:
+    from rpcrdma.wire.buffers import Buffer, Reader
+    from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+    from rpcrdma.xdr.composite import Composite
+    from rpcrdma.xdr.language.json_form import JsonReader, JsonWriter
+
+__all__ = [
+    "Buffer",
+    "Composite",
+    "Decoder",
+    "Encoder",
+    "JsonReader",
+    "JsonWriter",
+    "Layout",
+    "Reader",
+]
+
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.wire.buffers": (
+            "Buffer",
+            "Reader",
+        ),
+        "rpcrdma.xdr.codec": (
+            "Decoder",
+            "Encoder",
+            "Layout",
+        ),
+        "rpcrdma.xdr.composite": ("Composite",),
+        "rpcrdma.xdr.language.json_form": (
+            "JsonReader",
+            "JsonWriter",
+        ),
+    },
+)

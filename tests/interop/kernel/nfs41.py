@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Memory
@@ -2076,6 +2076,7 @@ NFS41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = Procedure(
     program=100003,
@@ -2088,6 +2089,7 @@ NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = 
     encode_result=encode_nfs41_compound_res,
     decode_result=decode_nfs41_compound_res,
     bound=ReplyBound(66892),
+    octets_max=OctetsMax(50188, 0, 66892),
 )
 NULL: Final = NFS41PROC_NULL
 COMPOUND: Final = NFS41PROC_COMPOUND
@@ -2147,6 +2149,7 @@ CB41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     encode_result=_encode_void,
     decode_result=_decode_void,
     bound=ReplyBound(0),
+    octets_max=OctetsMax(0, 0, 0),
 )
 CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res]] = Procedure(
     program=1073741889,
@@ -2159,6 +2162,7 @@ CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res
     encode_result=encode_nfs41_cb_compound_res,
     decode_result=decode_nfs41_cb_compound_res,
     bound=ReplyBound(908),
+    octets_max=OctetsMax(38800, 0, 908),
 )
 
 NFS41_CB: Final = Program(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import signal
 import subprocess
 import tempfile
 import time
@@ -25,12 +26,18 @@ from rpcrdma.aio.client.connect import ConnectOptions
 __all__ = ["putting"]
 
 _FILE_OCTETS = 1_000_000
+_SLICE_S = 0.1
+"""How long a put works between two looks at its files: far less than all of them take."""
 _RECONNECTS = "reconnect" in {field.name for field in dataclasses.fields(ConnectOptions)}
 
 
 @contextmanager
 def putting(server: Guest, url: str, path: str, *options: str, files: int) -> Iterator[subprocess.Popen[str]]:
-    """A `put -r` to `url`, which is `path` of the guest: its block begins after the first files, and it ends well."""
+    """A `put -r` to `url`, which is `path` of the guest: its block begins after the first files, and it ends well.
+
+    The process is stopped while its files are counted and when the block begins, so that the copy cannot end before;
+    SIGCONT lets it go on, at the end of the block at the latest.
+    """
     with tempfile.TemporaryDirectory(prefix="rpcrdma-put-", dir="/dev/shm") as directory:
         near = Path(directory) / "near"
         near.mkdir()
@@ -45,6 +52,9 @@ def putting(server: Guest, url: str, path: str, *options: str, files: int) -> It
         try:
 
             def written() -> int:
+                put.send_signal(signal.SIGCONT)
+                time.sleep(_SLICE_S)
+                put.send_signal(signal.SIGSTOP)
                 if put.poll() is not None:
                     raise CheckFailed(f"put ended with {put.returncode}, after {found()} files")
                 return found()
@@ -54,6 +64,7 @@ def putting(server: Guest, url: str, path: str, *options: str, files: int) -> It
 
             await_growth("files that put has written", written, 2, 30.0 * server.pace)
             yield put
+            put.send_signal(signal.SIGCONT)
             said = put.communicate(timeout=120 * server.pace)[0]
         except subprocess.TimeoutExpired:
             raise CheckFailed(f"awaited the end of put after the fault, with {found()} files there") from None
@@ -70,7 +81,7 @@ def restarted_during_a_put(lab: Lab) -> None:
     server.run(f"rm -rf {EXPORT}/restart; mkdir {EXPORT}/restart")
     with putting(server, url_of(server, "restart"), f"{EXPORT}/restart", files=60) as put:
         stop_kernel_server(server)
-        equal("put has ended before the restart", put.poll(), None)
+        put.send_signal(signal.SIGCONT)
         time.sleep(0.5)
         start_kernel_server(server)
 

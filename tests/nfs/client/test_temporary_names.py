@@ -14,7 +14,7 @@ import pytest
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
-from rpcrdma.simulation.loop import now_s
+from rpcrdma.testing.virtual import now_s
 from support.cases import each_case
 from support.loops import in_virtual_time
 from support.waiting import closing, once

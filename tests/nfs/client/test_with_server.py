@@ -24,7 +24,10 @@ from rpcrdma.errors import (
     ConnectFailed,
     HostNotFound,
     LocalProtocolError,
+    ProgramMismatch,
+    ProgramUnavailable,
     RemoteProtocolError,
+    RemoteSystemError,
     RpcError,
     TransportClosed,
 )
@@ -35,7 +38,6 @@ from rpcrdma.nfs.mount import MOUNT_V3, MOUNT_V3_Service, exportnode, groupnode,
 from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.errors import ProgramMismatch, ProgramUnavailable, RemoteSystemError
 from support.cases import each_case
 from support.simulated import not_simulated
 

@@ -15,7 +15,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.errors import AuthError, UserAuthenticationFailed
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
@@ -23,7 +23,6 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
 from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CredentialTooWeak
 from support.cases import each_case

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import connect
-from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.server.definition_limits import limits_over_rdma, limits_over_tcp, messages_refused
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state, parse_network
+from rpcrdma.nfs.server.watch_service import WatchService
 from support.cases import each_case
 
 
@@ -35,6 +37,14 @@ async def test_mount_is_offered_wherever_nfs_is(tmp_path: Path) -> None:
                     await connection.call(null, None)
     services.nfs.close()
     state.close()
+
+
+def test_the_programs_of_the_server_keep_within_its_limits_without_a_warning(server: Any) -> None:
+    options = ServeOptions()
+    limits = limits_over_rdma(options.rdma.transport, options.memory_octets_max)
+    limits += limits_over_tcp(options.tcp.record_octets_max)
+    for service in (*server.services, WatchService(server.services.nfs.backend)):
+        assert messages_refused(service, limits) == ""
 
 
 def test_mounting_gives_the_root_and_the_flavors(server: Any, tree: Path) -> None:

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.aio.security_options import Kerberos
-from rpcrdma.errors import RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.calling import XidSource
-from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.context_turns import ContextTurns, Outcome
 from rpcrdma.rpc.gss.flavors import GssService
 from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, UnopenedReply, check_verifier

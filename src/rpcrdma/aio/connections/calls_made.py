@@ -13,25 +13,23 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import (
+    AuthError,
     CallTimeout,
     DecodeError,
+    GarbageArguments,
     LocalProtocolError,
     MessageTooLong,
+    NoSuchProcedure,
+    ProgramMismatch,
+    ProgramUnavailable,
     RemoteProtocolError,
+    RemoteSystemError,
     RpcRdmaError,
+    RpcVersionMismatch,
     TransportClosed,
 )
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, SERVERS_KNOWN_MAX
 from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
-from rpcrdma.rpc.errors import (
-    AuthError,
-    GarbageArguments,
-    NoSuchProcedure,
-    ProgramMismatch,
-    ProgramUnavailable,
-    RemoteSystemError,
-    RpcVersionMismatch,
-)
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused

@@ -21,12 +21,18 @@ from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket,
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
 from rpcrdma.aio.host_options import TlsSettings
-from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
+from rpcrdma.errors import (
+    ConnectFailed,
+    DecodeError,
+    GarbageArguments,
+    LocalProtocolError,
+    MessageTooLong,
+    TransportClosed,
+)
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong

@@ -19,6 +19,7 @@ from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.aio.security_options import KerberosKeys
+from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
 from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
@@ -30,6 +31,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 from rpcrdma.rpc.gss.mechanism import GssFailure, GssMechanism
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.wire.peer_text import printable
@@ -120,6 +122,8 @@ class Server:
         """By URL: the providers, with their devices, over which RDMA clients reach it; none of a URL of TCP."""
         self.takes_calls = True
         """Whether calls are taken: until `close`."""
+        self._compared: set[str] = set()
+        """The schemes of URLs for whose transports the definitions were compared with the limits."""
 
     def _acceptor(self, mechanism: GssMechanism) -> Acceptor:
         def refused(peer: str, failure: GssFailure) -> None:
@@ -181,13 +185,33 @@ class Server:
             workers=self._options.workers,
         )
 
-    async def listen(self, url: str) -> None:
-        """Listens at one more URL; port 0 takes a free port. `?provider=NAME` at its end chooses a provider for it.
+    async def listen(self, *urls: str) -> None:
+        """Listens at more URLs; port 0 takes a free port. `?provider=NAME` at the end of a URL chooses its provider.
+
+        For the first URL of a transport the log warns of each program whose definition permits longer messages than the
+        server takes or sends over the transport.
 
         Raises:
-            LocalProtocolError: `url` is no such URL.
+            LocalProtocolError: one of `urls` is no such URL.
             ConnectFailed: the address cannot be listened on; the message names cause and remedy.
         """
+        new = {await self._listen(url) for url in urls} - self._compared
+        self._compared |= new
+        options = self._options
+        limits: dict[Program, tuple[Service, list[MessageLimit]]] = {}
+        for scheme, services, each in (
+            ("rdma", self._over_rdma.services, limits_over_rdma(options.rdma.transport, options.memory_octets_max)),
+            ("tcp", self._tcp.dispatcher.services, limits_over_tcp(options.tcp.record_octets_max)),
+        ):
+            for service in services:
+                if scheme in new:
+                    limits.setdefault(service.PROGRAM, (service, []))[1].extend(each)
+        for program, of_service in limits.items():
+            if refused := messages_refused(*of_service):
+                _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
+
+    async def _listen(self, url: str) -> str:
+        """Listens at one more URL and returns its scheme."""
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(
@@ -207,6 +231,7 @@ class Server:
             if place not in self.providers:
                 self.listening.append(place)
             self.providers.setdefault(place, []).extend(providers)
+        return target.scheme
 
     def reload_certificates(self) -> None:
         """Reads the files of certificates again: those for TLS, and those for host authentication over RDMA.
@@ -274,8 +299,7 @@ class _Starting:
                 raise UserAuthenticationFailed(str(failure)) from None
         server = Server(self._services, options, mechanism)
         try:
-            for url in self._listen:
-                await server.listen(url)
+            await server.listen(*self._listen)
         except BaseException:
             await server.close(0)
             raise

@@ -14,7 +14,7 @@ from typing import Self
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers.effects import random_bits
-from rpcrdma.errors import CallTimeout, RemoteProtocolError, UserAuthenticationFailed
+from rpcrdma.errors import CallTimeout, ProgramUnavailable, RemoteProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
@@ -30,7 +30,6 @@ from rpcrdma.nfs.watch import (
     watch_status,
     watch_subscribe_args,
 )
-from rpcrdma.rpc.errors import ProgramUnavailable
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["RESCAN", "Change", "ChangeKind", "Changes", "believed"]

@@ -52,6 +52,7 @@ class MountService(MOUNT_V3_Service):
     """
 
     ANY_SECURITY = True
+    OWN_LIMITS = True
     IDEMPOTENT = frozenset(MOUNT_V3_Service.PROGRAM.procedures)
 
     def __init__(self, backend: Backend) -> None:

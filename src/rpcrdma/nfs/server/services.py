@@ -34,6 +34,7 @@ class NfsService(
     (v3.COMMIT) may be repeated.
     """
 
+    OWN_LIMITS = True
     IDEMPOTENT = frozenset(
         procedure.number
         for procedure in (

@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from rpcrdma.errors import LocalProtocolError, NoAnswer, RpcError
-from rpcrdma.simulation.faults import DELIVERED, Delivery, Message
-from rpcrdma.simulation.host import Host
-from rpcrdma.simulation.loop import VirtualLoop
 from rpcrdma.simulation.worlds.faults import Fault, FaultKind, Side
 from rpcrdma.simulation.worlds.history import Disturbance, History
 from rpcrdma.simulation.worlds.watched_provider import WatchedProvider
 from rpcrdma.simulation.worlds.world_client import RECOVERED_S
+from rpcrdma.testing.virtual import DELIVERED, Delivery, Host, Message, VirtualLoop
 
 __all__ = ["FaultMaker"]
 
@@ -64,7 +62,7 @@ class _Cut:
 
 
 class FaultMaker:
-    """Implements `rpcrdma.simulation.faults.Faults`; `start` begins the faults that go by the clock.
+    """Implements `rpcrdma.testing.virtual.faults.Faults`; `start` begins the faults that go by the clock.
 
     `server_of` has the server of each client. `crash` and `restart` end and start the program of a server.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
-from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace, TraceEvent
+from rpcrdma.testing.virtual import NO_CAUSE, EventKind, Trace, TraceEvent
 
 __all__ = ["ladder"]
 

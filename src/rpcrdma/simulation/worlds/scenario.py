@@ -11,8 +11,8 @@ from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rtr import EXTENSION_CHOICES
-from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
+from rpcrdma.testing.virtual import PROFILES
 from rpcrdma.transport import VERSION_CHOICES
 
 __all__ = [

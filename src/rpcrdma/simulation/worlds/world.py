@@ -14,12 +14,8 @@ from typing import Any
 
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.simulation.fabric import Fabric
-from rpcrdma.simulation.loop import Stalled, VirtualLoop, run
 from rpcrdma.simulation.memory_disk import MemoryDisk
 from rpcrdma.simulation.memory_export import MemoryExport
-from rpcrdma.simulation.model import PROFILES
-from rpcrdma.simulation.trace import Trace
 from rpcrdma.simulation.worlds.bank_branch import BankBranch, Books
 from rpcrdma.simulation.worlds.checkers.calls import check_calls, check_notices
 from rpcrdma.simulation.worlds.checkers.credits import CreditWatcher
@@ -32,6 +28,7 @@ from rpcrdma.simulation.worlds.history import History, Violation
 from rpcrdma.simulation.worlds.plan import Plan, ServerPlan
 from rpcrdma.simulation.worlds.watched_provider import WatchedEnd, WatchedProvider, Watcher
 from rpcrdma.simulation.worlds.world_client import WorldClient
+from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
 from rpcrdma.transport import TransportConfig
 
 __all__ = ["Result", "run_world"]

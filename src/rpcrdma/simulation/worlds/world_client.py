@@ -16,13 +16,12 @@ from rpcrdma.nfs.errors import NfsNotFound
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.simulation import bank
-from rpcrdma.simulation.host import running_host
-from rpcrdma.simulation.trace import EventKind
 from rpcrdma.simulation.worlds.bank_branch import Customer, statement_text
 from rpcrdma.simulation.worlds.checkers.exposure import ExposureWatcher, GuardedBuffer
 from rpcrdma.simulation.worlds.checkers.files import UNKNOWN, Content
 from rpcrdma.simulation.worlds.history import CallMade, History, Violation
 from rpcrdma.simulation.worlds.plan import ClientPlan, PlannedCall
+from rpcrdma.testing.virtual import EventKind, running_host
 from rpcrdma.transport import TransportConfig
 
 __all__ = ["CALL_TIMEOUT_S", "RECOVERED_S", "WorldClient"]

@@ -87,7 +87,7 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
     if errors:
         out.line(f"from rpcrdma.errors import {', '.join(errors)}")
     if programs:
-        out.line("from rpcrdma.rpc.program import Caller, Procedure, Program")
+        out.line("from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program")
         out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
         out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
     buffers = sorted(used & {"Buffer", "Memory"})

@@ -11,8 +11,8 @@ _TAKEN = frozenset(
     {
         # Module-level names of the generated code itself.
         "Any", "Awaitable", "Buffer", "CallContext", "Caller", "Composite", "DecodeError", "Decoder", "Encoder",
-        "Final", "Layout", "LocalProtocolError", "Memory", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program",
-        "ReplyBound", "Service", "TypeAlias", "annotations", "attrgetter", "dataclass",
+        "Final", "Layout", "LocalProtocolError", "Memory", "OctetsMax", "PROGRAM", "Procedure", "ProcedureUnavailable",
+        "Program", "ReplyBound", "Service", "TypeAlias", "annotations", "attrgetter", "dataclass",
         "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
         "str", "type",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.declarations import annotation
+from rpcrdma.xdr.language.message_sizes import MessageSizes
 from rpcrdma.xdr.language.names import module_name
-from rpcrdma.xdr.language.reply_sizes import ReplySizes
 from rpcrdma.xdr.language.writer import Writer
 
 __all__ = ["ProgramWriter"]
@@ -20,7 +20,7 @@ class ProgramWriter:
         self.module = module
         self.out = out
         self.names: list[str] = []
-        self._reply_sizes = ReplySizes(module)
+        self._sizes = MessageSizes(module)
         self._may_succeed = {item.name for item in module.enums if any(value == 0 for _, value in item.members)}
         """The enumerations that have a value 0."""
         self._taken = (
@@ -77,6 +77,7 @@ class ProgramWriter:
                     out.line(f"encode_{what}={_function('encode', kind)},")
                     out.line(f"decode_{what}={_function('decode', kind)},")
                 out.line(f"bound={bounds[procedure]},")
+                out.line(f"octets_max={self._octets_max(procedure)},")
                 if (status := self._status_of(procedure)) is not None:
                     out.line(f'status=attrgetter("{status}"),')
             out.line(")")
@@ -101,7 +102,7 @@ class ProgramWriter:
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
         """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
-        extent = self._reply_sizes.of(procedure)
+        extent = self._sizes.of_result(procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):
             numbers = ", ".join(str(size) for size in extent.items)
@@ -126,6 +127,10 @@ class ProgramWriter:
             else:
                 out.line(f"return ReplyBound({texts[0]})")
         return function
+
+    def _octets_max(self, procedure: model.Procedure) -> str:
+        arguments, results = (self._sizes.most(kind) for kind in (procedure.arguments, procedure.result))
+        return f"OctetsMax({arguments}, {self._sizes.most_bulk(procedure.arguments)}, {results})"
 
     def _status_of(self, procedure: model.Procedure) -> str | None:
         """The member of the result that tells errors from success: a union's discriminant that may be 0 by name."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rpcrdma.aio.answering.worker_pool import Turn, Worker, WorkerPool
-from rpcrdma.simulation.host import running_host
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual.host import running_host
+from rpcrdma.testing.virtual.trace import EventKind
 
 __all__ = ["SimulatedWorkerPool", "before_handler"]
 

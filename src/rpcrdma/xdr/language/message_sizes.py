@@ -1,6 +1,7 @@
-"""The largest result of each procedure: a number, or an expression of the arguments (`pragma bound`).
+"""The largest arguments and results of each procedure.
 
-A requester must know it before it calls (RFC 8166 section 4.3). Items that may be placed directly are counted apart.
+A requester must know the largest result before it calls (RFC 8166 section 4.3): a number, or an expression of the
+arguments (`pragma bound`). Items that may be placed directly are counted apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from rpcrdma.limits import WRITE_CHUNKS_MAX
 from rpcrdma.xdr.language import model
 
-__all__ = ["UNBOUNDED", "Extent", "ReplySizes", "Size"]
+__all__ = ["UNBOUNDED", "Extent", "MessageSizes", "Size"]
 
 UNBOUNDED = 0xFFFFFFFF
 """The size of an unbounded type in octets: no message has more."""
@@ -60,15 +61,26 @@ class Extent(NamedTuple):
     least: int = 0
 
 
-class ReplySizes:
-    """The extents of the results of a module's procedures; a type is measured again only where bounds differ."""
+class MessageSizes:
+    """The sizes of the messages of a module's procedures; a type is measured again only where bounds differ."""
 
     def __init__(self, module: model.Module) -> None:
         self._module = module
         self._bounding = {arguments for _, _, arguments in module.bounds}
-        self._measures: dict[str, _Measure] = {}
+        self._measures: dict[str, _Measure] = {"": _Measure(module, "")}
+        self._encoded = _Measure(module, "", reduces=False)
 
-    def of(self, procedure: model.Procedure) -> Extent:
+    def most(self, kind: model.Type | None) -> int | None:
+        """The most octets of arguments or of a result, all items included; None if the type is unbounded."""
+        octets = 0 if kind is None else self._encoded.of_message(kind).size.most
+        return octets if octets < UNBOUNDED else None
+
+    def most_bulk(self, arguments: model.Type | None) -> int:
+        """The most octets of those items of arguments that may be placed directly, with their padding."""
+        items = () if arguments is None else self._measures[""].of_message(arguments).items
+        return sum(_padded(item.most) for item in items)
+
+    def of_result(self, procedure: model.Procedure) -> Extent:
         """The extent of a procedure's result."""
         if procedure.result is None:
             return Extent(_NOTHING)
@@ -76,20 +88,24 @@ class ReplySizes:
         arguments = kind.name if isinstance(kind, model.ClassRef) and kind.name in self._bounding else ""
         if arguments not in self._measures:
             self._measures[arguments] = _Measure(self._module, arguments)
-        return self._measures[arguments].of_result(procedure.result)
+        return self._measures[arguments].of_message(procedure.result)
 
 
 class _Measure:
-    """Measures types in a result to arguments of class `arguments`."""
+    """Measures types in a result to arguments of class `arguments`, or in arguments if that is "".
 
-    def __init__(self, module: model.Module, arguments: str) -> None:
+    `reduces`: whether items that may be placed directly are counted apart.
+    """
+
+    def __init__(self, module: model.Module, arguments: str, *, reduces: bool = True) -> None:
         self._module = module
         self._arguments = arguments
+        self._reduces = reduces
         self._within: list[str] = []
         self._known: dict[str, Extent] = {}
 
-    def of_result(self, kind: model.Type) -> Extent:
-        """The extent of a whole result."""
+    def of_message(self, kind: model.Type) -> Extent:
+        """The extent of all arguments, or of a whole result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():
@@ -105,7 +121,7 @@ class _Measure:
                 return Extent(Size(_padded(length)))
             case model.VariableOpaque(limit, ddp) | model.Text(limit, ddp):
                 octets = self._count(limit, bound)
-                if ddp:
+                if ddp and self._reduces:
                     return Extent(Size(4), (octets,), 1)
                 return Extent(_sum(Size(4), _padded_size(octets)))
             case model.ClassRef(name):

@@ -27,14 +27,14 @@ from rpcrdma.aio.drivers.memory_driver import MemoryDriver
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.simulation.faults import Faults
-from rpcrdma.simulation.host import Host, running_host
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.memory import SimulatedProtectionDomain
-from rpcrdma.simulation.model import FabricModel
-from rpcrdma.simulation.queue_pair import SimulatedQueuePair
-from rpcrdma.simulation.trace import Trace
-from rpcrdma.simulation.workers import SimulatedWorkerPool, before_handler
+from rpcrdma.testing.virtual.faults import Faults
+from rpcrdma.testing.virtual.host import Host, running_host
+from rpcrdma.testing.virtual.loop import VirtualLoop
+from rpcrdma.testing.virtual.memory import SimulatedProtectionDomain
+from rpcrdma.testing.virtual.model import FabricModel
+from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
+from rpcrdma.testing.virtual.trace import Trace
+from rpcrdma.testing.virtual.workers import SimulatedWorkerPool, before_handler
 
 __all__ = ["Fabric", "Node"]
 
@@ -213,7 +213,7 @@ class Fabric:
         running = loop or asyncio.get_running_loop()
         if not isinstance(running, VirtualLoop):
             raise LocalProtocolError(
-                "a fabric is simulated in virtual time: run the program by rpcrdma.simulation.loop.run"
+                "a fabric is simulated in virtual time: run the program by rpcrdma.testing.virtual.run"
             )
         self.loop = running
         self.model = model or FabricModel()

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.drivers.effects import Effects
-from rpcrdma.simulation.trace import NO_CAUSE
+from rpcrdma.testing.virtual.trace import NO_CAUSE
 
 __all__ = ["Stalled", "VirtualLoop", "now_s", "run"]
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
-from rpcrdma.simulation.faults import Message, MessageKind
-from rpcrdma.simulation.host import Host
-from rpcrdma.simulation.memory import SimulatedProtectionDomain
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual.faults import Message, MessageKind
+from rpcrdma.testing.virtual.host import Host
+from rpcrdma.testing.virtual.memory import SimulatedProtectionDomain
+from rpcrdma.testing.virtual.trace import EventKind
 from rpcrdma.verbs import (
     Access,
     Completion,

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
-from rpcrdma.simulation.faults import DELIVERED, Delivery, Faults, Message, MessageKind
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.model import FabricModel
-from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace
+from rpcrdma.testing.virtual.faults import DELIVERED, Delivery, Faults, Message, MessageKind
+from rpcrdma.testing.virtual.loop import VirtualLoop
+from rpcrdma.testing.virtual.model import FabricModel
+from rpcrdma.testing.virtual.trace import NO_CAUSE, EventKind, Trace
 from rpcrdma.verbs import Completion, QueuePairEvent, Verb
 
 __all__ = ["End", "Host", "running_host"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.simulation.host import Host
-from rpcrdma.simulation.trace import EventKind
+from rpcrdma.testing.virtual.host import Host
+from rpcrdma.testing.virtual.trace import EventKind
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
 
 __all__ = ["SimulatedProtectionDomain"]

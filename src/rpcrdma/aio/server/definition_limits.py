@@ -1,0 +1,82 @@
+"""Compares definitions of programs with the longest calls and replies that a server takes and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, REPLY_HEADER_OCTETS
+from rpcrdma.rpc.program import OctetsMax
+from rpcrdma.rpc.service import Service
+from rpcrdma.transport import TransportConfig
+
+__all__ = ["MessageLimit", "limits_over_rdma", "limits_over_tcp", "messages_refused"]
+
+
+class MessageLimit(NamedTuple):
+    """A server's limit on calls or replies over one transport."""
+
+    part: Literal["arguments", "results"]
+    transport: str
+    inline_octets: int
+    """Headers and arguments beside bulk items do not count if they have no more octets than this: they go inline."""
+    octets: int
+    """The limit."""
+    setting: str
+    """The parameter of the Python interface that sets the limit."""
+
+
+def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
+    """The limits over RDMA. A server has none on replies: each call says how long its reply may be."""
+    limit = min(
+        (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
+        (memory_octets_max, "ServeOptions(memory_octets_max=...)"),
+    )
+    return [MessageLimit("arguments", "RDMA", config.inline_receive_octets, *limit)]
+
+
+def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
+    """The limits over TCP."""
+    limit = record_octets_max, "TcpServerConfig(record_octets_max=...)"
+    return [MessageLimit("arguments", "TCP", 0, *limit), MessageLimit("results", "TCP", 0, *limit)]
+
+
+def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
+    """Names the longest messages that the definition of `service` permits beyond `limits`; "" for none.
+
+    Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
+    which the definition sets no bound, since these exceed any limit.
+    """
+    if service.OWN_LIMITS:
+        return ""
+    refused = []
+    for limit in limits:
+        beyond = [(octets, name) for name, most in _offered(service) if (octets := _beyond(limit, most))]
+        if beyond:
+            octets, name = max(beyond)
+            what = f"{octets} octets of {limit.part} over {limit.transport}"
+            refused.append(f"{name} with up to {what}, where {limit.setting} is {limit.octets}")
+    return "; ".join(refused)
+
+
+def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
+    """The procedures that the service answers by methods of its own, not by the generated ones."""
+    program = service.PROGRAM
+    return [
+        (each.name, each.octets_max)
+        for each in program.procedures.values()
+        if each.octets_max is not None
+        and getattr(getattr(service, each.method, None), "__qualname__", "") != f"{program.name}_Service.{each.method}"
+    ]
+
+
+def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
+    """The octets of arguments or results that a definition permits; 0 if `limit` permits them, or without a bound."""
+    if limit.part == "arguments":
+        octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS
+    else:
+        octets, bulk, header = most.results, 0, REPLY_HEADER_OCTETS
+    if octets is None:
+        return 0
+    rest = header + octets - bulk
+    return octets if bulk + rest * (rest > limit.inline_octets) > limit.octets else 0

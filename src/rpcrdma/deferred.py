@@ -1,0 +1,32 @@
+"""Names of public modules that are imported at their first use, so that a command answers `--help` at once."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["deferred"]
+
+
+def deferred(module: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns the `__getattr__` and `__dir__` of a public module (PEP 562).
+
+    Args:
+        module: The name of the public module.
+        homes: Modules, each with the names that the public module takes from it.
+    """
+    origins = {name: home for home, names in homes.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in origins:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(origins[name]), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *origins})
+
+    return load, names
