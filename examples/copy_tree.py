@@ -18,12 +18,18 @@ def show(files: int, octets: int) -> None:
 
 
 async def copy(source: str, target: str, mount_port: int | None) -> CopyReport:
-    """The argument that is a URL names a directory of the server."""
+    """The argument that is a URL names a directory of the server, which a copy to it makes where it is missing."""
     if "://" in source:
         async with nfs_open(source, mount_port=mount_port) as fs:
             return await fs.download_tree(".", target, progress=show)
-    async with nfs_open(target, mount_port=mount_port) as fs:
-        return await fs.upload_tree(source, ".", progress=show)
+    name = "."
+    try:
+        fs = await nfs_open(target, mount_port=mount_port)
+    except FileNotFoundError:
+        above, _, name = target.rstrip("/").rpartition("/")
+        fs = await nfs_open(above, mount_port=mount_port)
+    async with fs:
+        return await fs.upload_tree(source, name, progress=show)
 
 
 def main() -> int:

@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder
 
 __all__ = [
     "BLOB_MAX",
@@ -26,6 +34,7 @@ __all__ = [
     "STORE_PUT",
     "BLOB_STORE_V1_Client",
     "BLOB_STORE_V1_Service",
+    "BLOB_STORE_V1_SyncClient",
     "blob_name",
     "decode_blob_name",
     "decode_get_args",
@@ -186,25 +195,18 @@ BLOB_STORE_V1: Final = Program(
 )
 
 
-class BLOB_STORE_V1_Client:
-    """Calls the procedures of BLOB_STORE version 1 through a `Caller`."""
+class _BLOB_STORE_V1_Methods:
+    store_null = VoidCallMethod(STORE_NULL)
+    store_put = CallMethod(STORE_PUT)
+    store_get = CallMethod(STORE_GET)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def store_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls STORE_NULL; see `Caller.call`."""
-        await self._caller.call(STORE_NULL, None, into=into, timeout_s=timeout_s)
+class BLOB_STORE_V1_Client(_BLOB_STORE_V1_Methods, ClientStub):
+    """Calls the procedures of BLOB_STORE version 1 through a `Caller`, and awaits them."""
 
-    async def store_put(self, args: put_args, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls STORE_PUT; see `Caller.call`."""
-        await self._caller.call(STORE_PUT, args, into=into, timeout_s=timeout_s)
 
-    async def store_get(
-        self, args: get_args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> get_result:
-        """Calls STORE_GET; see `Caller.call`."""
-        return await self._caller.call(STORE_GET, args, into=into, timeout_s=timeout_s)
+class BLOB_STORE_V1_SyncClient(_BLOB_STORE_V1_Methods, SyncClientStub):
+    """Calls the procedures of BLOB_STORE version 1 through a connection of `rpcrdma.sync`."""
 
 
 class BLOB_STORE_V1_Service(Service):

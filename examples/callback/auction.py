@@ -8,12 +8,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder
 
 __all__ = [
     "AUCTION_BID",
@@ -26,8 +34,10 @@ __all__ = [
     "NAME_MAX",
     "AUCTION_V1_Client",
     "AUCTION_V1_Service",
+    "AUCTION_V1_SyncClient",
     "BIDDER_V1_Client",
     "BIDDER_V1_Service",
+    "BIDDER_V1_SyncClient",
     "bid",
     "bidder_name",
     "decode_bid",
@@ -137,25 +147,18 @@ AUCTION_V1: Final = Program(
 )
 
 
-class AUCTION_V1_Client:
-    """Calls the procedures of AUCTION version 1 through a `Caller`."""
+class _AUCTION_V1_Methods:
+    auction_null = VoidCallMethod(AUCTION_NULL)
+    auction_join = CallMethod(AUCTION_JOIN)
+    auction_bid = CallMethod(AUCTION_BID)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def auction_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls AUCTION_NULL; see `Caller.call`."""
-        await self._caller.call(AUCTION_NULL, None, into=into, timeout_s=timeout_s)
+class AUCTION_V1_Client(_AUCTION_V1_Methods, ClientStub):
+    """Calls the procedures of AUCTION version 1 through a `Caller`, and awaits them."""
 
-    async def auction_join(
-        self, args: bidder_name, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> None:
-        """Calls AUCTION_JOIN; see `Caller.call`."""
-        await self._caller.call(AUCTION_JOIN, args, into=into, timeout_s=timeout_s)
 
-    async def auction_bid(self, args: bid, *, into: Memory | None = None, timeout_s: float | None = None) -> bool:
-        """Calls AUCTION_BID; see `Caller.call`."""
-        return await self._caller.call(AUCTION_BID, args, into=into, timeout_s=timeout_s)
+class AUCTION_V1_SyncClient(_AUCTION_V1_Methods, SyncClientStub):
+    """Calls the procedures of AUCTION version 1 through a connection of `rpcrdma.sync`."""
 
 
 class AUCTION_V1_Service(Service):
@@ -214,19 +217,17 @@ BIDDER_V1: Final = Program(
 )
 
 
-class BIDDER_V1_Client:
-    """Calls the procedures of BIDDER version 1 through a `Caller`."""
+class _BIDDER_V1_Methods:
+    bidder_null = VoidCallMethod(BIDDER_NULL)
+    bidder_outbid = CallMethod(BIDDER_OUTBID)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def bidder_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls BIDDER_NULL; see `Caller.call`."""
-        await self._caller.call(BIDDER_NULL, None, into=into, timeout_s=timeout_s)
+class BIDDER_V1_Client(_BIDDER_V1_Methods, ClientStub):
+    """Calls the procedures of BIDDER version 1 through a `Caller`, and awaits them."""
 
-    async def bidder_outbid(self, args: bid, *, into: Memory | None = None, timeout_s: float | None = None) -> bool:
-        """Calls BIDDER_OUTBID; see `Caller.call`."""
-        return await self._caller.call(BIDDER_OUTBID, args, into=into, timeout_s=timeout_s)
+
+class BIDDER_V1_SyncClient(_BIDDER_V1_Methods, SyncClientStub):
+    """Calls the procedures of BIDDER version 1 through a connection of `rpcrdma.sync`."""
 
 
 class BIDDER_V1_Service(Service):

@@ -190,7 +190,7 @@ async def test_a_server_that_asks_for_proof_takes_no_call_without_it_but_procedu
 @with_threads
 async def test_a_server_without_contexts_is_told_in_words() -> None:
     async with pair("tcp", "krb5p", FakeMechanism(), offered=("sys",)) as (connection, _, _):
-        with pytest.raises(UserAuthenticationFailed, match=r"refuses RPCSEC_GSS .* --sec sys"):
+        with pytest.raises(UserAuthenticationFailed, match=r"refuses RPCSEC_GSS .* ConnectOptions.security=.sys"):
             await connection.call(ECHO, b"one")
 
 

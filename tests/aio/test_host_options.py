@@ -139,13 +139,14 @@ def test_unfit_files_are_told_with_the_remedy(hosts: Hosts, tmp_path: Path) -> N
     missing = tmp_path / "missing.pem"
     assert failure(of(hosts, role, certificate=missing)) == (
         f"host authentication: cannot read {missing}: no such file or directory; "
-        "name a file in PEM that this user may read (--tls-cert)"
+        "name a file in PEM that this user may read (HostAuthentication(certificate=...))"
     )
     assert "is a directory" in failure(of(hosts, role, key=tmp_path))
     assert f"{no_pem} holds no certificate" in failure(of(hosts, role, certificate=no_pem))
     assert f"{hosts.authority.path} holds no private key" in failure(of(hosts, role, key=hosts.authority.path))
-    assert f"{no_pem} holds no certificate in PEM; name a file that does (--tls-ca)" in failure(
-        of(hosts, role, authorities=no_pem)
+    assert (
+        f"{no_pem} holds no certificate in PEM; name a file that does (HostAuthentication(authorities=...))"
+        in failure(of(hosts, role, authorities=no_pem))
     )
     assert f"the key in {hosts.client} is not that of the certificate" in failure(of(hosts, role, key=hosts.client))
     assert f"the key in {locked} is encrypted; decrypt it with `openssl pkey" in failure(of(hosts, role, key=locked))

@@ -239,7 +239,7 @@ def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
     assert said == (
         "host authentication failed: the peer is another host (its certificate names server.example, 2001:db8::1, "
         "urn:host:server, not other.example); check the address, or, if it is the right host, allow one of its names "
-        "(--tls-name)"
+        "(HostAuthentication(names=...))"
     )
 
 
@@ -364,7 +364,7 @@ async def test_calls_in_the_clear_are_refused_where_tls_is_wanted(
                 await answer(connection)
             assert refused.value.stat is AuthStat.AUTH_TOOWEAK
         assert server._tcp.dispatcher.calls_of_procedures() == {}
-    assert "in the clear: this server asks for tls (--xprtsec)" in caplog.text
+    assert "in the clear: this server asks for tls (TcpServerConfig(xprtsec=...))" in caplog.text
 
 
 @pytest.mark.req("TLS-40", "TLS-19")
@@ -395,7 +395,7 @@ async def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, 
         async with connecting(server, options) as connection:
             assert connection.host_identity.names == ("renewed.example",)
         certificate.write_text("no certificate")
-        with pytest.raises(HostAuthenticationFailed, match=r"holds no certificate in PEM; .*--tls-cert"):
+        with pytest.raises(HostAuthenticationFailed, match=r"holds no certificate in PEM; .*\(certificate="):
             server.reload_certificates()
         async with connecting(server, options) as connection:
             assert connection.host_identity.names == ("renewed.example",)
@@ -449,11 +449,11 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
         ConnectOptions(xprtsec="ssl")  # type: ignore[arg-type]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for options, words in (
-        (ConnectOptions(xprtsec="mtls"), "there is no certificate of this host; name its file (--tls-cert)"),
+        (ConnectOptions(xprtsec="mtls"), "no certificate of this host; name its file (HostAuthentication(cert"),
         (ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(context=context)), "serves over RDMA"),
         (
             ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(policy="required", authorities="x")),
-            "--xprtsec mtls",
+            'add ConnectOptions(xprtsec="mtls"), or',
         ),
         (
             ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=["*"])),

@@ -95,7 +95,7 @@ def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCapt
         assert connected.startswith(f"connected to {remote.base}: {how}")
     else:
         assert connected == f"connected to {remote.base}: RPC over TCP"
-    assert mounted == f"mounted /: MOUNT at 127.0.0.1:{remote.mount_port}"
+    assert mounted == f"mounted {remote.base}/: MOUNT at 127.0.0.1:{remote.mount_port}"
     assert calls(caplog) == []
 
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import errno
+import inspect
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
 
-from rpcrdma.cli.console import ExitStatus
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
+from rpcrdma.cli import failures
+from rpcrdma.cli.console import OPTIONS, ExitStatus, in_log
 from rpcrdma.cli.failures import as_json, describe
 from rpcrdma.errors import (
     CallTimeout,
@@ -18,6 +28,8 @@ from rpcrdma.errors import (
     TransportClosed,
     UserAuthenticationFailed,
 )
+from rpcrdma.nfs.server import Export
+from rpcrdma.rpc.loaded_interface import LoadedInterface
 from support.cases import each_case
 
 
@@ -86,3 +98,31 @@ def test_a_very_long_path_is_shown_by_its_start_and_its_end_and_whole_in_json() 
     assert as_json(error)["path"] == path
     usual = "/" + "d" * 255 + "/" + "e" * 255
     assert describe(OSError(errno.EIO, "Odd", usual))[0] == f"{usual}: odd"
+
+
+OWNERS: dict[str, Callable[..., object]] = {
+    each.__name__: each
+    for each in (
+        ConnectOptions,
+        Export,
+        HostAuthentication,
+        RdmaServerConfig,
+        TcpServerConfig,
+        LoadedInterface.procedure,
+    )
+}
+
+
+@each_case(("named", "option"), OPTIONS.items())
+def test_parameters_in_messages_are_told_as_options_that_exist(named: str, option: str) -> None:
+    error = ConnectFailed(f"refused; use {named}")
+    error.add_note(f"or {named}")
+    record = logging.makeLogRecord({"msg": "refused %s: %s", "args": ("h", named)})
+    assert in_log(record)
+    assert (describe(error)[1], record.getMessage()) == (f"or {option}", f"refused h: {option}")
+    call = re.match(r"(\w+)\((\w+)=", named)
+    assert call is None or call[2] in inspect.signature(OWNERS[call[1]]).parameters
+    name = re.search("--[a-z-]+", option)
+    assert name is not None
+    sources = [path.read_text() for path in Path(failures.__file__).parent.rglob("*.py")]
+    assert any(f'"{name[0]}"' in source for source in sources)

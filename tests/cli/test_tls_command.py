@@ -112,7 +112,7 @@ def test_a_server_whose_mount_has_no_tls_is_told_of(
         error, hint = capfd.readouterr().err.splitlines()[-2:]
         assert served.stop() == 0
     assert error.endswith("offers no TLS, or someone on the network hides it: nothing else was sent")
-    assert hint.startswith("hint: give the server a certificate (rpcrdma serve --tls-cert)")
+    assert hint.startswith("hint: give the server a certificate (--tls-cert)")
 
 
 def test_calls_in_the_clear_are_told_what_is_missing() -> None:

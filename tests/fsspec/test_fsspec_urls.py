@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import io
 import pickle
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
 from fsspec.registry import known_implementations
 from upath import UPath
 
+from fsspec_server import SCHEMES, Served
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
 from support.cases import each_case
@@ -166,6 +174,42 @@ def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
     fs, _, paths = pickle.loads(pickle.dumps(fsspec.core.get_fs_token_paths(urls)))
     assert paths == ["one:7+8/a", "two/a"]
     assert [fs.place(path).server.url.host for path in paths] == ["one", "two"]
+
+
+@pytest.mark.thorough
+def test_every_failure_of_every_operation_names_the_url(fs: Any, served: Served, protocol: str, tmp_path: Path) -> None:
+    """With missing paths, and with those of the wrong kind, whatever else an operation takes."""
+    top = served.directory / secrets.token_hex(4)
+    (top / "dir" / "sub").mkdir(parents=True)
+    (tmp_path / "here").touch()
+    before = dict.fromkeys(("put", "put_file", "upload"), (str(tmp_path / "here"),))
+    after: dict[str, tuple[Any, ...]] = {"cat_ranges": ([0], [1]), "read_block": (0, 1)}
+    after |= dict.fromkeys(("copy", "cp", "cp_file", "move", "mv", "rename"), (f"/data/{top.name}/new",))
+    after |= dict.fromkeys(("download", "get", "get_file"), (str(tmp_path / "copy"),))
+    after |= dict.fromkeys(("pipe", "pipe_file", "write_bytes"), (b"1",)) | {"write_text": ("1",)}
+    # These ask no server, or fail in no way, and `sign` is fsspec's own.
+    quiet = {"close", "end_transaction", "from_dict", "from_json", "get_mapper", "invalidate_cache", "note_writer"}
+    quiet |= {"note_written", "open_async", "place", "sign", "start_transaction", "to_dict", "to_json"}
+    quiet |= {"ukey", "unstrip_protocol"}
+    address = re.compile(rf"(tcp|rdma)://127\.0\.0\.1:{served.ports[SCHEMES[protocol]]}(\+\d+)?/data/{top.name}/")
+    failures = []
+    operations = [name for name, _ in inspect.getmembers(type(fs), inspect.isfunction) if name[0] != "_"]
+    for name in [each for each in operations if each not in quiet]:
+        for path in (f"/data/{top.name}/{each}" for each in ("none/x", "file/x", "file", "dir")):
+            (top / "file").write_bytes(b"1")
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            (tmp_path / "copy").unlink(missing_ok=True)
+            try:
+                of_one = [path] if name in {"cat_ranges", "sizes"} else path
+                ended = getattr(fs, name)(*before.get(name, ()), of_one, *after.get(name, ()))
+                _ = list(ended) if inspect.isgenerator(ended) else ended
+            except OSError as error:
+                failures.append((name, str(error)))
+    assert [each for each in failures if not address.search(each[1])] == []
+    assert len(set(dict(failures))) > 30
+    for mode, use in (("rb", lambda file: file.write(b"1")), ("wb", lambda file: file.seek(0))):
+        with fs.open(f"/data/{top.name}/file", mode) as file, pytest.raises(io.UnsupportedOperation, match=address):
+            use(file)
 
 
 @each_case(

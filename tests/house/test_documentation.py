@@ -207,12 +207,13 @@ def blocks(page: str, kind: str) -> list[str]:
 
 def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: Path) -> None:
     (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
-    serve, read, record = blocks("first-program.md", "python")
+    serve, read, read_sync, record = blocks("first-program.md", "python")
     # Free ports instead of those shown, and the addresses on standard output.
     serve = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", serve)
     serve = serve.replace("]):\n", "]) as server:\n        print(*server.listening, flush=True)\n")
     (tmp_path / "serve_columns.py").write_text(serve)
     (tmp_path / "read_column.py").write_text(read)
+    (tmp_path / "read_column_sync.py").write_text(read_sync)
     (tmp_path / "record.py").write_text(f"{record}\n\nimport asyncio, sys\n\nasyncio.run(record(*sys.argv[1:]))\n")
     run("rpcrdma", "xdr", "compile", "columns.x", directory=tmp_path)
     command = [sys.executable, "serve_columns.py"]
@@ -222,8 +223,9 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
             urls = server.stdout.readline().split()
             assert [url.partition(":")[0] for url in urls] == ["rdma", "tcp"]
             for url in urls:
-                output = run(sys.executable, "read_column.py", url, directory=tmp_path)
-                assert output == "100000 values, from -40.0 to 60.0\n"
+                for program in ("read_column.py", "read_column_sync.py"):
+                    output = run(sys.executable, program, url, directory=tmp_path)
+                    assert output == "100000 values, from -40.0 to 60.0\n"
             run(sys.executable, "record.py", urls[0], "columns.pcap", directory=tmp_path)
         finally:
             server.kill()
@@ -234,7 +236,9 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
     """An array of NumPy is memory for octets in the stubs for each Python."""
     (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
     run("rpcrdma", "xdr", "compile", "columns.x", directory=tmp_path)
-    for name, program in zip(("serve", "read", "record"), blocks("first-program.md", "python"), strict=True):
+    for name, program in zip(
+        ("serve", "read", "read_sync", "record"), blocks("first-program.md", "python"), strict=True
+    ):
         (tmp_path / f"{name}.py").write_text(program)
     files = [*tmp_path.glob("*.py"), ROOT / "examples" / "copy_tree.py"]
     environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -68,3 +69,25 @@ def test_modules_stay_readable() -> None:
         and not generated.match(lines[0])
     }
     assert lengths == {}, f"split by responsibility what is longer than {LONGEST_MODULE} lines"
+
+
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
+OF_A_COMMAND = {
+    "check/": "the reasons in reports of `rpcrdma check`, which nothing else makes",
+    "simulation/worlds/__main__.py": "a command of its own, with its options",
+}
+"""Parts of the library whose words are those of one command."""
+
+
+def test_the_library_names_parameters_instead_of_options_of_the_command() -> None:
+    package = ROOT / "src" / "rpcrdma"
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if name.startswith(("cli/", *OF_A_COMMAND)):
+            continue
+        tree = ast.parse(path.read_text())
+        prose = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        texts = [each for each in ast.walk(tree) if isinstance(each, ast.Constant) and id(each) not in prose]
+        found += [f"{name}:{each.lineno}: {each.value}" for each in texts if OPTION.search(str(each.value))]
+    assert found == [], "name the parameter, as ConnectOptions(xprtsec=...), and its option in cli/console.py"

@@ -43,7 +43,12 @@ def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
     [
         ("GTE", {}, "some.x has no procedure GTE", "did you mean FIRSTPROC_GET?"),
         ("xyzzy", {}, "some.x has no procedure xyzzy", "it has FIRSTPROC_NULL, FIRSTPROC_GET, SECONDPROC_NULL, add"),
-        ("null", {}, "null is a procedure of FIRST and of SECOND", "--program FIRST"),
+        (
+            "null",
+            {},
+            "null is a procedure of FIRST and of SECOND",
+            "choose one by procedure(program=...), such as FIRST",
+        ),
         (
             "get",
             {"program": "THIRD"},

@@ -63,6 +63,17 @@ def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem, folder: Path)
         loop.run(file.close)
 
 
+@pytest.mark.thorough
+def test_synchronous_connections_in_asynchronous_clients(running: Running) -> None:
+    with sync.nfs_open(running.url) as fs:
+        v3.NFS_V3_SyncClient(fs.connection).null()
+        root, _ = fs.handle_of("/")
+        with pytest.raises(TypeError, match=r"NfsFilesystem is asynchronous, and .*: use rpcrdma\.sync"):
+            NfsFilesystem(fs.connection, root)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"NFS_V3_Client is asynchronous, and .*: use NFS_V3_SyncClient"):
+            v3.NFS_V3_Client(fs.connection)  # type: ignore[arg-type]
+
+
 def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
     async def fetch(_offset: int, _buffer: memoryview) -> tuple[int, bool]:
         await asyncio.get_running_loop().create_future()

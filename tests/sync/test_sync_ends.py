@@ -161,6 +161,8 @@ with warnings.catch_warnings():
     ends_as_programs_do()
 unclosed = left_open.open(folder + "/unclosed", "wb")
 unclosed.write(b"written at the end")
+unclosed_text = left_open.open(folder + "/text", "w")
+unclosed_text.write("written at the end")
 print("ends")
 """
 
@@ -178,8 +180,10 @@ def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr
     (warning,) = done.stderr.splitlines()
-    assert warning.startswith(f"/{folder.name}/unclosed was open for writing when the program ended: ")
-    assert (folder / "unclosed").read_bytes() == b"written at the end"
+    assert warning.startswith(
+        f"{running.url.partition('/?')[0]}/{folder.name}/unclosed was open for writing when the program ended: "
+    )
+    assert (folder / "unclosed").read_bytes() == (folder / "text").read_bytes() == b"written at the end"
 
 
 @pytest.mark.thorough

@@ -8,20 +8,26 @@ import collections
 import copy
 import csv
 import ctypes
+import functools
 import io
 import json
+import logging
 import mmap
 import pickle
+import re
 import shutil
 import threading
+import traceback
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 
 from rpcrdma import sync
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import Change, ChangeKind, FileOptions
 from rpcrdma.sync import background_loop, filesystem
@@ -183,6 +189,68 @@ def test_the_standard_library_takes_the_files(running: Running, folder: Path) ->
     assert (folder / "copy").read_bytes() == (folder / "z.zip").read_bytes()
 
 
+def test_text_files_are_those_of_the_built_in_open(running: Running, folder: Path, tmp_path: Path) -> None:
+    def session(opened: Callable[..., Any]) -> list[Any]:
+        seen: list[Any] = []
+        with opened("w", newline="\r\n") as file:
+            seen += [file.write("äb\n"), file.mode, file.encoding, file.readable(), file.tell()]
+            file.writelines(["second\n"] * 40_000)
+        for mode, options in (("r", {}), ("rt", {"newline": ""}), ("tr", {"encoding": "latin-1", "newline": "\n"})):
+            with opened(mode, **options) as file:
+                seen += [file.mode, file.readline(), file.read(3), file.tell(), file.buffer.peek(4)[:0], file.read()]
+        with opened("a+", encoding="ascii", errors="replace") as file:
+            seen += [file.write("ö\n"), file.seek(0), file.readline(), file.writable()]
+        with opened("r+") as file:
+            place = [file.readline(), file.tell()][1]
+            seen += [
+                file.read(2),
+                file.seek(place),
+                file.write("S"),
+                file.seek(0),
+                file.readlines()[:3],
+                file.truncate(99),
+            ]
+        with opened("w+t") as file:
+            seen += [file.write("x" * 300_000), file.seek(0), file.read(4), file.name.rpartition("/")[2]]
+        for mode, problem in (("x", FileExistsError), ("r", UnicodeDecodeError)):
+            with opened("wb") as file:
+                file.write(b"\xff")
+            with pytest.raises(problem), opened(mode) as text:
+                text.read()
+        with opened("r") as file, pytest.raises(io.UnsupportedOperation):
+            file.write("x")
+        return seen
+
+    def local(mode: str, **options: Any) -> Any:
+        return (tmp_path / "f").open(mode, **(options if "b" in mode else {"encoding": "utf-8"} | options))
+
+    with sync.nfs_open(running.url) as fs:
+        assert session(functools.partial(fs.open, f"{folder.name}/f")) == session(local)
+        fs.write_text(f"{folder.name}/t", "ä\nb\n", "utf-16", newline="\r\n")
+        assert (folder / "t").read_text("utf-16") == fs.read_text(f"{folder.name}/t", "utf-16") == "ä\nb\n"
+        assert (folder / "t").read_bytes() == "ä\r\nb\r\n".encode("utf-16")
+        with pytest.raises(UnicodeEncodeError):
+            fs.write_text(f"{folder.name}/t", "ä", "ascii")
+        assert fs.read_text(f"{folder.name}/t", "utf-16", newline="") == "ä\r\nb\r\n"
+        assert sorted(fs.glob(f"{folder.name}/*")) == [f"{folder.name}/f", f"{folder.name}/t"]
+
+
+def test_modes_that_are_none_open_nothing(running: Running, folder: Path) -> None:
+    path = f"{folder.name}/f"
+    with sync.nfs_open(running.url) as fs:
+        for mode in ("", "b", "t", "rw", "rbt", "wtt", "r++", "z", "U"):
+            with pytest.raises(ValueError, match=re.escape(f"invalid mode '{mode}': use r, w, x or a")):
+                fs.open(path, mode)
+        for options in ({"encoding": "utf-8"}, {"errors": "strict"}, {"newline": ""}):
+            with pytest.raises(ValueError, match="binary mode 'wb' takes no encoding, errors or newline"):
+                fs.open(path, "wb", **options)  # type: ignore[call-overload]
+        with pytest.raises(LookupError, match="unknown encoding"):
+            fs.open(path, "w", encoding="none")
+        with pytest.raises(ValueError, match="illegal newline"):
+            fs.open(path, "w", newline="x")
+    assert list(folder.iterdir()) == []
+
+
 def test_threads_share_a_file_system(running: Running, folder: Path) -> None:
     failures: list[BaseException] = []
     with sync.nfs_open(running.url) as fs:
@@ -257,3 +325,71 @@ def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
         sync.nfs_open("http://127.0.0.1/")
     assert background_loop._present is before
     assert not before.in_use
+
+
+def test_errors_show_the_lines_of_their_program_alone(
+    running: Running, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shown(call: Callable[..., Any], *args: Any) -> list[str]:
+        """The modules and functions in the traceback below this one, for the error and its cause."""
+        with pytest.raises((OSError, RpcRdmaError, TypeError, ValueError)) as raised:
+            call(*args)
+        error = raised.value
+        assert error.__context__ is error.__cause__
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        frames += traceback.extract_tb(error.__cause__ and error.__cause__.__traceback__)
+        return [f"{Path(frame.filename).stem}.{frame.name}" for frame in frames]
+
+    def handling(first: Exception) -> None:
+        try:
+            raise first
+        except KeyError:
+            fs.stat("none")
+
+    with sync.nfs_open(running.url) as fs:
+        (folder / "f").touch()
+        file = fs.open(f"{folder.name}/f")
+        mounted = fsspec.filesystem("rdma", skip_instance_cache=True)
+        address = running.url.removeprefix("rdma://")
+        assert shown(fs.stat, "none") == shown(file.pread, -1, 0) == []
+        assert shown(fs.write_bytes, "x", "text") == shown(fs.read_text, "none") == []
+        assert shown(mounted.cat_file, f"{address}none") == shown(mounted.ls, f"{address}none") == []
+        assert shown(fs.open, "none", "r") == shown(file.seek, -1) == []
+        assert shown(sync.nfs_open, f"{running.tcp_url}none") == shown(sync.connect, "rdma://127.0.0.1:1") == []
+        assert shown(list, fs.scandir("none")) == ["background_loop.iterate"]
+
+        def progress(_files: int, _octets: int) -> None:
+            raise ValueError("of the program")
+
+        assert "test_sync_files.progress" in shown(
+            lambda: fs.download(f"{folder.name}/f", folder / "copy", progress=progress)
+        )
+        # The exception that the program handles meanwhile is its own.
+        with pytest.raises(FileNotFoundError) as raised:
+            handling(KeyError("first"))
+        assert isinstance(raised.value.__context__, KeyError)
+        caplog.set_level(logging.DEBUG, "rpcrdma.client")
+        with pytest.raises(FileNotFoundError) as raised:
+            fs.stat("none")
+        assert "find" in [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+
+
+def test_failures_name_the_url(running: Running, folder: Path) -> None:
+    """Those of files, iterators and watches as well, which are not methods of the asynchronous file system alone."""
+    (folder / "file").write_bytes(b"1")
+    url = f"{running.tcp_url}{folder.name}"
+    with sync.nfs_open(running.tcp_url) as fs, fs.open(f"{folder.name}/file") as read:
+        for use in (
+            lambda: read.write(b"1"),
+            lambda: read.truncate(0),
+            lambda: fs.open(f"{folder.name}/none"),
+            lambda: list(fs.scandir(f"{folder.name}/none")),
+            lambda: fs.watch(f"{folder.name}/none").__enter__(),
+            lambda: fs.read_bytes(folder.name),
+        ):
+            with pytest.raises(OSError, match=f"^(\\[Errno.*: ')?{url}"):
+                use()
+        with fs.open(f"{folder.name}/file", "wb") as written, pytest.raises(io.UnsupportedOperation, match=f"^{url}"):
+            written.read()
+    with pytest.raises(FileNotFoundError, match=f"'{url}/none'"):
+        sync.nfs_open(f"{url}/none").stat(".")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +35,31 @@ def test_files_are_closed_before_their_connection(running: Running, folder: Path
     assert [file.closed for file in left] == [True] * 3
     left[0].close()
     assert [(folder / str(number)).read_bytes() for number in range(3)] == [b"left open"] * 3
+
+
+def test_text_that_is_held_arrives(running: Running, folder: Path) -> None:
+    def garbage(collected: Callable[[], object]) -> None:
+        circle: list[Any] = [fs.open(f"{folder.name}/circle", "a")]
+        circle.append(circle)
+        circle[0].write("text")
+        del circle
+        collected()
+
+    async def collect() -> None:
+        gc.collect()
+
+    with sync.nfs_open(running.url) as fs:
+        left = fs.open(f"{folder.name}/left", "w")
+        left.write("text")
+        with pytest.warns(ResourceWarning, match=r"unclosed file <.*/dropped' mode='w'"):
+            fs.open(f"{folder.name}/dropped", "w").write("text")
+        assert (folder / "dropped").read_text() == "text"
+        # Garbage in circles; the thread of the files cannot wait for itself when it collects that.
+        for collected in (gc.collect, lambda: fs._loop.run(collect)):
+            with pytest.warns(ResourceWarning, match=r"unclosed file <.*/circle' mode='a'"):
+                garbage(collected)
+    assert left.closed
+    assert [(folder / name).read_text() for name in ("left", "circle")] == ["text", "texttext"]
 
 
 def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(

@@ -308,7 +308,7 @@ def test_a_value_that_no_message_holds(octets: int) -> None:
         assert facing.values() == []
         assert facing.closed().reason == (
             "host authentication failed: the certificates of this side take 4033 octets, and the peer receives no more "
-            "than 4096; shorten the chain in the file of --tls-cert"
+            "than 4096; shorten the chain in the file of HostAuthentication(certificate=...)"
         )
 
 

@@ -44,7 +44,7 @@ ERRORS: list[tuple[str, ...]] = [
     (
         "«#»define A 1",
         "unexpected character '#'",
-        "lines of a preprocessor are not part of the language: let it run before (--cpp)",
+        "lines of a preprocessor are not part of the language: let it run before (cpp -P)",
     ),
     ("const «_»A = 1;", "unexpected character '_'", "a name begins with a letter"),
     ("const A = «019»;", "'019' is not a number", "decimal, 0x hexadecimal or 0 octal"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.rpc.client_stub import WaitingCaller
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
@@ -44,6 +45,17 @@ class RecordingCaller:
     async def call(self, procedure: Any, args: Any, *, into: Any = None, timeout_s: Any = None) -> Any:
         self.calls.append((procedure, args, into, timeout_s))
         return self.result
+
+
+class RecordingWaitingCaller(WaitingCaller):
+    """As a connection of `rpcrdma.sync`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def call(self, procedure: Any, args: Any, *, into: Any = None, timeout_s: Any = None) -> Any:
+        self.calls.append((procedure, args, into, timeout_s))
+        return "waited for"
 
 
 def test_a_version_is_a_program_with_its_procedures() -> None:
@@ -106,15 +118,27 @@ def test_arguments_and_results_have_their_codecs(
         assert whole(decode, bytes.fromhex(expected)) == meant
 
 
-def test_a_client_calls_through_its_caller() -> None:
+def test_clients_call_through_their_callers() -> None:
     module = load(COUNTER)
-    caller = RecordingCaller(3)
-    buffer = bytearray(4)
-    client = module.COUNTER_V1_Client(caller)
-    args = module.pair(1, 2)
+    args, buffer = module.pair(1, 2), bytearray(4)
+    caller, waiting = RecordingCaller(3), RecordingWaitingCaller()
+    client, sync_client = module.COUNTER_V1_Client(caller), module.COUNTER_V1_SyncClient(waiting)
     assert asyncio.run(client.add(args, into=buffer, timeout_s=1.5)) == 3
-    assert asyncio.run(client.null()) is None
-    assert caller.calls == [(module.ADD, args, buffer, 1.5), (module.COUNTERPROC_NULL, None, None, None)]
+    assert sync_client.add(args, into=buffer, timeout_s=1.5) == "waited for"
+    asyncio.run(client.null())
+    sync_client.null()
+    expected = [(module.ADD, args, buffer, 1.5), (module.COUNTERPROC_NULL, None, None, None)]
+    assert caller.calls == waiting.calls == expected
+
+
+def test_a_client_of_the_other_kind_names_the_one_to_use() -> None:
+    module = load(COUNTER)
+    own = type("Own", (module.COUNTER_V1_Client,), {})
+    for client in (module.COUNTER_V1_Client, own):
+        with pytest.raises(TypeError, match=r"is asynchronous, and .* rpcrdma\.sync is not: use COUNTER_V1_SyncClient"):
+            client(RecordingWaitingCaller())
+    with pytest.raises(TypeError, match=r"a connection of rpcrdma\.sync; to await .*, use COUNTER_V1_Client"):
+        module.COUNTER_V1_SyncClient(RecordingCaller(3))
 
 
 def test_a_service_answers_null_and_nothing_else_by_itself() -> None:

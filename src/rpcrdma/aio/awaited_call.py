@@ -9,20 +9,62 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import logging
+import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from traceback import walk_tb
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 
-__all__ = ["wait_for"]
+__all__ = ["forget_frames", "wait_for", "without_frames"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _SIGNALS_HEEDED_S = 0.5
 """How long a signal may wait to be heeded if it comes at the worst moment, and the end of a loop to be noticed."""
 
 _ENDED = "this is closed: open it anew"
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_TOLD = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
+"""The errors that functions document: their text says what a caller can do."""
+_INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
+
+
+def forget_frames(error: BaseException) -> bool:
+    """Empties the traceback of an error, and of its causes, if that shows nothing but how the library works.
+
+    Frames stay where one is of another module, such as a function that was handed in, for errors that no function
+    documents, and if the logger `rpcrdma.client` is enabled for DEBUG. Returns whether the traceback was emptied.
+    """
+    if not isinstance(error, _TOLD) or _LOGGER.isEnabledFor(logging.DEBUG):
+        return False
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    if not _INTERNAL.issuperset(module.partition(".")[0] for module in modules):
+        return False
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__
+    return True
+
+
+def without_frames(function: Callable[P, T]) -> Callable[P, T]:
+    """`function` with `forget_frames` for its errors, whose tracebacks end with the line that called it."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            forget_frames(error)
+            raise  # which, unlike `raise error`, adds no frame
+
+    return call
 
 
 def wait_for(
@@ -97,6 +139,8 @@ class _AwaitedCall(Generic[T]):
             self._failure = LocalProtocolError(_ENDED)
         except BaseException as error:  # noqa: BLE001 - it is the waiting thread's
             self._failure = error
+            if forget_frames(error):
+                error.__context__ = None
         # Here, and not when the loop hears that the task has ended: the other thread goes on a turn earlier.
         self.ended = True
         self._wake.release()

@@ -23,8 +23,8 @@ from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_con
 __all__ = ["NO_TLS_OVER_RDMA", "OTHER_AUTHORITIES", "AuthoritiesInUse", "HostAuthentication", "TlsSettings"]
 
 NO_TLS_OVER_RDMA: Final = (
-    "RPC over RDMA has no TLS; protect it with Kerberos (--sec krb5p encrypts, krb5i keeps changes out), with IPsec or "
-    "a network of its own, or write tcp:// for TLS"
+    "RPC over RDMA has no TLS; protect it with Kerberos (krb5p encrypts, krb5i keeps changes out), with IPsec or a "
+    "network of its own, or write tcp:// for TLS"
 )
 """Cause and remedy. Host authentication is not named: it proves hosts, and leaves octets unprotected."""
 
@@ -67,8 +67,10 @@ class HostAuthentication:
         given = any(getattr(self, field.name) for field in fields(self))
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
-    def check_version(self, choice: str | int) -> None:
+    def check_version(self, choice: str | int, setting: str) -> None:
         """Checks that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, can authenticate hosts if that is required.
+
+        `setting` is the class whose `rpcrdma_version` it is, for the message.
 
         Raises:
             HostAuthenticationFailed: it has no host authentication.
@@ -76,7 +78,8 @@ class HostAuthentication:
         if self.wanted is HostPolicy.REQUIRED and not any(dialect.introduces for dialect in offered(choice)):
             _unfit(
                 f"it is required, and version {choice} of RPC-over-RDMA has none",
-                "choose another version (--rpcrdma-version auto), or make it optional (--host-auth optional)",
+                f'choose another version ({setting}(rpcrdma_version="auto")), or make it optional '
+                '(HostAuthentication(policy="optional"))',
             )
 
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
@@ -139,11 +142,14 @@ class HostAuthentication:
 
     def _expect_certificate(self) -> None:
         if self.certificate is None:
-            _unfit("there is no certificate of this host", "name its file (--tls-cert)")
+            _unfit("there is no certificate of this host", "name its file (HostAuthentication(certificate=...))")
 
     def _expect_authorities(self) -> None:
         if self.authorities is None:
-            _unfit("there are no authorities that may vouch for peers", "name the file of theirs (--tls-ca)")
+            _unfit(
+                "there are no authorities that may vouch for peers",
+                "name the file of theirs (HostAuthentication(authorities=...))",
+            )
 
     def _context(self, role: Role) -> ssl.SSLContext:
         """A context with the certificate and the authorities, as far as there are files of them."""
@@ -151,7 +157,7 @@ class HostAuthentication:
         if self.certificate is not None:
             self._load_certificate(context, self.certificate, self.key or self.certificate)
         if self.authorities is not None:
-            _expect(self.authorities, "CERTIFICATE", "certificate", "--tls-ca")
+            _expect(self.authorities, "CERTIFICATE", "certificate", "authorities")
             try:
                 context.load_verify_locations(self.authorities)
             except ssl.SSLError as error:
@@ -161,8 +167,8 @@ class HostAuthentication:
     def _load_certificate(
         self, context: ssl.SSLContext, certificate: str | PathLike[str], key: str | PathLike[str]
     ) -> None:
-        _expect(certificate, "CERTIFICATE", "certificate", "--tls-cert")
-        if "ENCRYPTED" in _expect(key, "PRIVATE KEY", "private key", "--tls-key"):
+        _expect(certificate, "CERTIFICATE", "certificate", "certificate")
+        if "ENCRYPTED" in _expect(key, "PRIVATE KEY", "private key", "key"):
             _unfit(f"the key in {key} is encrypted", f"decrypt it with `openssl pkey -in {key} -out FILE`")
         try:
             # With a password OpenSSL never asks for one at the terminal.
@@ -258,15 +264,16 @@ def _dns_name(host: str) -> str | None:
     return name.name if name.kind == "DNS" else None
 
 
-def _expect(path: str | PathLike[str], label: str, what: str, option: str) -> str:
+def _expect(path: str | PathLike[str], label: str, what: str, parameter: str) -> str:
     """The content of the file, which must hold a PEM block of that label."""
+    setting = f"HostAuthentication({parameter}=...)"
     try:
         text = Path(path).read_text(encoding="ascii", errors="replace")
     except OSError as error:
         cause = (error.strerror or str(error)).lower()
-        _unfit(f"cannot read {path}: {cause}", f"name a file in PEM that this user may read ({option})")
+        _unfit(f"cannot read {path}: {cause}", f"name a file in PEM that this user may read ({setting})")
     if f"{label}-----" not in text:
-        _unfit(f"{path} holds no {what} in PEM", f"name a file that does ({option})")
+        _unfit(f"{path} holds no {what} in PEM", f"name a file that does ({setting})")
     return text
 
 

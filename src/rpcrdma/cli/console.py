@@ -8,15 +8,21 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.wire.peer_text import printable
 
+if TYPE_CHECKING:
+    import logging
+
 __all__ = [
+    "OPTIONS",
     "ExitStatus",
     "data",
     "error",
     "errors_as_json",
+    "in_log",
+    "in_options",
     "json_line",
     "names",
     "naming_standard_output",
@@ -32,6 +38,31 @@ __all__ = [
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
 _PROSE = frozenset({"message", "hint"})
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "HostAuthentication(certificate=...)": "--tls-cert",
+    "HostAuthentication(key=...)": "--tls-key",
+    "HostAuthentication(authorities=...)": "--tls-ca",
+    "HostAuthentication(names=...)": "--tls-name",
+    'HostAuthentication(policy="optional")': "--host-auth optional",
+    'ConnectOptions(rpcrdma_version="auto")': "--rpcrdma-version auto",
+    'RdmaServerConfig(rpcrdma_version="auto")': "--rpcrdma-version auto",
+    'ConnectOptions(xprtsec="none")': "--xprtsec none",
+    'ConnectOptions(xprtsec="tls")': "--xprtsec tls",
+    'ConnectOptions(xprtsec="mtls")': "--xprtsec mtls",
+    "TcpServerConfig(xprtsec=...)": "--xprtsec",
+    "ConnectOptions(security=...)": "--sec",
+    'ConnectOptions(security="sys")': "--sec sys",
+    "ConnectOptions(services_in_clear=True)": "--changes-in-clear",
+    "ConnectOptions(mount_in_clear=True)": "--mount-in-clear",
+    "Export(mount_in_clear=True)": "--mount-in-clear",
+    "procedure(program=...)": "--program",
+    "start a MetricsExporter for the server": "start the server with --metrics HOST:PORT",
+    "(cpp -P)": "(--cpp)",
+}
+"""Words of the library's messages, and what stands in their place in those of the command."""
+
+_PARAMETER: Final = re.compile("|".join(map(re.escape, OPTIONS)))
 
 _error_object: Mapping[str, Any] | None = None
 """Items beside `error` in an error's object on standard output; None: errors go to standard error only."""
@@ -154,6 +185,20 @@ def talk(line: str) -> None:
     """Prints one line for the user of the command."""
     sys.stderr.write(printable(line) + "\n")
     sys.stderr.flush()
+
+
+def in_options(text: str) -> str:
+    """Returns a message of the library with the command's options in place of parameters."""
+    return _PARAMETER.sub(lambda found: OPTIONS[found[0]], text)
+
+
+def in_log(record: logging.LogRecord) -> bool:
+    """A filter of a log's handler, which lets every record pass, in words of the command."""
+    text = record.getMessage()
+    told = in_options(text)
+    if told != text:
+        record.msg, record.args = told, None
+    return True
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:

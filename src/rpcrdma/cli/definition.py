@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,7 @@ class DefinitionText:
         return rows
 
     def _located(self, remark: Diagnostic) -> tuple[Diagnostic, str, str]:
+        remark = replace(remark, hint=console.in_options(remark.hint))
         if self.preprocessed is None:
             return remark, self.file, self.source
         located, file, source = self.preprocessed.located(remark, self._source_of)

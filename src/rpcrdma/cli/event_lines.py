@@ -43,7 +43,8 @@ class EventLines(logging.Handler):
         """Writes the event of a log record, if it has one."""
         event = getattr(record, "event", None)
         if event is not None:
-            self.put(event)
+            reason = event.get("reason")
+            self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
         """Has the event written as soon as the reader takes it."""

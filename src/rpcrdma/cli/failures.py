@@ -102,11 +102,11 @@ def _kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
-    """(message, hint or "", exit status)."""
+    """(message, hint or "", exit status), with the command's options in place of the library's parameters."""
     message, hint, status = _describe(error)
     # A note, added where the error arose, is a better hint than the one for its kind.
     notes = getattr(error, "__notes__", ())
-    return message, "; ".join(notes) or hint, status
+    return console.in_options(message), console.in_options("; ".join(notes) or hint), status
 
 
 def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:

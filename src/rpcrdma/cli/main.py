@@ -180,6 +180,8 @@ def _configure_logging(args: argparse.Namespace) -> None:
     level = args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")
     with_time = "%(asctime)s " if args.command == "serve" else ""
     logging.basicConfig(format=f"{with_time}%(levelname)s %(message)s", level=level.upper(), stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(console.in_log)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

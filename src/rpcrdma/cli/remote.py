@@ -137,7 +137,7 @@ class Servers:
 
         asking = unproved(self._options)
         mounted = await mount_export(url, asking, await connected(asking), mount_port=self._args.mount_port)
-        options = await secured(self._options, mounted)
+        options = await secured(self._options, url, mounted)
         connection = await connected(options)
         key = server, mounted.export, str(options.security)
         if key not in self._filesystems:

@@ -56,14 +56,14 @@ class OpeningFileSystem(Protocol):
         """The URL of a path."""
 
 
-def check_transaction(path: str, mode: str) -> None:
-    """Checks the mode of a file that is opened in a transaction.
+def check_transaction(url: str, mode: str) -> None:
+    """Checks the mode of the file at `url` that is opened in a transaction.
 
     Raises:
         io.UnsupportedOperation: it is one for files that exist.
     """
     if mode != "wb":
-        raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
+        raise io.UnsupportedOperation(f"{url}: a transaction takes new files, of mode wb, not {mode}")
 
 
 class _OwnReadAhead(BaseCache):
@@ -106,10 +106,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         self._closed = True  # until it is open: an object whose making fails is finalized as well
         self._temporary: str | None = None
         if not autocommit and mode != "rb":
-            check_transaction(path, mode)
+            check_transaction(fs.unstrip_protocol(path), mode)
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
         self._fs_loop = fs.loop
-        self._files_loop = FilesLoop(fs.loop, path)
+        self._files_loop = FilesLoop(fs, path)
         self._file: NfsFile = opened or self._await(fs.open_async, self._temporary or path, mode)
         self._reads_ahead = cache_type == _OwnReadAhead.name
         self._run = SequentialRun()
@@ -218,7 +218,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     def write(self, data: Buffer) -> int:
         """Takes all of `data`; data as large as a block is sent without a copy."""
         if not self.writable():
-            raise ValueError("I/O operation on closed file" if self.closed else f"{self.path} is open for reading")
+            raise ValueError("I/O operation on closed file" if self.closed else f"{self.full_name} is open for reading")
         view = as_view(data, "data")
         if len(view) >= self.blocksize:
             self._send()
@@ -237,7 +237,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             io.UnsupportedOperation: it is open for writing.
         """
         if self.writable():
-            raise io.UnsupportedOperation(f"{self.path} is written in one go: for seeks open it with w+b or r+b")
+            raise io.UnsupportedOperation(f"{self.full_name} is written in one go: for seeks open it with w+b or r+b")
         position: int = super().seek(loc, whence)
         return position
 

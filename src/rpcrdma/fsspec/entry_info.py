@@ -107,7 +107,7 @@ async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
 
 
 def _refused_info(name: str, error: OSError) -> Info:
-    _LOGGER.warning("%s is listed without its attributes: %s", name, error.strerror)
+    _LOGGER.warning("%s is listed without its attributes: %s", getattr(error, "url", None) or name, error.strerror)
     return {"name": name, "size": None, "type": "other", "islink": False}
 
 

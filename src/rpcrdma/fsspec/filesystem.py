@@ -185,7 +185,9 @@ class RdmaFileSystem(ServerFileSystem):
             await self._makedirs(path2, exist_ok=True)
             return
         if await self._leads_to(path2, path1, source):
-            raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
+            raise shutil.SameFileError(
+                f"{self.unstrip_protocol(path1)!r} and {self.unstrip_protocol(path2)!r} are the same file"
+            )
         with self._changing(path2):
             async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
                 async for block in source.views():
@@ -386,7 +388,8 @@ class RdmaFileSystem(ServerFileSystem):
 
         async def rename(fs: MountedFilesystem, at: str) -> None:
             if fs is not source:
-                raise OSError(errno.EXDEV, "these are different exports", path1, None, path2)
+                urls = self.unstrip_protocol(path1), self.unstrip_protocol(path2)
+                raise OSError(errno.EXDEV, "these are different exports", urls[0], None, urls[1])
             try:
                 await fs.rename(below, at)
             except FileNotFoundError:

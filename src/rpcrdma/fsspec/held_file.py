@@ -74,7 +74,7 @@ class HeldFile(io.BytesIO):
 
     def write(self, _data: object) -> NoReturn:
         """Raises io.UnsupportedOperation: the file is open for reading."""
-        raise io.UnsupportedOperation(f"{self.path} is open for reading")
+        raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
 
     def writelines(self, _lines: Iterable[object]) -> NoReturn:
         """Raises io.UnsupportedOperation: the file is open for reading."""

@@ -19,7 +19,8 @@ from typing import Protocol, TypeVar
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.nfs.client import FileOptions, MountedFilesystem, nfs_open
+from rpcrdma.nfs.client import FileOptions, MountedFilesystem
+from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
 from rpcrdma.sync.file_object import Writers
 
@@ -150,7 +151,7 @@ class Mounts:
             path=path,
             mount_port=server.url.mount_port,
         )
-        fs = await nfs_open(str(url), options=server.options, files=server.files)
+        fs = await mount_path(url, None, server.options, server.files)
         self._listed |= fs.listed_exports
         known = self._mounted.get(fs.export)
         if known is None:

@@ -336,7 +336,9 @@ class ServerFileSystem(AsyncFileSystem):
         Raises:
             io.UnsupportedOperation: always.
         """
-        raise io.UnsupportedOperation(f"{path}: NFSv3 has no time of creation; `modified` has that of the last change")
+        raise io.UnsupportedOperation(
+            f"{self.unstrip_protocol(path)}: NFSv3 has no time of creation; `modified` has that of the last change"
+        )
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:

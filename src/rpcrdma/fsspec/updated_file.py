@@ -28,8 +28,8 @@ class UpdatedFile(NfsFile):
             OSError: as `open`.
         """
         if not autocommit:
-            check_transaction(path, mode)
-        loop = FilesLoop(fs.loop, path)
+            check_transaction(fs.unstrip_protocol(path), mode)
+        loop = FilesLoop(fs, path)
         super().__init__(loop.run(lambda: fs.open_async(path, mode)), loop, mode, writers)
         self.fs = fs
         self.path = path

@@ -12,12 +12,12 @@ import inspect
 import os
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import fsspec.asyn
 from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import wait_for
+from rpcrdma.aio.awaited_call import wait_for, without_frames
 
 __all__ = ["FilesLoop", "sync", "waits_by_sync"]
 
@@ -26,6 +26,7 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=type[AbstractFileSystem])
 
 
+@without_frames
 def sync(
     loop: asyncio.AbstractEventLoop | None,
     function: Callable[P, Coroutine[Any, Any, T]],
@@ -46,11 +47,26 @@ def sync(
     return wait_for(loop, partial(function, *args, **kwargs))
 
 
-class FilesLoop:
-    """The event loop of one open file: `path` is for messages. A child process may not use what its parent opened."""
+class OwnLoop(Protocol):
+    """What `FilesLoop` needs of a file system."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None, path: str) -> None:
-        self._loop = loop
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that its calls run in."""
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a path."""
+
+
+class FilesLoop:
+    """The event loop of one open file of `fs`; messages show its URL.
+
+    A child process may not use what its parent opened.
+    """
+
+    def __init__(self, fs: OwnLoop, path: str) -> None:
+        self._loop = fs.loop
+        self._fs = fs
         self._path = path
         self._pid = os.getpid()
 
@@ -67,8 +83,8 @@ class FilesLoop:
         """
         if self.forked:
             raise RuntimeError(
-                f"{self._path} was opened before the process forked, and its connection is the parent's: open it anew "
-                "in the child, where the file system connects for itself"
+                f"{self._fs.unstrip_protocol(self._path)} was opened before the process forked, and its connection is "
+                "the parent's: open it anew in the child, where the file system connects for itself"
             )
         return sync(self._loop, begin)
 
@@ -95,6 +111,7 @@ def waits_by_sync(filesystem: F) -> F:
 
 
 def _waiting(name: str, documented: Callable[..., Any]) -> Callable[..., Any]:
+    @without_frames
     @wraps(documented)
     def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return sync(self.loop, getattr(self, name), *args, **kwargs)

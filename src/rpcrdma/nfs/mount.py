@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder
 
 __all__ = [
     "DUMP",
@@ -40,6 +48,7 @@ __all__ = [
     "UMNTALL",
     "MOUNT_V3_Client",
     "MOUNT_V3_Service",
+    "MOUNT_V3_SyncClient",
     "decode_dirpath",
     "decode_exportnode",
     "decode_exports",
@@ -390,35 +399,21 @@ MOUNT_V3: Final = Program(
 )
 
 
-class MOUNT_V3_Client:
-    """Calls the procedures of MOUNT_PROGRAM version 3 through a `Caller`."""
+class _MOUNT_V3_Methods:
+    null = VoidCallMethod(MOUNTPROC3_NULL)
+    mnt = CallMethod(MOUNTPROC3_MNT)
+    dump = VoidCallMethod(MOUNTPROC3_DUMP)
+    umnt = CallMethod(MOUNTPROC3_UMNT)
+    umntall = VoidCallMethod(MOUNTPROC3_UMNTALL)
+    export = VoidCallMethod(MOUNTPROC3_EXPORT)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_NULL; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_NULL, None, into=into, timeout_s=timeout_s)
+class MOUNT_V3_Client(_MOUNT_V3_Methods, ClientStub):
+    """Calls the procedures of MOUNT_PROGRAM version 3 through a `Caller`, and awaits them."""
 
-    async def mnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> mountres3:
-        """Calls MOUNTPROC3_MNT; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_MNT, args, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> mountlist:
-        """Calls MOUNTPROC3_DUMP; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_DUMP, None, into=into, timeout_s=timeout_s)
-
-    async def umnt(self, args: dirpath, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_UMNT; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_UMNT, args, into=into, timeout_s=timeout_s)
-
-    async def umntall(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls MOUNTPROC3_UMNTALL; see `Caller.call`."""
-        await self._caller.call(MOUNTPROC3_UMNTALL, None, into=into, timeout_s=timeout_s)
-
-    async def export(self, *, into: Memory | None = None, timeout_s: float | None = None) -> exports:
-        """Calls MOUNTPROC3_EXPORT; see `Caller.call`."""
-        return await self._caller.call(MOUNTPROC3_EXPORT, None, into=into, timeout_s=timeout_s)
+class MOUNT_V3_SyncClient(_MOUNT_V3_Methods, SyncClientStub):
+    """Calls the procedures of MOUNT_PROGRAM version 3 through a connection of `rpcrdma.sync`."""
 
 
 class MOUNT_V3_Service(Service):

@@ -8,12 +8,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "DUMP",
@@ -33,10 +41,13 @@ __all__ = [
     "RPCB_WORD_MAX",
     "PORT_MAPPER_V2_Client",
     "PORT_MAPPER_V2_Service",
+    "PORT_MAPPER_V2_SyncClient",
     "RPCBIND_V3_Client",
     "RPCBIND_V3_Service",
+    "RPCBIND_V3_SyncClient",
     "RPCBIND_V4_Client",
     "RPCBIND_V4_Service",
+    "RPCBIND_V4_SyncClient",
     "binding",
     "binding_entry",
     "binding_list",
@@ -247,23 +258,18 @@ PORT_MAPPER_V2: Final = Program(
 )
 
 
-class PORT_MAPPER_V2_Client:
-    """Calls the procedures of PORT_MAPPER version 2 through a `Caller`."""
+class _PORT_MAPPER_V2_Methods:
+    null = VoidCallMethod(PMAPPROC_NULL)
+    getport = CallMethod(PMAPPROC_GETPORT)
+    dump = VoidCallMethod(PMAPPROC_DUMP)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls PMAPPROC_NULL; see `Caller.call`."""
-        await self._caller.call(PMAPPROC_NULL, None, into=into, timeout_s=timeout_s)
+class PORT_MAPPER_V2_Client(_PORT_MAPPER_V2_Methods, ClientStub):
+    """Calls the procedures of PORT_MAPPER version 2 through a `Caller`, and awaits them."""
 
-    async def getport(self, args: mapping, *, into: Memory | None = None, timeout_s: float | None = None) -> int:
-        """Calls PMAPPROC_GETPORT; see `Caller.call`."""
-        return await self._caller.call(PMAPPROC_GETPORT, args, into=into, timeout_s=timeout_s)
 
-    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> mapping_list:
-        """Calls PMAPPROC_DUMP; see `Caller.call`."""
-        return await self._caller.call(PMAPPROC_DUMP, None, into=into, timeout_s=timeout_s)
+class PORT_MAPPER_V2_SyncClient(_PORT_MAPPER_V2_Methods, SyncClientStub):
+    """Calls the procedures of PORT_MAPPER version 2 through a connection of `rpcrdma.sync`."""
 
 
 class PORT_MAPPER_V2_Service(Service):
@@ -322,19 +328,17 @@ RPCBIND_V3: Final = Program(
 )
 
 
-class RPCBIND_V3_Client:
-    """Calls the procedures of PORT_MAPPER version 3 through a `Caller`."""
+class _RPCBIND_V3_Methods:
+    null = VoidCallMethod(RPCBPROC_NULL)
+    dump = VoidCallMethod(RPCBPROC_DUMP)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls RPCBPROC_NULL; see `Caller.call`."""
-        await self._caller.call(RPCBPROC_NULL, None, into=into, timeout_s=timeout_s)
+class RPCBIND_V3_Client(_RPCBIND_V3_Methods, ClientStub):
+    """Calls the procedures of PORT_MAPPER version 3 through a `Caller`, and awaits them."""
 
-    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> binding_list:
-        """Calls RPCBPROC_DUMP; see `Caller.call`."""
-        return await self._caller.call(RPCBPROC_DUMP, None, into=into, timeout_s=timeout_s)
+
+class RPCBIND_V3_SyncClient(_RPCBIND_V3_Methods, SyncClientStub):
+    """Calls the procedures of PORT_MAPPER version 3 through a connection of `rpcrdma.sync`."""
 
 
 class RPCBIND_V3_Service(Service):
@@ -389,19 +393,17 @@ RPCBIND_V4: Final = Program(
 )
 
 
-class RPCBIND_V4_Client:
-    """Calls the procedures of PORT_MAPPER version 4 through a `Caller`."""
+class _RPCBIND_V4_Methods:
+    null = VoidCallMethod(RPCBIND_V4_RPCBPROC_NULL)
+    dump = VoidCallMethod(RPCBIND_V4_RPCBPROC_DUMP)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls RPCBPROC_NULL; see `Caller.call`."""
-        await self._caller.call(RPCBIND_V4_RPCBPROC_NULL, None, into=into, timeout_s=timeout_s)
+class RPCBIND_V4_Client(_RPCBIND_V4_Methods, ClientStub):
+    """Calls the procedures of PORT_MAPPER version 4 through a `Caller`, and awaits them."""
 
-    async def dump(self, *, into: Memory | None = None, timeout_s: float | None = None) -> binding_list:
-        """Calls RPCBPROC_DUMP; see `Caller.call`."""
-        return await self._caller.call(RPCBIND_V4_RPCBPROC_DUMP, None, into=into, timeout_s=timeout_s)
+
+class RPCBIND_V4_SyncClient(_RPCBIND_V4_Methods, SyncClientStub):
+    """Calls the procedures of PORT_MAPPER version 4 through a connection of `rpcrdma.sync`."""
 
 
 class RPCBIND_V4_Service(Service):

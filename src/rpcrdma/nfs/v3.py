@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "ACCESS",
@@ -124,6 +132,7 @@ __all__ = [
     "MKNOD3resok",
     "NFS_V3_Client",
     "NFS_V3_Service",
+    "NFS_V3_SyncClient",
     "PATHCONF3args",
     "PATHCONF3res",
     "PATHCONF3resfail",
@@ -3914,129 +3923,37 @@ NFS_V3: Final = Program(
 )
 
 
-class NFS_V3_Client:
-    """Calls the procedures of NFS_PROGRAM version 3 through a `Caller`."""
+class _NFS_V3_Methods:
+    null = VoidCallMethod(NFSPROC3_NULL)
+    getattr = CallMethod(NFSPROC3_GETATTR)
+    setattr = CallMethod(NFSPROC3_SETATTR)
+    lookup = CallMethod(NFSPROC3_LOOKUP)
+    access = CallMethod(NFSPROC3_ACCESS)
+    readlink = CallMethod(NFSPROC3_READLINK)
+    read = CallMethod(NFSPROC3_READ)
+    write = CallMethod(NFSPROC3_WRITE)
+    create = CallMethod(NFSPROC3_CREATE)
+    mkdir = CallMethod(NFSPROC3_MKDIR)
+    symlink = CallMethod(NFSPROC3_SYMLINK)
+    mknod = CallMethod(NFSPROC3_MKNOD)
+    remove = CallMethod(NFSPROC3_REMOVE)
+    rmdir = CallMethod(NFSPROC3_RMDIR)
+    rename = CallMethod(NFSPROC3_RENAME)
+    link = CallMethod(NFSPROC3_LINK)
+    readdir = CallMethod(NFSPROC3_READDIR)
+    readdirplus = CallMethod(NFSPROC3_READDIRPLUS)
+    fsstat = CallMethod(NFSPROC3_FSSTAT)
+    fsinfo = CallMethod(NFSPROC3_FSINFO)
+    pathconf = CallMethod(NFSPROC3_PATHCONF)
+    commit = CallMethod(NFSPROC3_COMMIT)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls NFSPROC3_NULL; see `Caller.call`."""
-        await self._caller.call(NFSPROC3_NULL, None, into=into, timeout_s=timeout_s)
+class NFS_V3_Client(_NFS_V3_Methods, ClientStub):
+    """Calls the procedures of NFS_PROGRAM version 3 through a `Caller`, and awaits them."""
 
-    async def getattr(
-        self, args: GETATTR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> GETATTR3res:
-        """Calls NFSPROC3_GETATTR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_GETATTR, args, into=into, timeout_s=timeout_s)
 
-    async def setattr(
-        self, args: SETATTR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> SETATTR3res:
-        """Calls NFSPROC3_SETATTR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_SETATTR, args, into=into, timeout_s=timeout_s)
-
-    async def lookup(
-        self, args: LOOKUP3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> LOOKUP3res:
-        """Calls NFSPROC3_LOOKUP; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_LOOKUP, args, into=into, timeout_s=timeout_s)
-
-    async def access(
-        self, args: ACCESS3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> ACCESS3res:
-        """Calls NFSPROC3_ACCESS; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_ACCESS, args, into=into, timeout_s=timeout_s)
-
-    async def readlink(
-        self, args: READLINK3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READLINK3res:
-        """Calls NFSPROC3_READLINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READLINK, args, into=into, timeout_s=timeout_s)
-
-    async def read(self, args: READ3args, *, into: Memory | None = None, timeout_s: float | None = None) -> READ3res:
-        """Calls NFSPROC3_READ; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READ, args, into=into, timeout_s=timeout_s)
-
-    async def write(self, args: WRITE3args, *, into: Memory | None = None, timeout_s: float | None = None) -> WRITE3res:
-        """Calls NFSPROC3_WRITE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_WRITE, args, into=into, timeout_s=timeout_s)
-
-    async def create(
-        self, args: CREATE3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> CREATE3res:
-        """Calls NFSPROC3_CREATE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_CREATE, args, into=into, timeout_s=timeout_s)
-
-    async def mkdir(self, args: MKDIR3args, *, into: Memory | None = None, timeout_s: float | None = None) -> MKDIR3res:
-        """Calls NFSPROC3_MKDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_MKDIR, args, into=into, timeout_s=timeout_s)
-
-    async def symlink(
-        self, args: SYMLINK3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> SYMLINK3res:
-        """Calls NFSPROC3_SYMLINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_SYMLINK, args, into=into, timeout_s=timeout_s)
-
-    async def mknod(self, args: MKNOD3args, *, into: Memory | None = None, timeout_s: float | None = None) -> MKNOD3res:
-        """Calls NFSPROC3_MKNOD; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_MKNOD, args, into=into, timeout_s=timeout_s)
-
-    async def remove(
-        self, args: REMOVE3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> REMOVE3res:
-        """Calls NFSPROC3_REMOVE; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_REMOVE, args, into=into, timeout_s=timeout_s)
-
-    async def rmdir(self, args: RMDIR3args, *, into: Memory | None = None, timeout_s: float | None = None) -> RMDIR3res:
-        """Calls NFSPROC3_RMDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_RMDIR, args, into=into, timeout_s=timeout_s)
-
-    async def rename(
-        self, args: RENAME3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> RENAME3res:
-        """Calls NFSPROC3_RENAME; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_RENAME, args, into=into, timeout_s=timeout_s)
-
-    async def link(self, args: LINK3args, *, into: Memory | None = None, timeout_s: float | None = None) -> LINK3res:
-        """Calls NFSPROC3_LINK; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_LINK, args, into=into, timeout_s=timeout_s)
-
-    async def readdir(
-        self, args: READDIR3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READDIR3res:
-        """Calls NFSPROC3_READDIR; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READDIR, args, into=into, timeout_s=timeout_s)
-
-    async def readdirplus(
-        self, args: READDIRPLUS3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> READDIRPLUS3res:
-        """Calls NFSPROC3_READDIRPLUS; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_READDIRPLUS, args, into=into, timeout_s=timeout_s)
-
-    async def fsstat(
-        self, args: FSSTAT3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> FSSTAT3res:
-        """Calls NFSPROC3_FSSTAT; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_FSSTAT, args, into=into, timeout_s=timeout_s)
-
-    async def fsinfo(
-        self, args: FSINFO3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> FSINFO3res:
-        """Calls NFSPROC3_FSINFO; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_FSINFO, args, into=into, timeout_s=timeout_s)
-
-    async def pathconf(
-        self, args: PATHCONF3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> PATHCONF3res:
-        """Calls NFSPROC3_PATHCONF; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_PATHCONF, args, into=into, timeout_s=timeout_s)
-
-    async def commit(
-        self, args: COMMIT3args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> COMMIT3res:
-        """Calls NFSPROC3_COMMIT; see `Caller.call`."""
-        return await self._caller.call(NFSPROC3_COMMIT, args, into=into, timeout_s=timeout_s)
+class NFS_V3_SyncClient(_NFS_V3_Methods, SyncClientStub):
+    """Calls the procedures of NFS_PROGRAM version 3 through a connection of `rpcrdma.sync`."""
 
 
 class NFS_V3_Service(Service):

@@ -11,12 +11,20 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "CHANGES",
@@ -36,8 +44,10 @@ __all__ = [
     "WATCH_V1",
     "WATCHER_V1_Client",
     "WATCHER_V1_Service",
+    "WATCHER_V1_SyncClient",
     "WATCH_V1_Client",
     "WATCH_V1_Service",
+    "WATCH_V1_SyncClient",
     "decode_watch_batch",
     "decode_watch_change",
     "decode_watch_id",
@@ -379,25 +389,18 @@ WATCH_V1: Final = Program(
 )
 
 
-class WATCH_V1_Client:
-    """Calls the procedures of WATCH_PROGRAM version 1 through a `Caller`."""
+class _WATCH_V1_Methods:
+    null = VoidCallMethod(WATCHPROC_NULL)
+    subscribe = CallMethod(WATCHPROC_SUBSCRIBE)
+    unsubscribe = CallMethod(WATCHPROC_UNSUBSCRIBE)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls WATCHPROC_NULL; see `Caller.call`."""
-        await self._caller.call(WATCHPROC_NULL, None, into=into, timeout_s=timeout_s)
+class WATCH_V1_Client(_WATCH_V1_Methods, ClientStub):
+    """Calls the procedures of WATCH_PROGRAM version 1 through a `Caller`, and awaits them."""
 
-    async def subscribe(
-        self, args: watch_subscribe_args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> watch_subscribe_result:
-        """Calls WATCHPROC_SUBSCRIBE; see `Caller.call`."""
-        return await self._caller.call(WATCHPROC_SUBSCRIBE, args, into=into, timeout_s=timeout_s)
 
-    async def unsubscribe(self, args: watch_id, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls WATCHPROC_UNSUBSCRIBE; see `Caller.call`."""
-        await self._caller.call(WATCHPROC_UNSUBSCRIBE, args, into=into, timeout_s=timeout_s)
+class WATCH_V1_SyncClient(_WATCH_V1_Methods, SyncClientStub):
+    """Calls the procedures of WATCH_PROGRAM version 1 through a connection of `rpcrdma.sync`."""
 
 
 class WATCH_V1_Service(Service):
@@ -459,19 +462,17 @@ WATCHER_V1: Final = Program(
 )
 
 
-class WATCHER_V1_Client:
-    """Calls the procedures of WATCHER_PROGRAM version 1 through a `Caller`."""
+class _WATCHER_V1_Methods:
+    null = VoidCallMethod(WATCHERPROC_NULL)
+    changes = CallMethod(WATCHERPROC_CHANGES)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls WATCHERPROC_NULL; see `Caller.call`."""
-        await self._caller.call(WATCHERPROC_NULL, None, into=into, timeout_s=timeout_s)
+class WATCHER_V1_Client(_WATCHER_V1_Methods, ClientStub):
+    """Calls the procedures of WATCHER_PROGRAM version 1 through a `Caller`, and awaits them."""
 
-    async def changes(self, args: watch_batch, *, into: Memory | None = None, timeout_s: float | None = None) -> int:
-        """Calls WATCHERPROC_CHANGES; see `Caller.call`."""
-        return await self._caller.call(WATCHERPROC_CHANGES, args, into=into, timeout_s=timeout_s)
+
+class WATCHER_V1_SyncClient(_WATCHER_V1_Methods, SyncClientStub):
+    """Calls the procedures of WATCHER_PROGRAM version 1 through a connection of `rpcrdma.sync`."""
 
 
 class WATCHER_V1_Service(Service):

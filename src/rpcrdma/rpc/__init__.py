@@ -9,8 +9,9 @@ from rpcrdma.deferred import deferred
 if TYPE_CHECKING:
     from rpcrdma.rpc.auth import AuthFlavor
     from rpcrdma.rpc.call_statistics import by_procedure
+    from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
     from rpcrdma.rpc.loaded_interface import load_interface
-    from rpcrdma.rpc.program import Caller, Procedure, Program, null_procedure
+    from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program, null_procedure
     from rpcrdma.rpc.reply_bound import ReplyBound
     from rpcrdma.rpc.service import (
         CallContext,
@@ -24,13 +25,18 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthFlavor",
     "CallContext",
+    "CallMethod",
     "Caller",
+    "ClientStub",
+    "OctetsMax",
     "Procedure",
     "ProcedureUnavailable",
     "Program",
     "ReplyBound",
     "ReverseCaller",
     "Service",
+    "SyncClientStub",
+    "VoidCallMethod",
     "by_procedure",
     "in_worker",
     "inline_or_worker",
@@ -44,12 +50,8 @@ __getattr__, __dir__ = deferred(
         "rpcrdma.rpc.auth": ("AuthFlavor",),
         "rpcrdma.rpc.call_statistics": ("by_procedure",),
         "rpcrdma.rpc.loaded_interface": ("load_interface",),
-        "rpcrdma.rpc.program": (
-            "Caller",
-            "Procedure",
-            "Program",
-            "null_procedure",
-        ),
+        "rpcrdma.rpc.client_stub": ("CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod"),
+        "rpcrdma.rpc.program": ("Caller", "OctetsMax", "Procedure", "Program", "null_procedure"),
         "rpcrdma.rpc.reply_bound": ("ReplyBound",),
         "rpcrdma.rpc.service": (
             "CallContext",

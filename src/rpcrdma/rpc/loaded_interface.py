@@ -57,7 +57,10 @@ class LoadedInterface:
             raise self._no_procedure(name, versions)
         programs = {each.program: each.program_number for each, _ in candidates}
         if len(programs) > 1:
-            raise _error(f"{name} is a procedure of {' and of '.join(programs)}", f"--program {next(iter(programs))}")
+            raise _error(
+                f"{name} is a procedure of {' and of '.join(programs)}",
+                f"choose one by procedure(program=...), such as {next(iter(programs))}",
+            )
         chosen, found = max(candidates, key=lambda candidate: candidate[0].number)
         return LoadedProcedure(chosen, found, self.classes[chosen.name].procedures[found.number])
 

@@ -8,12 +8,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "BANK_EXTRACT",
@@ -28,8 +36,10 @@ __all__ = [
     "CUSTOMER_V1",
     "BANK_V1_Client",
     "BANK_V1_Service",
+    "BANK_V1_SyncClient",
     "CUSTOMER_V1_Client",
     "CUSTOMER_V1_Service",
+    "CUSTOMER_V1_SyncClient",
     "bank_extract",
     "bank_notice",
     "bank_order",
@@ -315,37 +325,20 @@ BANK_V1: Final = Program(
 )
 
 
-class BANK_V1_Client:
-    """Calls the procedures of BANK version 1 through a `Caller`."""
+class _BANK_V1_Methods:
+    bank_null = VoidCallMethod(BANK_NULL)
+    bank_transfer = CallMethod(BANK_TRANSFER)
+    bank_statement = CallMethod(BANK_STATEMENT)
+    bank_extract = CallMethod(BANK_EXTRACT)
+    bank_join = CallMethod(BANK_JOIN)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def bank_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls BANK_NULL; see `Caller.call`."""
-        await self._caller.call(BANK_NULL, None, into=into, timeout_s=timeout_s)
+class BANK_V1_Client(_BANK_V1_Methods, ClientStub):
+    """Calls the procedures of BANK version 1 through a `Caller`, and awaits them."""
 
-    async def bank_transfer(
-        self, args: bank_transfer, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_receipt:
-        """Calls BANK_TRANSFER; see `Caller.call`."""
-        return await self._caller.call(BANK_TRANSFER, args, into=into, timeout_s=timeout_s)
 
-    async def bank_statement(
-        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_statement:
-        """Calls BANK_STATEMENT; see `Caller.call`."""
-        return await self._caller.call(BANK_STATEMENT, args, into=into, timeout_s=timeout_s)
-
-    async def bank_extract(
-        self, args: bank_request, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> bank_extract:
-        """Calls BANK_EXTRACT; see `Caller.call`."""
-        return await self._caller.call(BANK_EXTRACT, args, into=into, timeout_s=timeout_s)
-
-    async def bank_join(self, args: int, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls BANK_JOIN; see `Caller.call`."""
-        await self._caller.call(BANK_JOIN, args, into=into, timeout_s=timeout_s)
+class BANK_V1_SyncClient(_BANK_V1_Methods, SyncClientStub):
+    """Calls the procedures of BANK version 1 through a connection of `rpcrdma.sync`."""
 
 
 class BANK_V1_Service(Service):
@@ -412,21 +405,17 @@ CUSTOMER_V1: Final = Program(
 )
 
 
-class CUSTOMER_V1_Client:
-    """Calls the procedures of CUSTOMER version 1 through a `Caller`."""
+class _CUSTOMER_V1_Methods:
+    customer_null = VoidCallMethod(CUSTOMER_NULL)
+    customer_notice = CallMethod(CUSTOMER_NOTICE)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def customer_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls CUSTOMER_NULL; see `Caller.call`."""
-        await self._caller.call(CUSTOMER_NULL, None, into=into, timeout_s=timeout_s)
+class CUSTOMER_V1_Client(_CUSTOMER_V1_Methods, ClientStub):
+    """Calls the procedures of CUSTOMER version 1 through a `Caller`, and awaits them."""
 
-    async def customer_notice(
-        self, args: bank_notice, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> int:
-        """Calls CUSTOMER_NOTICE; see `Caller.call`."""
-        return await self._caller.call(CUSTOMER_NOTICE, args, into=into, timeout_s=timeout_s)
+
+class CUSTOMER_V1_SyncClient(_CUSTOMER_V1_Methods, SyncClientStub):
+    """Calls the procedures of CUSTOMER version 1 through a connection of `rpcrdma.sync`."""
 
 
 class CUSTOMER_V1_Service(Service):

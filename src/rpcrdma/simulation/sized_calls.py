@@ -10,12 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Buffer, Memory
-from rpcrdma.xdr.codec import Decoder, Encoder
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Buffer, Composite, Decoder, Encoder
 
 __all__ = [
     "DATA_MAX",
@@ -28,6 +36,7 @@ __all__ = [
     "TRANSFERS_MAX",
     "SIZED_CALLS_V1_Client",
     "SIZED_CALLS_V1_Service",
+    "SIZED_CALLS_V1_SyncClient",
     "decode_message_data",
     "decode_message_size",
     "decode_transfer",
@@ -297,33 +306,19 @@ SIZED_CALLS_V1: Final = Program(
 )
 
 
-class SIZED_CALLS_V1_Client:
-    """Calls the procedures of SIZED_CALLS version 1 through a `Caller`."""
+class _SIZED_CALLS_V1_Methods:
+    sized_null = VoidCallMethod(SIZED_NULL)
+    sized_long_call = CallMethod(SIZED_LONG_CALL)
+    sized_long_reply = CallMethod(SIZED_LONG_REPLY)
+    sized_transfers = CallMethod(SIZED_TRANSFERS)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def sized_null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls SIZED_NULL; see `Caller.call`."""
-        await self._caller.call(SIZED_NULL, None, into=into, timeout_s=timeout_s)
+class SIZED_CALLS_V1_Client(_SIZED_CALLS_V1_Methods, ClientStub):
+    """Calls the procedures of SIZED_CALLS version 1 through a `Caller`, and awaits them."""
 
-    async def sized_long_call(
-        self, args: message_data, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> message_size:
-        """Calls SIZED_LONG_CALL; see `Caller.call`."""
-        return await self._caller.call(SIZED_LONG_CALL, args, into=into, timeout_s=timeout_s)
 
-    async def sized_long_reply(
-        self, args: message_size, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> message_data:
-        """Calls SIZED_LONG_REPLY; see `Caller.call`."""
-        return await self._caller.call(SIZED_LONG_REPLY, args, into=into, timeout_s=timeout_s)
-
-    async def sized_transfers(
-        self, args: transfer_list, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> transfer_results:
-        """Calls SIZED_TRANSFERS; see `Caller.call`."""
-        return await self._caller.call(SIZED_TRANSFERS, args, into=into, timeout_s=timeout_s)
+class SIZED_CALLS_V1_SyncClient(_SIZED_CALLS_V1_Methods, SyncClientStub):
+    """Calls the procedures of SIZED_CALLS version 1 through a connection of `rpcrdma.sync`."""
 
 
 class SIZED_CALLS_V1_Service(Service):

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
-from rpcrdma.aio.awaited_call import wait_for
+from rpcrdma.aio.awaited_call import forget_frames, wait_for, without_frames
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["BackgroundLoop", "OwnProcess", "WaitedLoop", "Waits", "claimed_loop", "iterate", "waiting"]
@@ -67,7 +67,7 @@ class BackgroundLoop:
         # Not one of uvloop: libuv has threads that outlive it, and a forked child crashes at its end when it waits for
         # them.
         self._loop = asyncio.new_event_loop()
-        self._closers: dict[int, tuple[_End | None, _End]] = {}
+        self._closers: dict[int, tuple[Callable[[], None] | None, _End]] = {}
         self.claims = 0
         """Connections that are being made; `claimed_loop` counts them."""
         self._thread = threading.Thread(target=self._run, name="rpcrdma-sync", daemon=True)
@@ -108,8 +108,8 @@ class BackgroundLoop:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
 
-    def keep(self, key: object, close: _End, *, finish: _End | None = None) -> None:
-        """Has the end of the process close a connection, by `finish` and `close`, unless `release` comes first."""
+    def keep(self, key: object, close: _End, *, finish: Callable[[], None] | None = None) -> None:
+        """Has the end of the process call `finish` and run `close`, which ends a connection; `release` prevents it."""
         self._closers[id(key)] = (finish, close)
 
     def release(self, key: object) -> None:
@@ -121,7 +121,7 @@ class BackgroundLoop:
         for finish, close in list(self._closers.values()):
             if finish is not None:
                 try:
-                    self.run(finish)
+                    finish()
                 except Exception as error:  # noqa: BLE001 - the process ends, and says why data is missing
                     _LOGGER.error("the data written last may be lost: %s", error)  # noqa: TRY400
             with contextlib.suppress(Exception):
@@ -231,6 +231,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
     """The method of a `Waits` that calls `method`, a coroutine function of the asynchronous class, and waits for it."""
     name = method.__name__
 
+    @without_frames
     @functools.wraps(method)
     def wait(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         loop: WaitedLoop = self._loop
@@ -262,6 +263,8 @@ def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once:
                     return found
         except Exception as error:  # noqa: BLE001 - raised behind the items that came before it
             failure = error
+            if forget_frames(error):
+                error.__context__ = None
         ended = True
         return found
 

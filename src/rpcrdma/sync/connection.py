@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TypeVar
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.rpc.client_stub import WaitingCaller
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
@@ -21,7 +23,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Connection(Waits[asynchronous.Connection]):
+class Connection(Waits[asynchronous.Connection], WaitingCaller):
     """A connection to one server: `rpcrdma.Connection` with calls that wait. Threads may share it."""
 
     def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop) -> None:
@@ -77,6 +79,7 @@ class Connection(Waits[asynchronous.Connection]):
         """How often a lost connection was made again."""
         return self._asynchronous.reconnects
 
+    @without_frames
     def call(
         self,
         procedure: Procedure[A, R],
@@ -94,6 +97,7 @@ class Connection(Waits[asynchronous.Connection]):
 
     wait_reconnected = waiting(asynchronous.Connection.wait_reconnected)
 
+    @without_frames
     def close(self) -> None:
         """Ends the connection; calls that other threads wait for fail with `TransportClosed`."""
         if not self._closed and not self._loop.forked:
@@ -107,6 +111,7 @@ class Connection(Waits[asynchronous.Connection]):
             self._loop.release(self._asynchronous)
 
 
+@without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
     """Connects to the service at `url`, as `rpcrdma.connect` does; the result is a context manager.
 

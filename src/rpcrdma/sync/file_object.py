@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import io
 import logging
 import operator
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
-from rpcrdma.sync.background_loop import OwnProcess, WaitedLoop, iterate, waiting
+from rpcrdma.nfs.client.streams.open_state import parse_open_mode
+from rpcrdma.nfs.errors import in_words
+from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, WaitedLoop, iterate, waiting
 from rpcrdma.wire.buffers import as_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["NfsFile", "Writers"]
+__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
+
+
+_TEXT_OCTETS = 1 << 17
+"""Octets that a text file moves at a time: waiting for the thread takes a small part of the time of decoding them."""
 
 
 class NfsFile(OwnProcess, io.RawIOBase):
     """A file opened by `NfsFilesystem.open`: a raw binary file, which the classes of `io` may wrap.
 
     It is an `rpcrdma.nfs.client.NfsFile`, with its read-ahead and write-behind, whose calls wait: `read`, `readinto`
-    and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast,
-    `io.TextIOWrapper` makes text of it. A file that is open for writing when it is dropped, when its file system is
+    and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast.
+    A file that is open for writing when it is dropped, when its file system is
     closed or when the program ends, is closed then.
     """
 
@@ -92,6 +101,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         self._check_open()
         return self._asynchronous.tell()
 
+    @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position and returns it."""
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
@@ -101,6 +111,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
     preadinto = waiting(AsynchronousFile.preadinto)
     pwrite = waiting(AsynchronousFile.pwrite)
 
+    @without_frames
     def read(self, size: int | None = -1, /) -> bytes:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
@@ -109,6 +120,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The rest of the file."""
         return self.read()
 
+    @without_frames
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
 
@@ -116,10 +128,12 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """
         return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
+    @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
         """The rest of the line that the position is in, with its end; no more than `size` octets, unless negative."""
         return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
+    @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
         """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
@@ -128,15 +142,18 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The rest of the file block by block without a copy: each view is valid until the file is used again."""
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
+    @without_frames
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes all of `data` at the position; opened for appending: at the end."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
+    @without_frames
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
+    @without_frames
     def flush(self) -> None:
         """Waits until everything written is on the server's stable storage; nothing to do unless open for writing."""
         self._check_open()
@@ -147,6 +164,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The same as `flush`."""
         self.flush()
 
+    @without_frames
     def close(self) -> None:
         """Flushes and ends the use of the file."""
         if not self.closed and not self._loop.forked:
@@ -163,15 +181,87 @@ class NfsFile(OwnProcess, io.RawIOBase):
             raise ValueError("I/O operation on closed file")
 
 
+class TextFile(io.TextIOWrapper):
+    """A file opened by `NfsFilesystem.open` in a text mode, as the built-in `open` makes them, over an `NfsFile`.
+
+    A file that is open for writing when it is dropped, when its file system is closed or when the program ends, is
+    closed then.
+    """
+
+    def __init__(
+        self,
+        file: NfsFile,
+        loop: BackgroundLoop,
+        writers: Writers,
+        mode: str,
+        *,
+        encoding: str,
+        errors: str | None,
+        newline: str | None,
+    ) -> None:
+        kind = io.BufferedRandom if "+" in mode else io.BufferedReader if "r" in mode else io.BufferedWriter
+        self._held = kind(file, _TEXT_OCTETS)
+        self._mode = mode
+        self._loop = loop
+        self._writers = writers
+        super().__init__(self._held, encoding, errors, newline)
+        self._CHUNK_SIZE = _TEXT_OCTETS
+        if file.writable():
+            writers.texts.add(self)
+            writers.kept.add(self._held)
+
+    @property
+    def mode(self) -> str:
+        """The mode in which it was opened."""
+        return self._mode
+
+    def close(self) -> None:
+        """Flushes and ends the use of the file."""
+        try:
+            super().close()
+        finally:
+            self._writers.kept -= {self._held, self}
+
+    def __del__(self) -> None:
+        """Closes the file. The thread of the loop, which cannot wait for itself, leaves it to the file system."""
+        with contextlib.suppress(ValueError):  # detached
+            if not self.closed and self.writable() and not self._loop.forked:
+                warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
+                if self._loop.is_here:
+                    self._writers.kept.add(self)
+                else:
+                    self.close()
+
+
+def binary_mode(mode: str) -> str:
+    """The mode in which the octets of a text file are opened; `mode` itself if it is binary.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    binary = mode if "b" in mode else f"{mode.replace('t', '', 1)}b"
+    try:
+        parse_open_mode(binary)
+    except ValueError:
+        raise ValueError(
+            f"invalid mode {mode!r}: use r, w, x or a, with b for octets, with + to read and write"
+        ) from None
+    return binary
+
+
 class Writers:
     """Files open for writing, which are closed when they are dropped, and before their connection is.
 
-    The coroutines run in the loop of the files; `add` and `discard` may be called from any thread.
+    The coroutines run in the loop of the files; the other methods may be called from any thread.
     """
 
     def __init__(self) -> None:
         self._files: set[AsynchronousFile] = set()
         self._ending: set[asyncio.Task[None]] = set()
+        self.texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
+        """Text files, which hold text that is not in the files yet."""
+        self.kept: set[io.IOBase] = set()
+        """Buffers of text files, which garbage collection might close before the text is in them; and dropped files."""
 
     def add(self, file: AsynchronousFile) -> None:
         """Has `close` close the file, if nothing else does."""
@@ -181,6 +271,16 @@ class Writers:
         """Forgets a file that is closed."""
         self._files.discard(file)
 
+    def close_texts(self) -> None:
+        """Closes the text files, in a thread that may wait for the loop.
+
+        Raises:
+            Exception: the last that closing one of them raised; the others are closed all the same.
+        """
+        with contextlib.ExitStack() as stack:
+            for text in {*self.texts, *(kept for kept in list(self.kept) if isinstance(kept, TextFile))}:
+                stack.callback(text.close)
+
     async def finish(self, file: AsynchronousFile) -> None:
         """Closes a file that was dropped; a failure has no caller to be raised to, and is logged."""
         task = asyncio.current_task()
@@ -189,18 +289,26 @@ class Writers:
         try:
             await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
-            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", file.name, error)  # noqa: TRY400
+            name = in_words(file.name)
+            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", name, error)  # noqa: TRY400
         finally:
             self._files.discard(file)
             self._ending.discard(task)
 
-    async def close_at_end(self) -> None:
-        """`close` for the end of the process, which names the open files: wrappers in `io` may have held more."""
+    def end(self, loop: BackgroundLoop) -> None:
+        """Closes all files at the end of the process, in a thread that may wait for the loop."""
+        try:
+            self.close_texts()
+        finally:
+            loop.run(self._close_named)
+
+    async def _close_named(self) -> None:
+        """`close` that names the open files: wrappers in `io` may have held more."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
                 "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
-                file.name,
+                in_words(file.name),
             )
         await self.close()
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import TYPE_CHECKING, Self, overload
 
+from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.nfs import client as asynchronous
 from rpcrdma.nfs.client import Change, DirEntry, FileOptions
 from rpcrdma.nfs.client.paths import Path
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, iterate, waiting
 from rpcrdma.sync.connection import Connection
-from rpcrdma.sync.file_object import NfsFile, Writers
+from rpcrdma.sync.file_object import NfsFile, TextFile, Writers, binary_mode
+
+if TYPE_CHECKING:
+    from _typeshed import OpenBinaryMode, OpenTextMode
 
 __all__ = ["Changes", "MountedFilesystem", "NfsFilesystem", "nfs_open"]
 
@@ -71,6 +76,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     read_bytes = waiting(asynchronous.NfsFilesystem.read_bytes)
     read_unchanged = waiting(asynchronous.NfsFilesystem.read_unchanged)
     write_bytes = waiting(asynchronous.NfsFilesystem.write_bytes)
+    read_text = waiting(asynchronous.NfsFilesystem.read_text)
+    write_text = waiting(asynchronous.NfsFilesystem.write_text)
 
     download = waiting(asynchronous.NfsFilesystem.download)
     upload = waiting(asynchronous.NfsFilesystem.upload)
@@ -100,22 +107,86 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         # One at a time: the caller may remove directories from the list before they are entered.
         return iterate(self._loop, walk, at_once=1)
 
-    def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644, ask: bool = True) -> NfsFile:
+    def glob(
+        self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
+    ) -> Iterator[str]:
+        """The paths that match `pattern`, with `**`; see `rpcrdma.NfsFilesystem.glob`."""
+        glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
+        return iterate(self._loop, glob, at_once=_ENTRIES_AT_ONCE)
+
+    @overload
+    def open(
+        self, path: Path | DirEntry, mode: OpenBinaryMode = "rb", *, permissions: int = 0o644, ask: bool = True
+    ) -> NfsFile: ...
+    @overload
+    def open(
+        self,
+        path: Path | DirEntry,
+        mode: OpenTextMode,
+        *,
+        permissions: int = 0o644,
+        ask: bool = True,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> TextFile: ...
+    @overload
+    def open(
+        self,
+        path: Path | DirEntry,
+        mode: str,
+        *,
+        permissions: int = 0o644,
+        ask: bool = True,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> NfsFile | TextFile: ...
+    @without_frames
+    def open(
+        self,
+        path: Path | DirEntry,
+        mode: str = "rb",
+        *,
+        permissions: int = 0o644,
+        ask: bool = True,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> NfsFile | TextFile:
         """Opens a regular file, see `rpcrdma.NfsFilesystem.open`: an `io.RawIOBase` that fills and takes whole buffers.
 
-        For text: `io.TextIOWrapper(fs.open(path))`.
+        Without "b" in `mode` it is a text file, as the built-in `open` makes one: "r", "w", "x" or "a", each also with
+        "+" or "t". `encoding`, UTF-8 by default in every locale, `errors` and `newline` are those of `open`.
+
+        Raises:
+            ValueError: there is no such mode, or a binary one is given one of the arguments for text.
+            LookupError: there is no such encoding. Nothing has been opened then.
         """
+        binary = binary_mode(mode)
+        if binary != mode:
+            encoding = encoding or "utf-8"
+            io.TextIOWrapper(io.BytesIO(), encoding, errors, newline)
+        elif (encoding, errors, newline) != (None, None, None):
+            raise ValueError(f"binary mode {mode!r} takes no encoding, errors or newline")
 
         async def opened() -> NfsFile:
-            file = await self._asynchronous.open(path, mode, permissions=permissions, ask=ask)
-            return NfsFile(file, self._loop, mode, self._writers)
+            file = await self._asynchronous.open(path, binary, permissions=permissions, ask=ask)
+            return NfsFile(file, self._loop, binary, self._writers)
 
-        return self._loop.run(opened, undo=NfsFile._abandon)  # noqa: SLF001 - its own package's
+        file = self._loop.run(opened, undo=NfsFile._abandon)  # noqa: SLF001 - its own package's
+        if encoding is None:
+            return file
+        return TextFile(file, self._loop, self._writers, mode, encoding=encoding, errors=errors, newline=newline)
 
+    @without_frames
     def close(self) -> None:
         """Closes the files that are open for writing, and ends the work in the background."""
         if not self._loop.forked:
-            self._loop.run(self._finish)
+            try:
+                self._writers.close_texts()
+            finally:
+                self._loop.run(self._finish)
 
     async def _finish(self) -> None:
         try:
@@ -140,6 +211,7 @@ class MountedFilesystem(NfsFilesystem):
     def __repr__(self) -> str:
         return f"<rpcrdma.sync.MountedFilesystem {self.url}>"
 
+    @without_frames
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
     ) -> Changes:
@@ -153,6 +225,7 @@ class MountedFilesystem(NfsFilesystem):
 
         return Changes(self._loop.run(made), self._loop)
 
+    @without_frames
     def close(self) -> None:
         """Closes the files that are open for writing, unmounts and closes the connection."""
         if not self._closed:
@@ -178,6 +251,7 @@ class Changes(Waits[asynchronous.Changes]):
         """How often the connection was lost and the subscription went on."""
         return self._asynchronous.reconnects
 
+    @without_frames
     def __enter__(self) -> Self:
         self._loop.run(self._asynchronous.__aenter__)
         return self
@@ -185,6 +259,7 @@ class Changes(Waits[asynchronous.Changes]):
     def __iter__(self) -> Self:
         return self
 
+    @without_frames
     def __next__(self) -> Change:
         """Waits for the next change; ends when this is closed."""
         change = self._loop.run(self._next)
@@ -192,6 +267,7 @@ class Changes(Waits[asynchronous.Changes]):
             raise StopIteration
         return change
 
+    @without_frames
     def close(self) -> None:
         """Ends the subscription and the connection; may be called again."""
         if not self._loop.forked:
@@ -201,6 +277,7 @@ class Changes(Waits[asynchronous.Changes]):
         return await anext(self._asynchronous, None)
 
 
+@without_frames
 def nfs_open(
     url: str,
     *,
@@ -217,7 +294,7 @@ def nfs_open(
         async def opened() -> MountedFilesystem:
             filesystem = await asynchronous.nfs_open(url, mount_port=mount_port, options=options, files=files)
             mounted = MountedFilesystem(filesystem, loop)
-            loop.keep(filesystem, filesystem.close, finish=mounted._writers.close_at_end)  # noqa: SLF001 - its own module's
+            loop.keep(filesystem, filesystem.close, finish=functools.partial(mounted._writers.end, loop))  # noqa: SLF001 - its own module's
             return mounted
 
         return loop.run(opened, undo=MountedFilesystem._finish)  # noqa: SLF001 - its own module's

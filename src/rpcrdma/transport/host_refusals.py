@@ -11,6 +11,10 @@ from rpcrdma.errors import HostAuthenticationFailed
 __all__ = ["REFUSALS", "HostCause", "HostRefusal", "alert_in", "cause_of", "refused", "refused_by_peer"]
 
 _PREFIX: Final = "host authentication failed: "
+_CERTIFICATE: Final = "HostAuthentication(certificate=...)"
+_AUTHORITIES: Final = "HostAuthentication(authorities=...)"
+_NAMES: Final = "HostAuthentication(names=...)"
+_OPTIONAL: Final = 'HostAuthentication(policy="optional")'
 
 
 class HostCause(enum.Enum):
@@ -45,10 +49,10 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.ABSENT: HostRefusal(
         116,
         "it is required here, and the peer takes no part in it",
-        "give the peer a certificate (--tls-cert), or make it optional here (--host-auth optional)",
+        f"give the peer a certificate ({_CERTIFICATE}), or make it optional here ({_OPTIONAL})",
     ),
     HostCause.NO_CERTIFICATE: HostRefusal(
-        116, "the peer has sent no certificate", "give the peer a certificate (--tls-cert)"
+        116, "the peer has sent no certificate", f"give the peer a certificate ({_CERTIFICATE})"
     ),
     HostCause.EXPIRED: HostRefusal(
         45, "the peer's certificate has expired", "renew the peer's certificate, and compare the clocks of both hosts"
@@ -60,7 +64,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.UNKNOWN_ISSUER: HostRefusal(
         48,
         "the peer's certificate is of no authority that is trusted here",
-        "if it is the right peer, add the certificate of its authority to the file of --tls-ca",
+        f"if it is the right peer, add the certificate of its authority to the file of {_AUTHORITIES}",
     ),
     HostCause.UNFIT: HostRefusal(
         43,
@@ -70,7 +74,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.WRONG_NAME: HostRefusal(
         49,
         "the peer is another host",
-        "check the address, or, if it is the right host, allow one of its names (--tls-name)",
+        f"check the address, or, if it is the right host, allow one of its names ({_NAMES})",
     ),
     HostCause.VERSION: HostRefusal(70, "the peer does not speak TLS 1.3", "update the peer's TLS library"),
     HostCause.OTHER_USE: HostRefusal(
@@ -90,7 +94,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     ),
 }
 
-_OWN_CERTIFICATE: Final = "check the file of --tls-cert on this side, and --tls-ca on the peer's"
+_OWN_CERTIFICATE: Final = f"check the file of {_CERTIFICATE} on this side, and {_AUTHORITIES} on the peer's"
 _ALERTS: Mapping[int, tuple[str, str, str]] = {
     10: ("UNEXPECTED_MESSAGE", "it did not expect what it was sent", ""),
     40: ("HANDSHAKE_FAILURE", "the handshake cannot be completed", ""),
@@ -100,22 +104,22 @@ _ALERTS: Mapping[int, tuple[str, str, str]] = {
         "the certificate of this side does not serve to authenticate it",
         "issue one for its use (extendedKeyUsage has serverAuth for servers, clientAuth for clients)",
     ),
-    44: ("CERTIFICATE_REVOKED", "the certificate of this side is revoked", "get another one (--tls-cert)"),
+    44: ("CERTIFICATE_REVOKED", "the certificate of this side is revoked", f"get another one ({_CERTIFICATE})"),
     45: (
         "CERTIFICATE_EXPIRED",
         "the certificate of this side has expired, or is not valid yet",
-        "renew it (--tls-cert), and compare the clocks of both hosts",
+        f"renew it ({_CERTIFICATE}), and compare the clocks of both hosts",
     ),
     46: ("CERTIFICATE_UNKNOWN", "it does not accept the certificate of this side", _OWN_CERTIFICATE),
     48: (
         "UNKNOWN_CA",
         "it does not know the authority that issued the certificate of this side",
-        "add the authority to the file of --tls-ca on the peer's side",
+        f"add the authority to the file of {_AUTHORITIES} on the peer's side",
     ),
     49: (
         "ACCESS_DENIED",
         "it expects another host than the certificate of this side names",
-        "connect to the host by a name in its certificate, or allow this side's name on the peer's (--tls-name)",
+        f"connect to the host by a name in its certificate, or allow this side's name on the peer's ({_NAMES})",
     ),
     50: ("DECODE_ERROR", "it cannot read what it was sent", ""),
     51: ("DECRYPT_ERROR", "it found a signature or a digest to be wrong", ""),
@@ -123,7 +127,7 @@ _ALERTS: Mapping[int, tuple[str, str, str]] = {
     116: (
         "CERTIFICATE_REQUIRED",
         "it wants a certificate of this side",
-        "give this side one (--tls-cert, --tls-key and --tls-ca)",
+        f"give this side one ({_CERTIFICATE}, HostAuthentication(key=...) and {_AUTHORITIES})",
     ),
     120: ("NO_APPLICATION_PROTOCOL", "the handshake was begun for another protocol", ""),
 }

@@ -231,7 +231,8 @@ class Introduction:
             session.refuse(
                 HostAuthenticationFailed(
                     f"host authentication failed: the certificates of this side take {len(value)} octets, and the peer "
-                    f"receives no more than {session.send_octets}; shorten the chain in the file of --tls-cert",
+                    f"receives no more than {session.send_octets}; shorten the chain in the file of "
+                    "HostAuthentication(certificate=...)",
                     cause="too long",
                 )
             )

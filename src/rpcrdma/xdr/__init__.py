@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
-    from rpcrdma.wire.buffers import Buffer, Reader
+    from rpcrdma.wire.buffers import Buffer, Memory, Reader
     from rpcrdma.xdr.codec import Decoder, Encoder, Layout
     from rpcrdma.xdr.composite import Composite
     from rpcrdma.xdr.language.json_form import JsonReader, JsonWriter
@@ -20,16 +20,14 @@ __all__ = [
     "JsonReader",
     "JsonWriter",
     "Layout",
+    "Memory",
     "Reader",
 ]
 
 __getattr__, __dir__ = deferred(
     __name__,
     {
-        "rpcrdma.wire.buffers": (
-            "Buffer",
-            "Reader",
-        ),
+        "rpcrdma.wire.buffers": ("Buffer", "Memory", "Reader"),
         "rpcrdma.xdr.codec": (
             "Decoder",
             "Encoder",

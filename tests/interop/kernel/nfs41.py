@@ -10,12 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
-from rpcrdma.wire.buffers import Memory
-from rpcrdma.xdr.codec import Decoder, Encoder, Layout
-from rpcrdma.xdr.composite import Composite
+from rpcrdma.rpc import (
+    CallContext,
+    CallMethod,
+    ClientStub,
+    OctetsMax,
+    Procedure,
+    ProcedureUnavailable,
+    Program,
+    ReplyBound,
+    Service,
+    SyncClientStub,
+    VoidCallMethod,
+)
+from rpcrdma.xdr import Composite, Decoder, Encoder, Layout
 
 __all__ = [
     "CB41PROC_COMPOUND",
@@ -49,8 +57,10 @@ __all__ = [
     "NULL",
     "NFS41_CB_Client",
     "NFS41_CB_Service",
+    "NFS41_CB_SyncClient",
     "NFS41_V4_Client",
     "NFS41_V4_Service",
+    "NFS41_V4_SyncClient",
     "decode_nfs41_access_entry",
     "decode_nfs41_argument",
     "decode_nfs41_attributes",
@@ -2105,21 +2115,17 @@ NFS41_V4: Final = Program(
 )
 
 
-class NFS41_V4_Client:
-    """Calls the procedures of NFS41_PROGRAM version 4 through a `Caller`."""
+class _NFS41_V4_Methods:
+    null = VoidCallMethod(NFS41PROC_NULL)
+    compound = CallMethod(NFS41PROC_COMPOUND)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls NFS41PROC_NULL; see `Caller.call`."""
-        await self._caller.call(NFS41PROC_NULL, None, into=into, timeout_s=timeout_s)
+class NFS41_V4_Client(_NFS41_V4_Methods, ClientStub):
+    """Calls the procedures of NFS41_PROGRAM version 4 through a `Caller`, and awaits them."""
 
-    async def compound(
-        self, args: nfs41_compound_args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> nfs41_compound_res:
-        """Calls NFS41PROC_COMPOUND; see `Caller.call`."""
-        return await self._caller.call(NFS41PROC_COMPOUND, args, into=into, timeout_s=timeout_s)
+
+class NFS41_V4_SyncClient(_NFS41_V4_Methods, SyncClientStub):
+    """Calls the procedures of NFS41_PROGRAM version 4 through a connection of `rpcrdma.sync`."""
 
 
 class NFS41_V4_Service(Service):
@@ -2176,21 +2182,17 @@ NFS41_CB: Final = Program(
 )
 
 
-class NFS41_CB_Client:
-    """Calls the procedures of NFS41_CALLBACK version 1 through a `Caller`."""
+class _NFS41_CB_Methods:
+    null = VoidCallMethod(CB41PROC_NULL)
+    compound = CallMethod(CB41PROC_COMPOUND)
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
 
-    async def null(self, *, into: Memory | None = None, timeout_s: float | None = None) -> None:
-        """Calls CB41PROC_NULL; see `Caller.call`."""
-        await self._caller.call(CB41PROC_NULL, None, into=into, timeout_s=timeout_s)
+class NFS41_CB_Client(_NFS41_CB_Methods, ClientStub):
+    """Calls the procedures of NFS41_CALLBACK version 1 through a `Caller`, and awaits them."""
 
-    async def compound(
-        self, args: nfs41_cb_compound_args, *, into: Memory | None = None, timeout_s: float | None = None
-    ) -> nfs41_cb_compound_res:
-        """Calls CB41PROC_COMPOUND; see `Caller.call`."""
-        return await self._caller.call(CB41PROC_COMPOUND, args, into=into, timeout_s=timeout_s)
+
+class NFS41_CB_SyncClient(_NFS41_CB_Methods, SyncClientStub):
+    """Calls the procedures of NFS41_CALLBACK version 1 through a connection of `rpcrdma.sync`."""
 
 
 class NFS41_CB_Service(Service):

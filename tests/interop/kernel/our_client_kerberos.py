@@ -92,9 +92,7 @@ def our_client_takes_the_flavor_that_the_kernel_lists(lab: Lab) -> None:
             equal("krb5p is taken", ", with krb5p\n" in run_command("ls", "-v", url), True)
             for flavor in ("krb5i", "sys"):
                 said = run_command("ls", "--sec", flavor, url, status=3)
-                equal(
-                    f"the reason is in {said!r}", f"the export {_PLACE} asks for krb5p, not for {flavor}" in said, True
-                )
+                equal(f"the reason is in {said!r}", f"{_PLACE} asks for krb5p, not for {flavor}" in said, True)
 
 
 @check(newer=True)

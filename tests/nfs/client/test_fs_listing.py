@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,82 @@ def test_a_refused_lookup_hides_one_entry_and_not_its_directory(server: Any, mou
     removed = asyncio.run(mounted().rmtree("/top"))
     assert (removed.files, [str(error.filename) for error in removed.failures]) == (2, ["/top/mount"])  # type: ignore[attr-defined]
     assert set(server.at("/top").children) == {"mount"}
+
+
+def matches(fs: Any, pattern: str, **options: Any) -> list[str]:
+    async def found() -> list[str]:
+        return [path async for path in fs.glob(pattern, **options)]
+
+    return asyncio.run(found())
+
+
+TREE = ("a.csv", "b.txt", ".hidden", ".d/x.csv", "x/a.csv", "x/y/a.csv", "x/y/x/y/a.csv", "x/[1]", "we/ird", "x.d/y/q")
+PATTERNS = (
+    "*", "**", "*.csv", "**/*.csv", "x/**", "x/**/", "**/x/**/a.csv", "**/**/y", "x/*/a.csv", "**/", "*/", ".*", ".*/*",
+    "x", "x/", "a.csv/", "a.csv/*",
+    "none", "none/*", "x/[[]1]", "x/[1]", "[!ab]*", "?/y", "x/y/../*", "./x/a.csv", "*/y/*",
+    "**/y/**/x", "a**v", "*/none", "*/a.csv",
+)  # fmt: skip
+
+
+@each_case("include_hidden", [False, True])
+def test_patterns_match_as_those_of_the_glob_module(
+    server: Any, mounted: Any, tmp_path: Path, include_hidden: bool
+) -> None:
+    for path in TREE:
+        server.put(f"/top/{path}")
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    fs = mounted(fs_directory="/top")
+    for pattern in PATTERNS:
+        found = matches(fs, pattern, include_hidden=include_hidden)
+        theirs = glob.glob(pattern, root_dir=tmp_path, recursive=True, include_hidden=include_hidden)  # noqa: PTH207 - its rules
+        expected = {path.removeprefix("./").rstrip("/") for path in theirs}
+        assert sorted(found) == sorted(expected), pattern
+        absolute = matches(fs, f"/top/{pattern}", include_hidden=include_hidden)
+        assert set(absolute) - {"/top"} == {f"/top/{path}" for path in expected}, pattern
+    assert matches(fs, "/") == ["/"]
+    assert matches(fs, "a.csv/**") == []
+    with pytest.raises(ValueError, match="empty"):
+        matches(fs, "")
+
+
+def test_names_without_wildcards_are_looked_up_and_directories_listed_once(server: Any, mounted: Any) -> None:
+    for number in range(500):
+        server.put(f"/many/{number}")
+    server.put("/many/d/in/f")
+    assert matches(mounted(), "many/d/*/f") == ["many/d/in/f"]
+    assert server.calls["READDIRPLUS"] == 1
+    assert matches(mounted(), "many/d/**/**/i*/**/f") == ["many/d/in/f"]
+    assert server.calls["READDIRPLUS"] == 3
+
+
+def test_a_pattern_follows_links_where_it_names_them_and_none_at_any_depth(server: Any, mounted: Any) -> None:
+    server.put("/d/f")
+    server.link("/d/up", "..")
+    server.link("/d/circle", "circle")
+    server.link("/d/to-f", "f")
+    fs = mounted()
+    assert matches(fs, "d/*/d") == ["d/up/d"]
+    assert matches(fs, "d/*/") == ["d/up"]
+    assert sorted(matches(fs, "**/*")) == ["d", "d/circle", "d/f", "d/to-f", "d/up"]
+    assert matches(fs, "d/circl?") == matches(fs, "d/circle") == ["d/circle"]
+
+
+def test_a_refused_directory_is_an_error_of_a_pattern_and_no_empty_result(server: Any, mounted: Any) -> None:
+    for path in ("/a/f", "/mount/f", "/z/f"):
+        server.put(path)
+    server.with_attributes = False
+    server.shut.add("mount")
+    fs = mounted()
+    assert sorted(matches(fs, "*")) == ["a", "mount", "z"]
+    for pattern in ("*/f", "**/f", "mount", "mount/f", "mount/*"):
+        with pytest.raises(PermissionError, match="mount"):
+            matches(fs, pattern)
+        told: list[OSError] = []
+        assert sorted(matches(fs, pattern, onerror=told.append)) == ([] if pattern.startswith("mo") else ["a/f", "z/f"])
+        assert [error.filename for error in told] == ["/mount"]
+    # An error of the listing itself.
+    server.answers["READDIR"] = [nfsstat3.NFS3ERR_IO]
+    with pytest.raises(OSError, match=r"Input/output error"):
+        matches(fs, "*")

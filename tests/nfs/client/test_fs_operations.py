@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import errno
+import inspect
+import io
 import os
 import pickle
+import re
 from asyncio import run
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -457,3 +460,52 @@ def test_errors_name_the_url_of_what_failed_and_keep_its_path(server: Any, mount
         run(fs.rename("none", "x y"))
     with pytest.raises(FileNotFoundError, match=r"directory: '/none'$"):
         run(mounted().stat("/none"))
+
+
+def test_every_failure_of_every_operation_names_the_url(server: Any, mounted: Any, tmp_path: Path) -> None:
+    """With missing paths, and with those of the wrong kind, whatever else an operation takes."""
+    fs = mounted(fs_url=parse_url("rdma://server/data"))
+    (tmp_path / "here").touch()
+    before = {"symlink": ("target",), "upload": (tmp_path / "here",), "upload_tree": (tmp_path,)}
+    after = {
+        "chmod": (0o600,),
+        "chown": (1, 1),
+        "download": (tmp_path / "copy",),
+        "download_tree": (tmp_path / "tree",),
+        "link": ("/new",),
+        "read_into": (bytearray(1),),
+        "rename": ("/new",),
+        "truncate": (1,),
+        "utime": ((1, 1),),
+        "write_bytes": (b"1",),
+    }
+    # These take no path, or fail with no path, as those of `os`.
+    quiet = {"access", "close", "exists", "is_dir", "is_file", "is_unchanged", "read_unchanged", "walk"}
+    operations = [name for name, _ in inspect.getmembers(type(fs), inspect.isfunction) if name[0] != "_"]
+    for name in [each for each in operations if each not in quiet]:
+        failures = []
+        for path in ("/none/x", "/dir/file/x", "/dir", "/dir/file"):
+            server.put("/dir/file")
+            try:
+                run(ended(getattr(fs, name)(*before.get(name, ()), path, *after.get(name, ()))))
+            except OSError as error:
+                failures.append(str(error))
+        assert len(failures) >= 2, name
+        assert [each for each in failures if not re.search("'rdma://server:20049/data/(none|dir)", each)] == [], name
+    # Nor is a file's own path that of a local one.
+    server.put("/dir/file")
+    for mode, use in (("rb", lambda file: file.write(b"1")), ("wb", lambda file: file.read())):
+        with pytest.raises(io.UnsupportedOperation, match=r"^rdma://server:20049/data/dir/file was not opened for"):
+            run(opened(fs, mode, use))
+
+
+async def opened(fs: Any, mode: str, use: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+    async with await fs.open("/dir/file", mode) as file:
+        await use(file)
+
+
+async def ended(doing: Any) -> None:
+    if inspect.isasyncgen(doing):
+        _ = [each async for each in doing]
+    else:
+        await doing

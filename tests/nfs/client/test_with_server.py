@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -317,6 +318,22 @@ async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
             assert isinstance(error, NoSuchExport)
             assert (error.filename, error.exports) == ("/none/x", tuple(names))
             assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
+
+
+async def test_a_url_of_no_object_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "export" / "d").mkdir(parents=True)
+    (tmp_path / "export" / "d" / "nowhere").symlink_to("gone")
+    (tmp_path / "export" / "file").touch()
+    async with serving(tmp_path, "/data") as port:
+        url = f"tcp://127.0.0.1:{port}/data"
+        for path, kind in (
+            ("/missing", FileNotFoundError),
+            ("/missing/below", FileNotFoundError),
+            ("/d/nowhere", FileNotFoundError),
+            ("/file/below", NotADirectoryError),
+        ):
+            with pytest.raises(kind, match=f"'{re.escape(url + path)}'"):
+                await nfs_open(url + path)
 
 
 async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -15,16 +16,18 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import AuthError, UserAuthenticationFailed
-from rpcrdma.nfs import v3
+from rpcrdma.errors import AuthError, RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
+from rpcrdma.nfs.server.mount_service import MountService
 from rpcrdma.nfs.server.watch_service import WatchService
+from rpcrdma.nfs.watch import CHANGES, WATCH_IDSIZE, WATCHER_V1_Service, watch_batch
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.service import CredentialTooWeak
+from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from support.cases import each_case
 from support.fake_gss import FakeMechanism
 
@@ -93,7 +96,9 @@ async def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_
 ) -> None:
     async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
         for wanted in ("krb5i", "sys"):
-            with pytest.raises(UserAuthenticationFailed, match=f"asks for krb5p, not for {wanted}; choose .* --sec"):
+            with pytest.raises(
+                UserAuthenticationFailed, match=f"^{scheme}://127.*/home asks for krb5p, not for {wanted}; .*security="
+            ):
                 await nfs_open(urls[scheme].format("/home"), options=ConnectOptions(security=wanted))
 
 
@@ -147,7 +152,9 @@ async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_cl
     async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(KRB5P, KRB5I)) as urls:
         for name in ("home", "pub"):
             async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
-                with pytest.raises(UserAuthenticationFailed, match=r"Kerberos does not protect; .*--changes-in"):
+                with pytest.raises(
+                    UserAuthenticationFailed, match=r"Kerberos does not protect; .*services_in_clear=True"
+                ):
                     await fs.watch().__aenter__()
         agrees = ConnectOptions(services_in_clear=True)
         async with nfs_open(urls[scheme].format("/home"), options=agrees) as fs:
@@ -157,6 +164,54 @@ async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_cl
             (tmp_path / "pub" / "new").touch()
             assert (await anext(changes)).path == "new"
     assert "refused to tell 127.0.0.1 of changes in the export /home: it asks for krb5p" in caplog.text
+
+
+class Taking(WATCHER_V1_Service):
+    """A client's service."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def changes(self, args: watch_batch, context: CallContext) -> int:
+        del context
+        self.taken.append(args.first)
+        return args.first
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_the_connection_that_asks_for_the_flavors_offers_no_services_to_the_server(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[asyncio.Task[int]] = []
+
+    def calling_back(handler: Any) -> Any:
+        async def called(self: MountService, args: Any, context: CallContext) -> Any:
+            async def call() -> int:
+                context.client.ready()
+                return await context.client.call(CHANGES, watch_batch(bytes(WATCH_IDSIZE), len(calls), []))
+
+            calls.append(asyncio.create_task(call()))
+            # The call is sent before the answer, and so is taken before the client goes on.
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return handler(self, args, context)
+
+        return called
+
+    monkeypatch.setattr(MountService, "mnt", calling_back(MountService.mnt))
+    monkeypatch.setattr(MountService, "dump", calling_back(MountService.dump))
+    taking = Taking()
+    options = ConnectOptions(services=[taking], services_in_clear=True)
+    async with (
+        serving(tmp_path, mechanism, home=(KRB5P,)) as urls,
+        nfs_open(urls[scheme].partition("{")[0] + "/home", options=options) as fs,
+    ):
+        await fs.connection.call(mount.DUMP, None)
+        assert await calls[1] == 2
+        with pytest.raises(RpcRdmaError):
+            await calls[0]
+    assert taking.taken == [2]
 
 
 @pytest.mark.thorough

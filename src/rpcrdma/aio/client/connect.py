@@ -331,13 +331,13 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
     if url.scheme == "rdma":
         if options.xprtsec != "none":
             raise HostAuthenticationFailed(f"{url}: {NO_TLS_OVER_RDMA}", cause="configuration")
-        hosts.check_version(options.rpcrdma_version)
+        hosts.check_version(options.rpcrdma_version, "ConnectOptions")
         return None
     explicit = hosts.policy == "required"
     if hosts.wanted is HostPolicy.REQUIRED and (options.xprtsec == "none" or (explicit and options.xprtsec != "mtls")):
         raise HostAuthenticationFailed(
             f"host authentication is required, and there is none over TCP without TLS; write rdma://{url.host}, add "
-            "--xprtsec mtls, or make it optional (--host-auth optional)",
+            'ConnectOptions(xprtsec="mtls"), or make it optional (HostAuthentication(policy="optional"))',
             cause="absent",
         )
     return None if options.xprtsec == "none" else hosts.tls(Role.CLIENT, options.xprtsec, url.host)

@@ -178,7 +178,8 @@ class GssSessions:
             raise UserAuthenticationFailed(str(failure)) from None
         except AuthError as error:
             raise UserAuthenticationFailed(
-                f"the server refuses RPCSEC_GSS ({error}); without it, users are not proved: --sec sys"
+                f"the server refuses RPCSEC_GSS ({error}); without it, users are not proved: "
+                'ConnectOptions(security="sys")'
             ) from None
         except RpcError as error:
             raise UserAuthenticationFailed(f"no context was made: {error}; ask the server's administrator") from None

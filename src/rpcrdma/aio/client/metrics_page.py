@@ -17,7 +17,7 @@ __all__ = ["Calls", "Outcome", "Page", "Times", "Where", "fetch", "read_page", "
 
 _PREFIX = "rpcrdma_procedure_"
 _PARTS = ("queue", "handler", "rtt", "execute")
-_REMEDY = "start the server with --metrics HOST:PORT, and give the URL that it prints"
+_REMEDY = "start a MetricsExporter for the server, and give the URL that it prints"
 
 
 @dataclass(slots=True)

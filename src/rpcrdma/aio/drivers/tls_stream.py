@@ -177,7 +177,7 @@ async def begin_tls(
     if not await _offers_tls(sock, xid):
         raise HostAuthenticationFailed(
             f"{where} offers no TLS, or someone on the network hides it: nothing else was sent; give the server a "
-            "certificate (rpcrdma serve --tls-cert), or do without TLS (--xprtsec none)",
+            'certificate (HostAuthentication(certificate=...)), or do without TLS (ConnectOptions(xprtsec="none"))',
             cause="absent",
         )
     tls = TlsSocket(sock, context, names, server_name)

@@ -108,7 +108,7 @@ class RdmaServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
         self._extensions = config.all_extensions()
-        config.host_authentication.check_version(self._version)
+        config.host_authentication.check_version(self._version, "RdmaServerConfig")
         self._authenticators = config.host_authentication.source(Role.SERVER)
         self._authorities = AuthoritiesInUse(config.host_authentication)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))

@@ -232,7 +232,7 @@ class TcpServer:
         self.log.log(
             logging.WARNING,
             "in clear",
-            "refused calls of %s in the clear: this server asks for %s (--xprtsec)",
+            "refused calls of %s in the clear: this server asks for %s (TcpServerConfig(xprtsec=...))",
             connection.name,
             wanted,
             extra={"event": event},

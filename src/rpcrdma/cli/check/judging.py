@@ -37,6 +37,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.connecting import connecting
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, read_text
+from rpcrdma.cli.failures import describe
 from rpcrdma.cli.options import connect_options
 from rpcrdma.cli.progress import progress_line
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError, RpcRdmaError
@@ -123,7 +124,7 @@ async def _judge_server(
         console.errors_as_json(None)
         raise
     except (RpcRdmaError, OSError) as error:
-        unseen = every(f"the run ended before it: {error}")
+        unseen = every(f"the run ended before it: {describe(error)[0]}")
         _write(files, str(args.url), as_json(str(args.url), list(versions), notes, unseen), unseen)
         raise
     if abilities.file_changed:

@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 from rpcrdma.nfs import v3
 
-__all__ = ["NOW", "TIME_NS_MAX", "Now", "Stat", "StatVfs", "set_attributes", "stat_from", "statvfs_from"]
+__all__ = [
+    "NOW",
+    "TIME_NS_MAX",
+    "Now",
+    "Stat",
+    "StatVfs",
+    "rights_of",
+    "set_attributes",
+    "stat_from",
+    "statvfs_from",
+]
 
 _FILE_TYPE = {
     v3.ftype3.NF3REG: stat.S_IFREG,
@@ -131,6 +141,13 @@ def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
         f_favail=space.afiles,
         f_namemax=limits.name_max,
     )
+
+
+def rights_of(mode: int, *, is_directory: bool) -> int:
+    """The rights that the server is asked for (RFC 1813 section 3.3.4), from those of `os.access`."""
+    use = v3.ACCESS3_LOOKUP if is_directory else v3.ACCESS3_EXECUTE
+    change = v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
+    return bool(mode & os.R_OK) * v3.ACCESS3_READ | bool(mode & os.W_OK) * change | bool(mode & os.X_OK) * use
 
 
 def set_attributes(

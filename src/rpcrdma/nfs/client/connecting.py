@@ -19,7 +19,7 @@ from rpcrdma.nfs.client.volume import FileOptions
 from rpcrdma.nfs.client.watching import Changes
 from rpcrdma.nfs.errors import ServerPathError
 
-__all__ = ["MountedFilesystem", "mount_over", "nfs_open"]
+__all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
 
 
 class MountedFilesystem(NfsFilesystem):
@@ -132,22 +132,37 @@ class _Opening:
             await self._filesystem.close()
 
     async def _open(self) -> MountedFilesystem:
-        url, options = self._url, self._options
-        async with AsyncExitStack() as stack:
-            asking = unproved(options)
-            connection = await stack.enter_async_context(await connect_nfs(url, asking))
-            try:
-                mounted = await mount_export(url, asking, connection, mount_port=self._mount_port)
-            except ServerPathError as error:
-                error.found_at(url)
-                raise
-            options = await secured(options, mounted)
-            if options != asking:
-                await stack.aclose()
-                connection = await stack.enter_async_context(await connect_nfs(url, options))
-            filesystem = await mount_over(connection, url, mounted, options, self._files, owns_connection=True)
-            stack.pop_all()
-            return filesystem
+        filesystem = await mount_path(self._url, self._mount_port, self._options, self._files)
+        try:
+            await filesystem.handle_of(".")
+        except BaseException:
+            await filesystem.close()
+            raise
+        return filesystem
+
+
+async def mount_path(
+    url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None
+) -> MountedFilesystem:
+    """`nfs_open` of a URL whose path need not exist below the export, as that of a file which is to be made.
+
+    Raises: see `nfs_open`.
+    """
+    async with AsyncExitStack() as stack:
+        asking = unproved(options)
+        connection = await stack.enter_async_context(await connect_nfs(url, asking))
+        try:
+            mounted = await mount_export(url, asking, connection, mount_port=mount_port)
+        except ServerPathError as error:
+            error.found_at(url)
+            raise
+        options = await secured(options, url, mounted)
+        if options != asking:
+            await stack.aclose()
+            connection = await stack.enter_async_context(await connect_nfs(url, options))
+        filesystem = await mount_over(connection, url, mounted, options, files, owns_connection=True)
+        stack.pop_all()
+        return filesystem
 
 
 def nfs_open(
@@ -157,7 +172,7 @@ def nfs_open(
     options: ConnectOptions | None = None,
     files: FileOptions | None = None,
 ) -> _Opening:
-    """Mounts the directory that `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
+    """Mounts the directory or file that `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from
     MOUNT, which the server is asked for on the connection to NFS; a server that refuses it there is asked at the usual
@@ -169,6 +184,7 @@ def nfs_open(
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message names the remedy.
         UserAuthenticationFailed: when entered or awaited: the export asks for a security flavor that this client cannot
             prove, or does not take `options.security`.
-        NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).
+        NfsError: when entered or awaited: the server refuses to mount, or the path cannot be reached
+            (FileNotFoundError: there is no such export, or nothing at the path below it).
     """
     return _Opening(parse_url(url), mount_port, options or ConnectOptions(), files)

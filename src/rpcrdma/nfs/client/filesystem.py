@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+import io
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
@@ -12,20 +12,22 @@ from typing import Self
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.listing import first_entries, name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
-from rpcrdma.nfs.client.resolver import OUTDATED
+from rpcrdma.nfs.client.resolver import LEADS_NOWHERE, OUTDATED
 from rpcrdma.nfs.client.streams.direct_calls import placed_bytes, read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
+from rpcrdma.nfs.client.trees.tree_glob import glob_tree
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
 from rpcrdma.nfs.errors import ExportPath, NfsError, NfsExists, NfsNotFound, nfs_error
+from rpcrdma.rpc.client_stub import check_awaits
 from rpcrdma.rpc.program import Caller
 from rpcrdma.wire.buffers import Memory, as_view
 
@@ -34,9 +36,6 @@ __all__ = ["LocalPath", "NfsFilesystem"]
 LocalPath = str | os.PathLike[str]
 
 _SECOND_NS = 1_000_000_000
-
-_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""Errors which say that no object is at a path, rather than that the caller or the server has a problem."""
 
 
 class NfsFilesystem:
@@ -63,6 +62,7 @@ class NfsFilesystem:
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        check_awaits(caller, self)
         handle = v3.nfs_fh3(root) if isinstance(root, bytes) else root
         self.caller = caller
         self._volume = Volume(
@@ -139,20 +139,11 @@ class NfsFilesystem:
         try:
             node = await self._resolver.find(path)
         except OSError as error:
-            if error.errno not in _LEADS_NOWHERE:
+            if error.errno not in LEADS_NOWHERE:
                 raise
             return False
-        wanted = 0
-        if mode & os.R_OK:
-            wanted |= v3.ACCESS3_READ
-        if mode & os.W_OK:
-            wanted |= v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
-        if mode & os.X_OK:
-            wanted |= v3.ACCESS3_LOOKUP if node.is_dir else v3.ACCESS3_EXECUTE
-        if not wanted:
-            return True
-        granted, _ = await self._procedures.access(node, wanted)
-        return granted == wanted
+        wanted = rights_of(mode, is_directory=node.is_dir)
+        return not wanted or (await self._procedures.access(node, wanted))[0] == wanted
 
     async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
         """Sets the permission bits."""
@@ -278,6 +269,23 @@ class NfsFilesystem:
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
+            yield found
+
+    async def glob(
+        self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[str]:
+        """The paths that match `pattern`, as `glob.glob` with `recursive=True`: each once, directory by directory.
+
+        `**` stands for any number of directories, and follows no symbolic links. A path is relative if `pattern` is. A
+        pattern that matches nothing yields nothing. But a directory that cannot be listed, and an entry that the server
+        refuses to describe where it might be a directory on the way, are errors; with `onerror`, which is called with
+        each, the search goes on.
+
+        Raises:
+            OSError: as above, and see `scandir`.
+            ValueError: the pattern is empty.
+        """
+        async for found in glob_tree(self._volume, text_of(pattern), include_hidden=include_hidden, onerror=onerror):
             yield found
 
     async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
@@ -426,6 +434,28 @@ class NfsFilesystem:
         async with await self.open(path, "wb", permissions=permissions) as file:
             await file.write(data)
 
+    async def read_text(
+        self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
+    ) -> str:
+        """The text of a file, which has to fit in memory; the arguments are those of the built-in `open`."""
+        return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
+
+    async def write_text(
+        self,
+        path: Path,
+        text: str,
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        permissions: int = 0o644,
+    ) -> None:
+        """Makes `text` all of a file, see `write_bytes` and `read_text`; text that has no encoding leaves the file."""
+        wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline)
+        wrapper.write(text)
+        wrapper.flush()
+        await self.write_bytes(path, wrapper.buffer.getbuffer(), permissions=permissions)
+
     # Copies
 
     async def download(
@@ -538,7 +568,7 @@ class NfsFilesystem:
         except ValueError:
             return None  # a NUL, or characters that stand for no octets
         except OSError as error:
-            if error.errno not in _LEADS_NOWHERE:
+            if error.errno not in LEADS_NOWHERE:
                 raise
             return None
 

@@ -142,7 +142,8 @@ async def mount_export(
 
     async def mounted(caller: Caller, port: int) -> Mount:
         found = await mount_with(caller, url.path or "/", timeout_s=options.connect_timeout_s)
-        _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port or url.port))
+        export = replace(url, path=found.export, mount_port=None)
+        _LOGGER.info("mounted %s: MOUNT at %s", export, authority(url.host, port or url.port))
         return replace(found, port=port)
 
     return await _at_mount_service(url, options, nfs, mount_port, mounted)
@@ -204,8 +205,8 @@ async def _at_mount_service(
         except HostAuthenticationFailed as error:
             if error.cause == "absent":
                 error.add_note(
-                    f"MOUNT at port {port} offers no TLS, as that of Linux; with mount_in_clear it is asked in the "
-                    "clear, and NFS in TLS"
+                    f"MOUNT at port {port} offers no TLS, as that of Linux; with "
+                    "ConnectOptions(mount_in_clear=True) it is asked in the clear, and NFS in TLS"
                 )
             raise
         except NfsError as error:

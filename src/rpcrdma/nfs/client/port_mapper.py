@@ -53,7 +53,8 @@ def check_may_be_asked(options: ConnectOptions) -> None:
     """
     if options.xprtsec != "none" and not options.mount_in_clear:
         raise HostAuthenticationFailed(
-            "the port mapper has no TLS; write the port of the server, or ask in the clear (mount_in_clear)",
+            "the port mapper has no TLS; write the port of the server, or ask in the clear "
+            "(ConnectOptions(mount_in_clear=True))",
             cause="absent",
         )
 

@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import ExportPath, NfsError, NfsNotFound, ServerPathError, nfs_error
 
-__all__ = ["OUTDATED", "LookupCache", "NoSuchName", "Resolver"]
+__all__ = ["LEADS_NOWHERE", "OUTDATED", "LookupCache", "NoSuchName", "Resolver"]
 
 
 class LookupCache:
@@ -72,6 +72,9 @@ class LookupCache:
 
 _LINKS_MAX = 40
 """Symbolic links along one path: Linux follows as many."""
+
+LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""Errors which say that no object is at a path, rather than that the caller or the server has a problem."""
 
 OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 """The statuses for a handle whose object is gone."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.security_options import Kerberos
+from rpcrdma.aio.urls import Url
 from rpcrdma.errors import UserAuthenticationFailed
 from rpcrdma.nfs.client.mount_client import Mount
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -24,8 +25,8 @@ def flavor_names(flavors: Sequence[int]) -> list[str]:
     return [str(SecurityFlavor(flavor)) if flavor in _KNOWN else str(flavor) for flavor in flavors]
 
 
-async def secured(options: ConnectOptions, mounted: Mount) -> ConnectOptions:
-    """The options with the flavor for the export.
+async def secured(options: ConnectOptions, url: Url, mounted: Mount) -> ConnectOptions:
+    """The options with the flavor for the export of `mounted`, which is of the server at `url`.
 
     `options.security` decides if it is given. Otherwise it is the first of the export's flavors for which there is a
     credential: a ticket, or for AUTH_SYS nothing. A client that has none goes on with none.
@@ -34,13 +35,14 @@ async def secured(options: ConnectOptions, mounted: Mount) -> ConnectOptions:
         UserAuthenticationFailed: the export does not take the flavor, or the client can prove none of its flavors.
     """
     offered = mounted.flavors
+    export = replace(url, path=mounted.export, mount_port=None)
     names = ", ".join(flavor_names(offered))
     if options.security is not None:
         kerberos = options.kerberos
         wanted = SecurityFlavor.SYS if kerberos is None else kerberos.security
         if offered and wanted not in offered:
             raise UserAuthenticationFailed(
-                f"the export {mounted.export} asks for {names}, not for {wanted}; choose one of these with --sec"
+                f"{export} asks for {names}, not for {wanted}; choose one of these (ConnectOptions(security=...))"
             )
         return options
     why = ""
@@ -51,10 +53,10 @@ async def secured(options: ConnectOptions, mounted: Mount) -> ConnectOptions:
             kerberos = Kerberos(str(SecurityFlavor(flavor)))
             why = await asyncio.to_thread(kerberos.lacks)
             if not why:
-                _LOGGER.info("%s prefers %s: its security flavors are %s", mounted.export, kerberos.flavor, names)
+                _LOGGER.info("%s prefers %s: its security flavors are %s", export, kerberos.flavor, names)
                 return replace(options, security=kerberos)
     else:
         if offered:
             cause = why or "this client has none of them; ask the administrator for another flavor"
-            raise UserAuthenticationFailed(f"the export {mounted.export} asks for {names}: {cause}")
+            raise UserAuthenticationFailed(f"{export} asks for {names}: {cause}")
     return replace(options, security="sys")

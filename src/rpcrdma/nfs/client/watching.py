@@ -146,8 +146,9 @@ class Changes:
     async def __aenter__(self) -> Self:
         if self._options.services_security is not None:
             raise UserAuthenticationFailed(
-                "the server tells of changes in calls of its own, which Kerberos does not protect; "
-                "use tcp:// in TLS (--xprtsec tls), or take them in the clear (--changes-in-clear)"
+                f"{self._url}: the server tells of changes in calls of its own, which Kerberos does not protect; "
+                'use tcp:// in TLS (ConnectOptions(xprtsec="tls")), or take them in the clear '
+                "(ConnectOptions(services_in_clear=True))"
             )
         self._handle, self._path = await self._locate()
         self._connection = connection = await connect(self._url, WATCH_V1, options=self._options)

@@ -132,7 +132,7 @@ class HostAdmission:
         if protects(present, export.xprtsec):
             return
         event = {"event": "refused", "client": peer, "export": export.name, "xprtsec": export.xprtsec}
-        remedy = "; Linux asks MOUNT in the clear, which --mount-in-clear allows" if mounts else ""
+        remedy = "; Linux asks MOUNT in the clear, which Export(mount_in_clear=True) allows" if mounts else ""
         with self._guard:
             self._log.log(
                 logging.WARNING,

@@ -87,17 +87,12 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
     if errors:
         out.line(f"from rpcrdma.errors import {', '.join(errors)}")
     if programs:
-        out.line("from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program")
-        out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
-        out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
-    buffers = sorted(used & {"Buffer", "Memory"})
-    if buffers:
-        out.line(f"from rpcrdma.wire.buffers import {', '.join(buffers)}")
-    codec = sorted(used & {"Decoder", "Encoder", "Layout"})
+        always = {"CallContext", "ClientStub", "OctetsMax", "Procedure", "ProcedureUnavailable", "Program"}
+        always |= {"ReplyBound", "Service", "SyncClientStub"}
+        out.call("from rpcrdma.rpc import (", sorted(always | used & {"CallMethod", "VoidCallMethod"}), ")")
+    codec = sorted(used & {"Buffer", "Composite", "Decoder", "Encoder", "Layout", "Memory"})
     if codec:
-        out.line(f"from rpcrdma.xdr.codec import {', '.join(codec)}")
-    if "Composite" in used:
-        out.line("from rpcrdma.xdr.composite import Composite")
+        out.line(f"from rpcrdma.xdr import {', '.join(codec)}")
     if codec:
         out.blank()
 

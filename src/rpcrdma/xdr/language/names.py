@@ -10,10 +10,10 @@ __all__ = ["definition_name", "enumerator_name", "field_name", "method_name", "m
 _TAKEN = frozenset(
     {
         # Module-level names of the generated code itself.
-        "Any", "Awaitable", "Buffer", "CallContext", "Caller", "Composite", "DecodeError", "Decoder", "Encoder",
-        "Final", "Layout", "LocalProtocolError", "Memory", "OctetsMax", "PROGRAM", "Procedure", "ProcedureUnavailable",
-        "Program", "ReplyBound", "Service", "TypeAlias", "annotations", "attrgetter", "dataclass",
-        "enum",
+        "Any", "Awaitable", "Buffer", "CallContext", "CallMethod", "ClientStub", "Composite", "DecodeError", "Decoder",
+        "Encoder", "Final", "Layout", "LocalProtocolError", "Memory", "OctetsMax", "PROGRAM", "Procedure",
+        "ProcedureUnavailable", "Program", "ReplyBound", "Service", "SyncClientStub", "TypeAlias", "VoidCallMethod",
+        "annotations", "attrgetter", "dataclass", "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
         "str", "type",
         # Local names of generated functions.

@@ -99,7 +99,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
         return SourceSpan(error.line, error.column, 2), "comment without an end", ""
     hint = ""
     if character == "#":
-        hint = "lines of a preprocessor are not part of the language: let it run before (--cpp)"
+        hint = "lines of a preprocessor are not part of the language: let it run before (cpp -P)"
     elif character == "_":
         hint = "a name begins with a letter"
     return place, f"unexpected character {character!r}", hint or _hint_for(text[: error.pos_in_stream], character)

@@ -1,4 +1,4 @@
-"""Generated programs: procedures as data, a typed client, a base class for services."""
+"""Generated programs: procedures as data, typed clients, a base class for services."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Writes procedures, client and service of every version."""
+        """Writes procedures, clients and service of every version."""
         constants: set[str] = set()
         for version in self.module.versions:
             names = {
@@ -54,7 +54,7 @@ class ProgramWriter:
             }
             constants |= set(names)
             self._write_procedures(version, names)
-            self._write_client(version, names)
+            self._write_clients(version, names)
             self._write_service(version)
         if len(self.module.versions) == 1:
             self.out.blank(2)
@@ -98,7 +98,7 @@ class ProgramWriter:
                 out.line(f"    {procedure.number}: {names[procedure.name]},")
             out.line("},")
         out.line(")")
-        self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
+        self.names += [version.name, *(f"{version.name}_{kind}" for kind in ("Client", "Service", "SyncClient"))]
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
         """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
@@ -142,30 +142,22 @@ class ProgramWriter:
         known = isinstance(discriminant, model.EnumRef) and discriminant.name in self._may_succeed
         return item.discriminant.name if known else None
 
-    def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
-        out = self.out
+    def _write_clients(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
+        out, name = self.out, version.name
         out.blank(2)
-        with out.block(f"class {version.name}_Client:"):
-            out.line(f'"""Calls the procedures of {version.program} version {version.number} through a `Caller`."""')
-            out.blank()
-            out.line("def __init__(self, caller: Caller) -> None:")
-            out.line("    self._caller = caller")
+        with out.block(f"class _{name}_Methods:"):
             for procedure in version.procedures:
-                arguments = [] if procedure.arguments is None else [f"args: {annotation(procedure.arguments)}"]
-                given = "None" if procedure.arguments is None else "args"
-                out.blank()
-                out.call(
-                    f"async def {procedure.method}(",
-                    ["self", *arguments, "*", "into: Memory | None = None", "timeout_s: float | None = None"],
-                    f") -> {annotation(procedure.result)}:",
+                kind = "VoidCallMethod" if procedure.arguments is None else "CallMethod"
+                out.line(f"{procedure.method} = {kind}({names[procedure.name]})")
+        for suffix, base, through in (
+            ("Client", "ClientStub", "`Caller`, and awaits them"),
+            ("SyncClient", "SyncClientStub", "connection of `rpcrdma.sync`"),
+        ):
+            out.blank(2)
+            with out.block(f"class {name}_{suffix}(_{name}_Methods, {base}):"):
+                out.line(
+                    f'"""Calls the procedures of {version.program} version {version.number} through a {through}."""'
                 )
-                with out.block():
-                    out.line(f'"""Calls {procedure.name}; see `Caller.call`."""')
-                    before = "return await" if procedure.result is not None else "await"
-                    out.call(
-                        f"{before} self._caller.call(",
-                        [names[procedure.name], given, "into=into", "timeout_s=timeout_s"],
-                    )
 
     def _write_service(self, version: model.ProgramVersion) -> None:
         out = self.out

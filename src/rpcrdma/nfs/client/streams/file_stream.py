@@ -16,6 +16,7 @@ from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.volume import TransferSizes, Volume
+from rpcrdma.nfs.errors import in_words
 from rpcrdma.wire.buffers import Memory, as_view
 
 __all__ = ["NfsFile"]
@@ -84,7 +85,7 @@ class NfsFile:
         if not lost:
             return
         state = "closing was not completed" if self._closed else "unclosed"
-        warnings.warn(f"{self.name}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
+        warnings.warn(f"{in_words(self.name)}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
 
     __enter__ = AsynchronousOnly("async with")
     __iter__ = AsynchronousOnly("async for")
@@ -402,7 +403,7 @@ class NfsFile:
     def _check(self, allowed: bool, what: str) -> None:
         self._check_open()
         if not allowed:
-            raise io.UnsupportedOperation(f"{self._node.path} was not opened for {what}")
+            raise io.UnsupportedOperation(f"{in_words(self._node.path)} was not opened for {what}")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,0 +1,145 @@
+"""Finds the objects whose paths match a pattern: each directory is listed once, with its places in the pattern.
+
+A place is an index into the names of the pattern: the name that entries of the directory have to match. An entry that
+matches has the next place, and at `**` a directory keeps the place. So no path is found twice, and the work does not
+grow with the number of `**`.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from fnmatch import translate
+from glob import has_magic
+from typing import TypeAlias
+
+from rpcrdma.limits import NFS_TREE_PENDING_MAX
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
+from rpcrdma.nfs.client.trees.tree_walk import entries_below, too_many_pending
+from rpcrdma.nfs.client.volume import Volume
+
+__all__ = ["glob_tree"]
+
+_ANY_DEPTH = "**"
+
+_Shown: TypeAlias = "str | tuple[_Shown, str]"
+"""The beginning of the pattern, "/" or "", or a name behind it: a path that costs no more the deeper it is."""
+
+
+def _text(shown: _Shown) -> str:
+    names: list[str] = []
+    while not isinstance(shown, str):
+        shown, name = shown
+        names.append(name)
+    return shown + "/".join(reversed(names))
+
+
+class _Pattern:
+    """The names of a pattern."""
+
+    def __init__(self, names: list[str], *, include_hidden: bool) -> None:
+        self.end = len(names)
+        self._names = names
+        self._matches = [re.compile(translate(name)).match for name in names]
+        self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
+
+    def with_none(self, places: set[int]) -> set[int]:
+        """`places`, and those behind a `**` among them, which may stand for no directory."""
+        found = set(places)
+        for place in places:
+            while place < self.end and self._names[place] == _ANY_DEPTH:
+                place += 1  # noqa: PLW2901 - a walk from there
+                found.add(place)
+        return found
+
+    def literal(self, places: set[int]) -> str | None:
+        """The one name that leads on, if it is no pattern: no listing is needed to find it."""
+        if len(places) != 1 or self.end in places:
+            return None
+        name = self._names[min(places)]
+        return None if has_magic(name) else name
+
+    def entry(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
+        """The places of an entry of a directory with `places`: behind names that match, and at `**`."""
+        behind, kept = set(), set()
+        for place in places - {self.end}:
+            if name.startswith(".") and not self._shows_hidden[place]:
+                continue
+            if self._names[place] == _ANY_DEPTH:
+                kept.add(place)
+            elif self._matches[place](name):
+                behind.add(place + 1)
+        return behind, kept
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An object that is to be looked at; `node` is None for one that has to be looked up, and may be missing."""
+
+    shown: _Shown
+    node: Node | None
+    places: set[int]
+    yielded: bool = False
+
+
+async def glob_tree(
+    volume: Volume, pattern: str, *, include_hidden: bool, onerror: Callable[[OSError], None] | None
+) -> AsyncIterator[str]:
+    """See `NfsFilesystem.glob`."""
+    if not pattern:
+        raise ValueError("the pattern is empty")
+    tell = onerror or _raise
+    wanted = _Pattern([name for name in pattern.split("/") if name not in {"", "."}], include_hidden=include_hidden)
+    only_directories = pattern.endswith("/")
+    pending = [_Pending("/" if pattern.startswith("/") else "", None, {0})]
+    while pending:
+        at = pending.pop()
+        while (name := wanted.literal(at.places)) is not None:
+            at = _Pending((at.shown, name), None, {min(at.places) + 1})
+        places = wanted.with_none(at.places)
+        lists = places != {wanted.end}
+        try:
+            node = at.node or await volume.resolver.find(_text(at.shown), follow=lists or only_directories)
+        except OSError as error:
+            if error.errno not in LEADS_NOWHERE:
+                tell(error)
+            continue
+        if wanted.end in places and not at.yielded and at.shown and (node.is_dir or not (lists or only_directories)):
+            yield _text(at.shown)
+        if not lists or not node.is_dir:
+            continue
+        try:
+            names_max = volume.options.listed_names_max
+            async for entry in entries_below(volume, node, names_max=names_max, refused=onerror):
+                behind, kept = wanted.entry(places, entry.name)
+                inner = _Pending((at.shown, entry.name), None, behind | kept)
+                if not only_directories and wanted.end in behind | wanted.with_none(kept):
+                    yield _text(inner.shown)
+                    inner.yielded = True
+                    inner.places.discard(wanted.end)
+                if not inner.places:
+                    continue
+                if entry.refusal is not None:
+                    tell(entry.refusal)
+                    continue
+                if entry.is_dir():
+                    inner.node = entry.node
+                elif entry.is_symlink():
+                    inner.places -= kept  # `**` follows no links
+                else:
+                    continue
+                if len(pending) == NFS_TREE_PENDING_MAX:
+                    tell(too_many_pending((node, entry.name)))
+                elif inner.places:
+                    pending.append(inner)
+        except OSError as error:
+            # A directory that was listed above may have been removed since.
+            if error.errno != errno.ENOENT and (at.node is None or error.errno != errno.ESTALE):
+                tell(error)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,106 @@
+"""The parts of generated clients: a method for each procedure, whose calls are awaited or wait for their results."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+from rpcrdma.rpc.program import Caller, Procedure
+from rpcrdma.wire.buffers import Memory
+
+__all__ = ["CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod", "WaitingCaller", "check_awaits"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+A_contra = TypeVar("A_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class WaitingCaller(ABC):
+    """A caller whose calls wait for their results: `rpcrdma.sync.Connection`."""
+
+    @abstractmethod
+    def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Memory | None = None, timeout_s: float | None = None
+    ) -> R:
+        """Calls and waits for the result; see `Caller.call`."""
+
+
+def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync") -> None:
+    """Checks the caller of `user`, an asynchronous object; `instead` is named as the remedy.
+
+    Raises:
+        TypeError: the calls of `caller` wait, and return nothing to await.
+    """
+    if isinstance(caller, WaitingCaller):
+        raise TypeError(
+            f"{type(user).__name__} is asynchronous, and a connection of rpcrdma.sync is not: use {instead}"
+        )
+
+
+class ClientStub:
+    """Base of generated clients whose methods are awaited."""
+
+    def __init__(self, caller: Caller) -> None:
+        check_awaits(caller, self, instead=_generated_name(self, ClientStub).replace("_Client", "_SyncClient"))
+        self._caller = caller
+
+
+class SyncClientStub:
+    """Base of generated clients whose methods wait for their results."""
+
+    def __init__(self, caller: WaitingCaller) -> None:
+        if not isinstance(caller, WaitingCaller):
+            instead = _generated_name(self, SyncClientStub).replace("_SyncClient", "_Client")
+            raise TypeError(
+                f"{type(self).__name__} takes a connection of rpcrdma.sync; to await calls through {caller!r}, use "
+                f"{instead}"
+            )
+        self._caller = caller
+
+
+def _generated_name(client: object, base: type) -> str:
+    """The name of the generated class that `client` is an object of, perhaps by inheritance."""
+    return next(cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__)
+
+
+class _Call(Protocol[A_contra, R_co]):
+    def __call__(self, args: A_contra, *, into: Memory | None = None, timeout_s: float | None = None) -> R_co: ...
+
+
+class _VoidCall(Protocol[R_co]):
+    def __call__(self, *, into: Memory | None = None, timeout_s: float | None = None) -> R_co: ...
+
+
+class CallMethod(Generic[A, R]):
+    """A method of a client that calls `procedure`, as `client.method(args, into=buffer)`; see `Caller.call`."""
+
+    def __init__(self, procedure: Procedure[A, R]) -> None:
+        self.procedure = procedure
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: ClientStub, owner: type) -> _Call[A, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __get__(self, client: SyncClientStub, owner: type) -> _Call[A, R]: ...
+    def __get__(self, client: ClientStub | SyncClientStub | None, owner: type) -> Self | Callable[..., Any]:
+        return self if client is None else partial(client._caller.call, self.procedure)  # noqa: SLF001 - its own method
+
+
+class VoidCallMethod(Generic[R]):
+    """`CallMethod` for a procedure without arguments: `client.method(timeout_s=5)`."""
+
+    def __init__(self, procedure: Procedure[None, R]) -> None:
+        self.procedure = procedure
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: ClientStub, owner: type) -> _VoidCall[Coroutine[Any, Any, R]]: ...
+    @overload
+    def __get__(self, client: SyncClientStub, owner: type) -> _VoidCall[R]: ...
+    def __get__(self, client: ClientStub | SyncClientStub | None, owner: type) -> Self | Callable[..., Any]:
+        return self if client is None else partial(client._caller.call, self.procedure, None)  # noqa: SLF001 - see above
