@@ -75,7 +75,7 @@ def _page(module: str, exported: Mapping[str, object]) -> str:
     """Signatures and docstrings; those of values, which autodoc does not see, are those below their assignments."""
     described = ", ".join(name for name, value in exported.items() if not _is_value(value))
     values = [
-        f"\n.. py:data:: {module}.{name}\n   :value: {_shown(value)}\n\n"
+        f"\n.. py:data:: {name}\n   :module: {module}\n   :value: {_shown(value)}\n\n"
         + textwrap.indent(_docstring(name, value), "   ")
         for name, value in exported.items()
         if _is_value(value)
