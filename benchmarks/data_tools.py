@@ -103,7 +103,7 @@ def parquet_measures(
     rows: int,
     options: argparse.Namespace,
 ) -> list[Measure]:
-    import numpy as np  # noqa: PLC0415 - of the extra dev-data, which the other measures do without
+    import numpy as np  # noqa: PLC0415 - of the group dev-data, which the other measures do without
     import pandas as pd  # noqa: PLC0415
 
     folder = f"parts-{rows}"

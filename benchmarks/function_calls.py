@@ -256,7 +256,6 @@ def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = (), provider
     """The rows of all kinds of call, or of those with `names`; those of each call together."""
     counted = {}
     for version in versions:
-        # A server that speaks nothing else: 2 and 2-07 cannot be told apart.
         client, at_server = both_ends(provider)
         with served(version, at_server) as server:
             counted[version] = asyncio.run(count(server, version, client, names))

@@ -284,7 +284,7 @@ SUBJECTS = (
         "gRPC",
         "grpcio with asyncio; data in memory and no file",
         grpc,
-        installed(module("grpc"), "pip install -e '.[bench]'"),
+        installed(module("grpc"), "pip install --group bench"),
         files=False,
         connects=True,
     ),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from sphinx.application import Sphinx
+
+import rpcrdma
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -14,7 +15,7 @@ import reference_pages  # beside this file, which Sphinx runs outside of any pac
 
 project = "rpcrdma"
 copyright = "The rpcrdma authors"  # noqa: A001 - Sphinx's name
-version = release = installed_version("rpcrdma")
+version = release = rpcrdma.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["attrs_inline", "deflist"]

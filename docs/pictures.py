@@ -28,7 +28,7 @@ from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.iwarp import states as iwarp_states
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import call_states, negotiation
+from rpcrdma.transport import call_states, connection_states
 
 OCTETS = 1 << 16
 HANDLE = v3.nfs_fh3(b"a file's handle!")
@@ -36,15 +36,14 @@ NO_ATTRIBUTES = v3.post_op_attr(False, None)
 
 WAYS = {
     "1": ("version 1", "1", "off"),
-    "2": ("version 2 (draft -00)", "2", "off"),
-    "2-07": ("version 2 (draft -07)", "2-07", "off"),
+    "2": ("version 2", "2", "off"),
     "2-extension": ("version 2 with the round-trip extension", "2", "rtr"),
 }
 """Suffixes of file names, with the words of the title, the version, and the choice of the extension."""
 
 TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
     "calls": ("A call at its requester", call_states.TRANSITIONS),
-    "connection": ("A connection of RPC-over-RDMA", negotiation.TRANSITIONS),
+    "connection": ("A connection of RPC-over-RDMA", connection_states.TRANSITIONS),
     "iwarp": ("A connection of the software RNIC", iwarp_states.TRANSITIONS),
 }
 
@@ -111,8 +110,8 @@ async def _converse(version: str, extension: str, path: Path) -> None:
             await connection.call(v3.WRITE, v3.WRITE3args(HANDLE, 0, OCTETS, stable, bytes(OCTETS)))
 
 
-def _messages(version: str, path: Path) -> list[Message]:
-    settings = Settings("2-07" if version == "2-07" else "2", ProgramNames([v3.PROGRAM]))
+def _messages(path: Path) -> list[Message]:
+    settings = Settings(ProgramNames([v3.PROGRAM]))
     with path.open("rb") as file:
         return list(CaptureDissector(settings).messages(read_packets(file, file.read(MAGIC_OCTETS))))
 
@@ -152,7 +151,7 @@ def conversations() -> Iterator[tuple[str, str]]:
         for suffix, (title, version, extension) in WAYS.items():
             path = Path(directory) / f"{suffix}.pcap"
             asyncio.run(_converse(version, extension, path))
-            messages = _messages(version, path)
+            messages = _messages(path)
             for procedure in ("READ", "WRITE"):
                 arrows = list(_arrows(messages, f"NFS_V3 {procedure}"))
                 yield (

@@ -1,6 +1,7 @@
 """Builds the extension module with sanitizers, and runs the suites of the software RNIC and libFuzzer with that build.
 
-`make check-native` calls it. The exit status is 1 where a suite or a sanitizer complains, 2 where a program is missing.
+It takes the environment that `make check` sets up. The exit status is 1 where a suite or a sanitizer complains, 2 where
+a program is missing.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
-from support.both_drafts import DRAFTS, Raw
 from support.device_at_loopback import DeviceAtLoopback
 from support.device_in_memory import DeviceInMemory
 from support.host_pair import Hosts
@@ -203,15 +202,6 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if over:
         leave_choice_to(*over, monkeypatch)
     return str(name)
-
-
-@pytest.fixture(
-    params=[DRAFTS[0], *(pytest.param(draft, marks=pytest.mark.thorough) for draft in DRAFTS[1:])],
-    ids=lambda draft: draft.NAME,
-)
-def raw(request: pytest.FixtureRequest) -> Raw:
-    """Encodes and decodes the messages of one draft of version 2; the test runs on each."""
-    return request.param
 
 
 @pytest.fixture(scope="session")

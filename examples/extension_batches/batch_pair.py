@@ -79,18 +79,16 @@ class BatchPeer(BarePeer):
     The peer has `credits` messages to send at first.
     """
 
-    def __init__(self, role: Role, *, version: str = "2", limit: int = 64, given: int = 32) -> None:
-        self.version = version
-        self._prefix = 5 if version == "2" else 4
-        super().__init__(role, dialects=offered(version), extensions=[batches_extension()], ready=False)
+    def __init__(self, role: Role, *, limit: int = 64, given: int = 32) -> None:
+        super().__init__(role, dialects=offered("2"), extensions=[batches_extension()], ready=False)
         told = struct.pack(">IIII", 1, BATCH_LIMIT, 4, limit)
-        self.send(self.header(1, 5 if version == "2" else 7, given) + told)
+        self.send(self.header(1, 5, given) + told)
         self.endpoint_events()
         self.received.clear()
 
     def header(self, xid: int, header_type: int, given: int, flags: int = 0) -> bytes:
-        """The prefix of a message in which the endpoint is given so many credits, or may have sent so many messages."""
-        return struct.pack(">5I", xid, 2, given, header_type, flags)[: 4 * self._prefix]
+        """The prefix of a message in which the endpoint is given so many credits."""
+        return struct.pack(">5I", xid, 2, given, header_type, flags)
 
     def batch(
         self, messages: Sequence[tuple[int, int]], *, xid: int | None = None, flags: int = 0, given: int = 32
@@ -109,7 +107,7 @@ class BatchPeer(BarePeer):
         """XID and code of the error among the answers, of which there must be one."""
         found = []
         for answer in answers:
-            words = struct.unpack_from(f">{self._prefix + 1}I", answer)
+            words = struct.unpack_from(">6I", answer)
             if words[3] == 4:
                 found.append((words[0], words[-1]))
         assert len(found) == 1, answers

@@ -6,7 +6,7 @@ Calls that a client makes in one turn of its event loop travel together, and so 
     RdmaServerConfig(extensions=[batches_extension()])
 
 The header type BATCH is followed by `struct { opaque message<>; } messages<>`. All RPC messages are calls, or all are
-replies, which the flag RESPONSE says as well where the version has flags. The header has the XID of the first RPC
+replies, which the flag RESPONSE says as well. The header has the XID of the first RPC
 message. An RPC message in a batch has no chunks and would fit into a transport message by itself. A batch takes one
 credit and is never continued. The transport property BATCH_LIMIT, a word, is the number of RPC messages that its sender
 takes in one batch; a sender without the property, or with 0 in it, receives no batch.
@@ -182,15 +182,11 @@ def _on_batch(link: ExtensionLink, message: ExtensionMessage) -> None:
     Raises:
         DecodeError: a batch of calls breaks a rule, so that none of them runs.
     """
-    # Without flags the first RPC message determines the type of all.
-    direction = int(message.answers) if link.has_flags else None
     taken: list[tuple[int, bytes]] = []
     try:
-        for xid, found, octets in _messages_in(message, direction):
-            direction = found
-            taken.append((xid, octets))
+        taken.extend(_messages_in(message))
     except DecodeError as error:
-        if direction != _REPLY:
+        if not message.answers:
             raise
         _fail_all(link, [message.xid, *(xid for xid, _ in taken)], error)
         return
@@ -198,30 +194,29 @@ def _on_batch(link: ExtensionLink, message: ExtensionMessage) -> None:
     counts.received += 1
     counts.messages_received += len(taken)
     for xid, octets in taken:
-        if direction != _REPLY:
+        if not message.answers:
             link.deliver_call(xid, octets, NO_CHUNKS, None)
         elif not link.deliver_reply(xid, octets, None):
             link.statistics.discarded += 1
 
 
-def _messages_in(message: ExtensionMessage, direction: int | None) -> Iterator[tuple[int, int, bytes]]:
-    """XID, message type and octets of each RPC message. All have the type `direction`; None: the first one's type.
+def _messages_in(message: ExtensionMessage) -> Iterator[tuple[int, bytes]]:
+    """XID and octets of each RPC message, all of the type that the flag RESPONSE tells.
 
     Raises:
         DecodeError: an RPC message is too short, has another type, or the first one has another XID than the header.
     """
-    first = True
+    first, direction = True, int(message.answers)
     for octets in iterate_body(message.body):
         if len(octets) < _RPC_START.size:
             raise DecodeError("RPC message", 0, f"{_RPC_START.size} octets", str(len(octets)))
         xid, found = _RPC_START.unpack_from(octets)
-        if found != direction if direction is not None else found > _REPLY:
-            need = "0 or 1" if direction is None else f"{direction}, as all others"
-            raise DecodeError("RPC message type", 4, need, str(found))
+        if found != direction:
+            raise DecodeError("RPC message type", 4, f"{direction}, as RESPONSE says", str(found))
         if first and xid != message.xid:
             raise DecodeError("RPC message", 0, f"XID {message.xid:#010x}, as in the header", f"{xid:#010x}")
-        first, direction = False, found
-        yield xid, found, octets
+        first = False
+        yield xid, octets
 
 
 def _fail_all(link: ExtensionLink, xids: Sequence[int], error: DecodeError) -> None:

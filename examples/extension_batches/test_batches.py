@@ -12,12 +12,9 @@ from rpcrdma.testing import EndpointPair, calls_in, message
 from rpcrdma.transport import ReplyArrived
 from support.cases import each_case
 
-BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 
-
-@BOTH_DRAFTS
-def test_calls_of_one_turn_go_together_and_so_do_their_replies(version: str) -> None:
-    pair = BatchPair(version=version)
+def test_calls_of_one_turn_go_together_and_so_do_their_replies() -> None:
+    pair = BatchPair()
     before = pair.sends()
     handles = [pair.call(xid, 4 * xid) for xid in range(1, 17)]
     assert pair.sends() == before
@@ -29,9 +26,8 @@ def test_calls_of_one_turn_go_together_and_so_do_their_replies(version: str) -> 
     assert client.calls == client.calls_short == server.calls == server.calls_short == 16
 
 
-@BOTH_DRAFTS
-def test_alone_a_call_goes_as_in_a_connection_without(version: str) -> None:
-    pair = BatchPair(version=version)
+def test_alone_a_call_goes_as_in_a_connection_without() -> None:
+    pair = BatchPair()
     before = pair.sends()
     for xid in range(1, 5):
         pair.call(xid)
@@ -40,10 +36,9 @@ def test_alone_a_call_goes_as_in_a_connection_without(version: str) -> None:
     assert counts(pair.client) == counts(pair.server) == BatchCounts()
 
 
-@BOTH_DRAFTS
 @each_case("limits", [(None, 64), (64, None), (None, None), (1, 64), (64, 1)])
-def test_where_one_end_takes_none_every_message_goes_alone(version: str, limits: tuple[int | None, int | None]) -> None:
-    pair = BatchPair(*limits, version=version)
+def test_where_one_end_takes_none_every_message_goes_alone(limits: tuple[int | None, int | None]) -> None:
+    pair = BatchPair(*limits)
     before = pair.sends()
     for xid in range(1, 9):
         pair.call(xid)
@@ -123,9 +118,8 @@ def test_a_held_call_that_is_abandoned_is_never_sent() -> None:
     assert pair.client.statistics.calls_abandoned == 0
 
 
-@BOTH_DRAFTS
-def test_a_call_abandoned_on_its_way_gives_its_credit_back_with_the_reply(version: str) -> None:
-    pair = BatchPair(version=version)
+def test_a_call_abandoned_on_its_way_gives_its_credit_back_with_the_reply() -> None:
+    pair = BatchPair()
     handles = [pair.call(xid) for xid in (1, 2, 3)]
     pair.run()
     for handle in handles[:2]:
@@ -136,11 +130,10 @@ def test_a_call_abandoned_on_its_way_gives_its_credit_back_with_the_reply(versio
     assert pair.client._session.window.in_flight == 0
 
 
-@BOTH_DRAFTS
 @each_case("credits_", [1, 2, 3, 5])
-def test_no_more_calls_go_than_credits_allow(version: str, credits_: int) -> None:
+def test_no_more_calls_go_than_credits_allow(credits_: int) -> None:
     config = TransportConfig(credits_requested=64, credits_granted=credits_)
-    pair = BatchPair(version=version, config=config)
+    pair = BatchPair(config=config)
     for xid in range(1, 42):
         pair.call(xid)
     done: list[int] = []
@@ -159,9 +152,8 @@ def test_no_more_calls_go_than_credits_allow(version: str, credits_: int) -> Non
     assert sorted(done) == list(range(1, 42))
 
 
-@BOTH_DRAFTS
-def test_calls_of_the_server_and_their_replies_go_together_as_well(version: str) -> None:
-    pair = BatchPair(version=version, reverse=True)
+def test_calls_of_the_server_and_their_replies_go_together_as_well() -> None:
+    pair = BatchPair(reverse=True)
     pair.server.allow_reverse()
     before = pair.sends()
     for xid in range(1, 9):

@@ -73,4 +73,4 @@ async def null_over(url: str, **settings: Any) -> Connection:
 
 def version_of(connection: Connection) -> str:
     assert connection.negotiated is not None
-    return connection.negotiated.dialect
+    return str(connection.negotiated.version)

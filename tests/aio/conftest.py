@@ -182,12 +182,10 @@ class ServerScene(Scene):
 async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[ServerScene]:
     it = ServerScene()
     options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=60)
-    # Its octets do not tell the last draft from the first.
-    version = "2-07" if options.rdma.rpcrdma_version == "2-07" else "auto"
     with it.watched():
         async with (
             serve([*services, it.files][:1], ["rdma://127.0.0.1:0"], options=options) as it.server,
-            connect(it.server.listening[0], options=ConnectOptions(rpcrdma_version=version)) as it.good,
+            connect(it.server.listening[0]) as it.good,
         ):
             await it.good.call(v3.NULL, None)
             try:

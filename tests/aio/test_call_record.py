@@ -101,7 +101,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
     ],
 )
 @not_simulated
-@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.versions("1", "2")
 @pytest.mark.usefixtures("each_provider")
 @without_network
 async def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:

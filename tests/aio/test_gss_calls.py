@@ -36,7 +36,7 @@ from support.waiting import until
 
 MIB = 1 << 20
 FLAVORS = ("krb5", "krb5i", "krb5p")
-TRANSPORTS = ("tcp", "1", "2", "2-07", "rtr")
+TRANSPORTS = ("tcp", "1", "2", "rtr")
 
 
 def encode(enc: Encoder, value: Any) -> None:

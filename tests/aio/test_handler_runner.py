@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, ProcedureUnavailable, Service, Steps, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 from support.cases import each_case
 from support.loops import in_virtual_time
@@ -85,9 +85,9 @@ class Run:
 
 
 @inline_or_worker
-def need_not_block(args: int, context: Any) -> Generator[None, None, int]:
+def need_not_block(args: int, context: Any) -> Steps[int]:
     if args != 5:
-        yield
+        yield MAY_BLOCK
     return args + 1
 
 
@@ -111,9 +111,9 @@ def raising(where: str, error: BaseException) -> Any:
         raise error
 
     @inline_or_worker
-    def either(args: int, context: Any) -> Generator[None, None, int]:
+    def either(args: int, context: Any) -> Steps[int]:
         if where == "late":
-            yield
+            yield MAY_BLOCK
         raise error
 
     async def coroutine(args: int, context: Any) -> int:
@@ -177,13 +177,13 @@ async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_threa
         seen.append((in_loop, context.may_block, context.source.results.held_octets))
 
     @inline_or_worker
-    def handler(args: int, context: Any) -> Generator[None, None, int]:
+    def handler(args: int, context: Any) -> Steps[int]:
         buffer = context.buffer(10_000)
         buffer[0] = 7
         note(context)
-        yield
+        yield MAY_BLOCK
         note(context)
-        yield
+        yield MAY_BLOCK
         assert buffer[0] == 7
         note(context)
         return args
@@ -204,9 +204,9 @@ async def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_
     seen: list[tuple[bool, bool]] = []
 
     @inline_or_worker
-    def handler(args: int, context: Any) -> Generator[None, None, int]:
+    def handler(args: int, context: Any) -> Steps[int]:
         seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
-        yield
+        yield MAY_BLOCK
         seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
         return args if len(context.buffer(8192)) else 0
 
@@ -341,27 +341,27 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
     assert wakes == 1
 
 
-def told_within(told: list[str], name: str, error: OSError | None = None) -> AbstractContextManager[None]:
-    """Surroundings that say when a thread enters and leaves them, or cannot be entered."""
+def told_identity(told: list[str], name: str, error: OSError | None = None) -> AbstractContextManager[None]:
+    """An identity that says when a thread enters and leaves it, or cannot be entered."""
 
     @contextmanager
-    def surroundings() -> Iterator[None]:
+    def identity() -> Iterator[None]:
         if error is not None:
             raise error
         told.append(f"in {name}")
         yield
         told.append(f"out {name}")
 
-    return surroundings()
+    return identity()
 
 
-async def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_does() -> None:
+async def test_the_rest_of_a_handler_acts_as_it_said_and_no_other_handler_does() -> None:
     told: list[str] = []
-    alice = told_within(told, "alice")
+    alice = told_identity(told, "alice")
 
     @inline_or_worker
-    def as_alice(args: int, context: Any) -> Generator[Surroundings, None, int]:
-        yield alice
+    def as_alice(args: int, context: Any) -> Steps[int]:
+        yield ActAs(alice)
         told.append("alice's")
         return args
 
@@ -379,21 +379,21 @@ async def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handl
     assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
 
 
-async def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others_into_them() -> None:
+async def test_a_handler_may_change_its_identity_and_a_failure_does_not_leave_it_to_others() -> None:
     told: list[str] = []
-    alice, bob = told_within(told, "alice"), told_within(told, "bob")
+    alice, bob = told_identity(told, "alice"), told_identity(told, "bob")
 
     @inline_or_worker
-    def failing(args: int, context: Any) -> Generator[Surroundings, None, int]:
-        yield alice
-        yield None
+    def failing(args: int, context: Any) -> Steps[int]:
+        yield ActAs(alice)
+        yield MAY_BLOCK
         told.append("own")
-        yield bob
+        yield ActAs(bob)
         raise ValueError(args)
 
     @inline_or_worker
-    def plain(args: int, context: Any) -> Generator[Surroundings, None, int]:
-        yield None
+    def plain(args: int, context: Any) -> Steps[int]:
+        yield MAY_BLOCK
         told.append("own")
         return args
 
@@ -406,13 +406,13 @@ async def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_
     assert told == ["in alice", "out alice", "own", "in bob", "out bob", "own"]
 
 
-async def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield() -> None:
+async def test_an_identity_that_cannot_be_entered_is_an_error_at_the_handlers_yield() -> None:
     told: list[str] = []
 
     @inline_or_worker
-    def handler(args: int, context: Any) -> Generator[Surroundings, None, int]:
+    def handler(args: int, context: Any) -> Steps[int]:
         try:
-            yield told_within(told, "alice", PermissionError("no"))
+            yield ActAs(told_identity(told, "alice", PermissionError("no")))
         except PermissionError:
             return args + 1
         return args

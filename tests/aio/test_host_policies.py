@@ -25,7 +25,7 @@ from support.host_certificates import Authority
 from support.host_pair import Hosts
 from support.waiting import until
 
-pytestmark = pytest.mark.versions("2", "2-07")
+pytestmark = pytest.mark.versions("2")
 
 OUTCOMES = {
     ("off", "off"): "unauthenticated",

@@ -108,7 +108,7 @@ async def test_results_as_large_as_the_definition_says_come(large: ModuleType) -
         assert len((await client.large_words(large.ask(0, REPLY_OCTETS_MAX - 100))).data) == REPLY_OCTETS_MAX - 100
 
 
-@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.versions("1", "2")
 async def test_a_call_offers_what_its_arguments_or_its_caller_say_and_no_more(large: ModuleType) -> None:
     async with joined(large, reply_octets_max=1 << 16) as connection:
         client = large.LARGE_V1_Client(connection)

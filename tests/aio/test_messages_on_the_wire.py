@@ -12,8 +12,7 @@ import pytest
 from client_calls import ENDS, Scenes, fails, leave, null, read_into
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import ConnectFailed, RpcRdmaError
-from support import raw_messages, raw_messages_07
-from support.both_drafts import Raw
+from support import raw_messages as raw
 from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE, READ_ARGS, SEND, XID, rpc, send, write_args
 from support.raw_iwarp import fpdu
@@ -27,17 +26,15 @@ pytestmark = pytest.mark.thorough
 class Talk:
     """A hostile peer's Sends, which are numbered, and the messages that it receives."""
 
-    def __init__(self, peer: RawSocketPeer, raw: Raw) -> None:
+    def __init__(self, peer: RawSocketPeer) -> None:
         self.peer = peer
-        self.raw = raw
         self.sent = 0
-        self._credits = raw.Credits()
 
     async def say(self, *messages: bytes) -> None:
         segments = []
         for octets in messages:
             self.sent += 1
-            segments.append(send(self._credits.sent(octets), self.sent))
+            segments.append(send(octets, self.sent))
         await self.peer.send_segments(*segments)
 
     async def hear(self) -> HeardMessage:
@@ -45,8 +42,7 @@ class Talk:
         while True:
             heard = await self.peer.segment()
             assert heard.opcode == SEND, heard
-            message = self.raw.heard(heard.payload)
-            self._credits.arrived(message)
+            message = raw.heard(heard.payload)
             if (message.kind, message.xid) != (NOMSG, 0):
                 return message
 
@@ -54,14 +50,9 @@ class Talk:
 # Clients that please themselves
 
 
-def serving(raw: Raw) -> str:
-    """The version that a server is told to speak."""
-    return "2-07" if raw is raw_messages_07 else "auto"
-
-
-async def introduced(it: Any, raw: Raw) -> Talk:
+async def introduced(it: Any) -> Talk:
     """A client that has told its properties, and has been told the server's."""
-    talk = Talk(await it.connected(), raw)
+    talk = Talk(await it.connected())
     await talk.say(raw.properties(give=64))
     heard = await talk.hear()
     assert heard.kind == CONNPROP
@@ -69,7 +60,7 @@ async def introduced(it: Any, raw: Raw) -> Talk:
     return talk
 
 
-async def test_calls_in_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw) -> None:
+async def test_calls_in_messages_with_octets_changed_at_random(scene: Scenes) -> None:
     draw = random.Random(0)
     kinds = [
         raw.message(XID, rpc(0)),
@@ -80,9 +71,9 @@ async def test_calls_in_messages_with_octets_changed_at_random(scene: Scenes, ra
         raw.grant(2),
         raw.error(XID, raw.REPLY_RESOURCE, 9000),
     ]
-    async with scene(rpcrdma_version=serving(raw)) as it:
+    async with scene() as it:
         for _ in range(12):
-            talk = await introduced(it, raw)
+            talk = await introduced(it)
             for _ in range(30):
                 octets = bytearray(draw.choice(kinds))
                 for _ in range(draw.randrange(3)):
@@ -99,10 +90,10 @@ async def test_calls_in_messages_with_octets_changed_at_random(scene: Scenes, ra
 
 
 @ENDS
-async def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: Raw, how: str) -> None:
-    async with scene(rpcrdma_version=serving(raw)) as it:
+async def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, how: str) -> None:
+    async with scene() as it:
         for pieces in (1, 17):
-            talk = await introduced(it, raw)
+            talk = await introduced(it)
             await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(pieces)))
             await leave(talk.peer, how)
         await it.alone()
@@ -111,7 +102,7 @@ async def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: R
 
 async def test_frames_cut_at_any_octet_of_the_first_message(scene: Scenes) -> None:
     async with scene() as it:
-        whole = fpdu(send(raw_messages.properties(), 1))
+        whole = fpdu(send(raw.properties(), 1))
         for length in range(1, len(whole), 7):
             peer = await it.connected()
             await peer.send(whole[:length])
@@ -122,12 +113,12 @@ async def test_frames_cut_at_any_octet_of_the_first_message(scene: Scenes) -> No
 # Servers that please themselves
 
 
-async def begun(it: Any, version: str, raw: Raw) -> tuple[asyncio.Task[Connection], Talk]:
+async def begun(it: Any, version: str) -> tuple[asyncio.Task[Connection], Talk]:
     """A client that waits for the answer to its first message, which has been heard."""
     connecting = it.connecting(rpcrdma_version=version)
     peer = await it.accepted()
     await peer.accept(BOTH_PRIVATE)
-    talk = Talk(peer, raw)
+    talk = Talk(peer)
     assert (await talk.hear()).kind == CONNPROP
     return connecting, talk
 
@@ -136,7 +127,7 @@ async def begun(it: Any, version: str, raw: Raw) -> tuple[asyncio.Task[Connectio
 async def test_a_server_that_leaves_without_an_answer(client_scene: Scenes, how: str) -> None:
     """`test_version_fallback_on_the_wire` has what a client does that may speak another version."""
     async with client_scene() as it:
-        connecting, talk = await begun(it, "2", raw_messages)
+        connecting, talk = await begun(it, "2")
         await leave(talk.peer, how)
         await fails(connecting, ConnectFailed)
 
@@ -145,7 +136,7 @@ async def test_a_server_that_leaves_without_an_answer(client_scene: Scenes, how:
 async def test_garbage_for_an_answer_to_the_first_message(client_scene: Scenes, seed: int) -> None:
     draw = random.Random(seed)
     async with client_scene() as it:
-        connecting, talk = await begun(it, "2", raw_messages)
+        connecting, talk = await begun(it, "2")
         for _ in range(4):
             octets = struct.pack(">III", draw.randrange(3), 2, 1) + draw.randbytes(4 * draw.randrange(60))
             try:
@@ -160,9 +151,9 @@ async def test_garbage_for_an_answer_to_the_first_message(client_scene: Scenes, 
 
 
 @ENDS
-async def test_cut_in_the_midst_of_a_reply(client_scene: Scenes, raw: Raw, how: str) -> None:
+async def test_cut_in_the_midst_of_a_reply(client_scene: Scenes, how: str) -> None:
     async with client_scene() as it:
-        connecting, talk = await begun(it, raw.NAME, raw)
+        connecting, talk = await begun(it, "2")
         await talk.say(raw.properties(give=64))
         client = await connecting
         it.clients.append(client)

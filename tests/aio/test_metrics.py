@@ -112,7 +112,7 @@ def labels(
 
 
 @pytest.mark.thorough
-@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.versions("1", "2")
 @pytest.mark.usefixtures("each_version")
 async def test_a_server_counts_calls_connections_and_procedures() -> None:
     async with serving() as server:
@@ -143,7 +143,7 @@ async def test_a_snapshot_does_not_change_afterwards() -> None:
 
 @pytest.mark.thorough
 @not_simulated
-@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.versions("1", "2")
 @pytest.mark.usefixtures("each_provider")
 async def test_prometheus_is_told_what_the_server_counts() -> None:
     async with serving() as server:

@@ -28,7 +28,7 @@ class Connected:
     end_reason = None
 
     def __init__(self, version: str, answer_s: float | None, error: Exception | None) -> None:
-        self.negotiated = SimpleNamespace(dialect=version)
+        self.negotiated = SimpleNamespace(version=int(version))
         self.statistics = TransportStatistics(calls=1)
         self.unanswered = version == NEW
         self.aborted = ""
@@ -87,7 +87,7 @@ class Server:
         assert made is not None
         assert [each for each in self.made if not each.aborted] == [made], "no other connection is left"
         self.made.clear()
-        return made.negotiated.dialect, round(now_s() - before_s, 3)
+        return str(made.negotiated.version), round(now_s() - before_s, 3)
 
     async def fails(self, version: str = "auto") -> str:
         with pytest.raises(ConnectFailed) as failed:

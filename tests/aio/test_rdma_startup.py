@@ -19,7 +19,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
-from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.connection_states import State
 from support import raw_calls, raw_replies
 from support.late_accesses import Files
 from support.raw_iwarp import startup_frame

@@ -252,7 +252,7 @@ async def test_a_client_without_services_drops_reverse_calls_and_counts_them(sch
     async with rig(scheme, services=False) as r:
         await r.client.call(JOIN, 1)
         line = r.client._present
-        if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
+        if isinstance(line, RdmaConnection) and line.negotiated.version != 1:
             # It has told so.
             with pytest.raises(LocalProtocolError, match="the client takes no calls"):
                 await r.front.client.call(DOUBLE, 1)

@@ -93,7 +93,7 @@ async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None
         assert await client.call(TAKE, bytes(MIB)) == MIB
 
 
-@pytest.mark.versions("2", "2-07", "2-rtr")
+@pytest.mark.versions("2", "2-rtr")
 @each_case("octets", [2 * MIB, 4 * MIB])
 async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(
     monkeypatch: pytest.MonkeyPatch, octets: int
@@ -109,7 +109,7 @@ async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_th
         assert client.statistics.resent_larger == 2
 
 
-@pytest.mark.versions("2", "2-07", "2-rtr")
+@pytest.mark.versions("2", "2-rtr")
 async def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

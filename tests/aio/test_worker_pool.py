@@ -293,7 +293,7 @@ def test_brief_calls_stay_in_one_thread_while_they_make_progress() -> None:
         assert rig.loop.timers == []
 
 
-class Surroundings:
+class Identity:
     """Says when it is entered and left."""
 
     def __init__(self, name: str, told: list[str], error: OSError | None = None) -> None:
@@ -312,30 +312,30 @@ class Surroundings:
         self._told.append(f"out {self._name}")
 
 
-def test_a_thread_leaves_surroundings_for_others_alone() -> None:
+def test_a_thread_leaves_an_identity_for_another_alone() -> None:
     told: list[str] = []
-    alice, bob = Surroundings("alice", told), Surroundings("bob", told)
+    alice, bob = Identity("alice", told), Identity("bob", told)
     worker = Worker()
-    for surroundings in (alice, alice, bob, None, None, bob):
-        worker.go_within(surroundings)
+    for identity in (alice, alice, bob, None, None, bob):
+        worker.act_as(identity)
     assert told == ["in alice", "out alice", "in bob", "out bob", "in bob"]
 
 
-def test_a_thread_that_cannot_leave_its_surroundings_does_nothing_else() -> None:
+def test_a_thread_that_cannot_leave_its_identity_does_nothing_else() -> None:
     told: list[str] = []
-    alice = Surroundings("alice", told)
+    alice = Identity("alice", told)
     worker = Worker()
-    worker.go_within(alice)
+    worker.act_as(alice)
     alice.error = OSError("stuck")
-    for other in (None, Surroundings("bob", told)):
+    for other in (None, Identity("bob", told)):
         with pytest.raises(OSError, match="stuck"):
-            worker.go_within(other)
-    assert (told, worker.within) == (["in alice"], alice)
+            worker.act_as(other)
+    assert (told, worker.identity) == (["in alice"], alice)
 
 
-def test_surroundings_that_cannot_be_entered_are_not_those_of_the_thread() -> None:
+def test_an_identity_that_cannot_be_entered_is_not_that_of_the_thread() -> None:
     told: list[str] = []
     worker = Worker()
     with pytest.raises(OSError, match="closed"):
-        worker.go_within(Surroundings("alice", told, OSError("closed")))
-    assert worker.within is None
+        worker.act_as(Identity("alice", told, OSError("closed")))
+    assert worker.identity is None

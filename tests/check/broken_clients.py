@@ -15,7 +15,7 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.check import CLIENT_CATALOGUE, ClientTrial, Result, TrialOptions, Verdict, listening
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CONNPROP
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
@@ -231,17 +231,17 @@ CAUGHT: tuple[tuple[str, Connecting, str], ...] = (
 )
 
 
-def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
-    """The same of a draft of version 2."""
-    family, version, place = f"client.{draft.family}", draft.version, {"position": 40, **SEGMENT}
-    told: dict[str, Any] = {"header": {"type": draft.properties}}
-    piece = {"header": {"flags": 2} if version == "2" else {"type": 9, "remaining": 8}, "body": {"words": [1, 2, 3]}}
+def caught_in_version_2() -> Iterator[tuple[str, Connecting, str]]:
+    """The same of version 2."""
+    family, version, place = "client.v2", "2", {"position": 40, **SEGMENT}
+    told: dict[str, Any] = {"header": {"type": CONNPROP}}
+    piece = {"header": {"flags": 2}, "body": {"words": [1, 2, 3]}}
     unknown = {"header": {"type": 99}, "rpc": {}}
     longer = {"header": {"reads": [{**place, "length": 5000}]}, "rpc": {"procedure": 7}}
     write = {"header": {"reads": [{**place, "position": 42}]}, "rpc": {"procedure": 7}}
     right_write = {"header": {"reads": [{**place, "position": 44}]}, "rpc": {"procedure": 7}}
     named = {"header": {"writes": [[SEGMENT]], "invalidate": 7}, "rpc": {"procedure": 6}}
-    begin: list[Message] = [{"say": told}, {"hear": {"message": {"header": {"type": draft.properties}}}}]
+    begin: list[Message] = [{"say": told}, {"hear": {"message": {"header": {"type": CONNPROP}}}}]
 
     def client(
         *first: dict[str, Any], then: Sequence[dict[str, Any]] = (NULL,), same_xid: bool = False
@@ -268,7 +268,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
         f"{family}.read.* {family}.error.write-chunks",
     )
     at_8 = {"position": 8, **SEGMENT}
-    long: Message = {"header": {"type": 1, "reads": [at_8]} if version == "2" else {"type": 8, "call": [at_8]}}
+    long: Message = {"header": {"type": 1, "reads": [at_8]}}
     yield "has a Long Call at no Position", client(then=(right_write, long)), f"{family}.error.read-chunks"
     yield "goes on with version 1", client(then=(NULL, {**NULL, "header": {"version": 1}})), f"{family}.calls"
     yield "sends the same WRITE again", client(then=(right_write,), same_xid=True), f"{family}.error.read-chunks"
@@ -278,10 +278,6 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
     seen = f"{family}.properties.segment-count {family}.properties.one-* {family}.error.segments"
     yield "has as many segments as it likes", client(then=(many,), same_xid=True), seen
     yield "knows no credits", client(NULL, NULL, NULL), f"{family}.credits.[!il]*"
-    if version == "2-07":
-        grants: list[Message] = [{"hear": {"message": {"header": {"type": 5, "xid": xid}}}} for xid in (7, 0)]
-        heeding = ScriptedClient(*begin, {"say": NULL}, *grants, OTHER, UNTIL_THE_END, version=version)
-        yield "passes over a grant with an XID", heeding, f"{family}.credits.grant-with-xid"
     yield "begins calls within one", client(piece, piece), f"{family}.credits.in-pieces"
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.read-*"
     below = read_of(61, writes=[[SHORT]])
@@ -301,29 +297,28 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
     yield "is silent about its Reply chunk", client(then=(LISTING, unknown)), f"{family}.reply-chunk.*"
     yield "goes on with version 2", client(), f"{family}.version-error"
-    yield from with_the_extension(draft, f"{family}.rtr")
-    reply: Message = {"header": {"flags": 1} if version == "2" else {"type": 13}, "rpc": {"accepted": 0}}
+    yield from with_the_extension(f"{family}.rtr")
+    reply: Message = {"header": {"flags": 1}, "rpc": {"accepted": 0}}
 
     def replying(support: int) -> BrokenClient:
-        tells = {"header": {"type": draft.properties, "properties": [[5, {"words": [support]}]]}}
+        tells = {"header": {"type": CONNPROP, "properties": [[5, {"words": [support]}]]}}
         return BrokenClient(tells, NULL, then=(reply,), version=version)
 
     own_xid = {"given": "xid", "plus": 999}
-    long_reply = {"type": 1, "flags": 1} if version == "2" else {"type": 11}
-    at_length: Message = {"header": {**long_reply, "xid": own_xid, "reply": [SEGMENT]}}
-    tells: Message = {"header": {"type": draft.properties, "properties": [[5, {"words": [1]}]]}}
+    at_length: Message = {"header": {"type": 1, "flags": 1, "xid": own_xid, "reply": [SEGMENT]}}
+    tells: Message = {"header": {"type": CONNPROP, "properties": [[5, {"words": [1]}]]}}
     named_replies = BrokenClient(tells, NULL, then=(at_length,), version=version)
     yield "replies by a chunk that it has not been offered", named_replies, f"{family}.reverse.call"
     yield "replies with another XID", replying(1), " ".join(f"{family}.reverse.{each}" for each in ("[!w]*", "write-*"))
     yield "replies without support", replying(0), f"{family}.reverse.without-support"
 
 
-def with_the_extension(draft: Draft, family: str) -> Iterator[tuple[str, Connecting, str]]:
+def with_the_extension(family: str) -> Iterator[tuple[str, Connecting, str]]:
     """Clients that tell the round-trip extension, and eight segments of a page in each receive buffer."""
     octets = 1024 + 8 * 4096
     structure = [0x102, {"words": [octets, 2, 1, 1024, 0, 0, 8, 4096, 0, 1]}]
     told = [[2, {"words": [octets]}], [0x101, {"words": [7]}], structure]
-    tells: Message = {"header": {"type": draft.properties, "properties": told}}
+    tells: Message = {"header": {"type": CONNPROP, "properties": told}}
     direction = {"begin": 0, "end": 84, "results": [{"least": 64, "type": 2}]}
     read: Message = {"header": {"type": 0x101, "count": 1, "extra_receives": 3}, "rpc": {"procedure": 6}}
     read["header"]["directions"] = [direction]
@@ -334,7 +329,7 @@ def with_the_extension(draft: Draft, family: str) -> Iterator[tuple[str, Connect
     report: Message = {"header": {"type": 0x104, "xid": 2, "bad": bad, "fault": 8, "numbers": [1, 0, 0]}}
 
     def client(*first: Message, then: Message) -> BrokenClient:
-        return BrokenClient(tells, *first, then=(then,), version=draft.version, same_xid=not first)
+        return BrokenClient(tells, *first, then=(then,), version="2", same_xid=not first)
 
     taken = [f"request.{each}" for each in ("refused", "reported", "not-taken")]
     taken += ["request", "response.[!i]*", "response.in-segment"]
@@ -346,13 +341,13 @@ def with_the_extension(draft: Draft, family: str) -> Iterator[tuple[str, Connect
     dirty = {**write, "bulk": {"at": 1024, "data": "01020304"}, "put": {"1000": "ff"}}
     dirty["header"] = {**write["header"], "items": [{**item, "numbers": [0]}]}
     yield "has other octets than zeros before its data", client(then=dirty), f"{family}.request.items"
-    tells_otherwise: Message = {"header": {"type": draft.properties, "properties": [[2, {"words": [4096]}], *told[1:]]}}
-    disagreeing = BrokenClient(tells_otherwise, version=draft.version)
+    tells_otherwise: Message = {"header": {"type": CONNPROP, "properties": [[2, {"words": [4096]}], *told[1:]]}}
+    disagreeing = BrokenClient(tells_otherwise, version="2")
     yield "tells another size than its structure has", disagreeing, f"{family}.properties"
     yield "leaves out the second transmission", client(half, half, then=half), pieces
 
 
-ALL_CAUGHT = [*CAUGHT, *((f"{each[0]}, {draft.version}", *each[1:]) for draft in DRAFTS for each in caught_in(draft))]
+ALL_CAUGHT = [*CAUGHT, *caught_in_version_2()]
 """Clients, and the checks that catch them."""
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from rpcrdma.check.catalogue import reverse, round_trips
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CONNPROP
 from rpcrdma.scripted import RawTarget, make_message, read_message
 from rpcrdma.scripted.values import Names
 from support import raw_calls, raw_replies
@@ -230,18 +230,17 @@ def with_a_read_first(payload: bytes, number: int) -> bytes:
 
 
 class Version2:
-    """Answers in one draft of version 2, by its numbers: `answer` is for all but properties and usual empty calls."""
+    """Answers in version 2: `answer` is for all but properties and usual empty calls."""
 
-    def __init__(self, draft: Draft, answer: Callable[[Version2, Frame], bytes | None]) -> None:
-        self.draft = draft
+    def __init__(self, answer: Callable[[Version2, Frame], bytes | None]) -> None:
         self._other = answer
         told = ([[2, {"words": [4096]}]], round_trips.PROPERTIES, reverse.PROPERTIES)
-        headers = ({"xid": 0, "type": draft.properties, "properties": properties} for properties in told)
+        headers = ({"xid": 0, "type": CONNPROP, "properties": properties} for properties in told)
         self._introductions = [self.made({"header": header})[4:] for header in headers]
 
     def __call__(self, frame: Frame, received: int) -> bytes | None:
         """The answer to a frame."""
-        found = read_message(self.draft.version, frame.payload)
+        found = read_message("2", frame.payload)
         usual = frame.right and frame.segment[:10] == _PLAIN_FLAGS and "broken" not in found
         if usual and frame.payload[4:] in self._introductions:
             return self.properties(frame)
@@ -251,24 +250,24 @@ class Version2:
         return self._other(self, frame)
 
     def made(self, message: dict[str, Any]) -> bytes:
-        """A message of this draft."""
+        """A message of version 2."""
         names = Names({"program": 100003, "program_version": 3})
-        return make_message(self.draft.version, message, names)
+        return make_message("2", message, names)
 
     def properties(self, frame: Frame) -> bytes:
         """The properties of the server."""
-        told = {"type": self.draft.properties, "properties": [[2, {"words": [4096]}]]}
+        told = {"type": CONNPROP, "properties": [[2, {"words": [4096]}]]}
         return self.made({"header": {"xid": frame.xid, **told}})
 
     def reply(self, frame: Frame) -> bytes:
         """The reply to an empty call."""
-        header = {"type": 0, "flags": 1} if self.draft.version == "2" else {"type": 13}
-        return self.made({"header": {"xid": frame.xid, **header}, "rpc": {"xid": frame.xid, "accepted": 0}})
+        return self.made(
+            {"header": {"xid": frame.xid, "type": 0, "flags": 1}, "rpc": {"xid": frame.xid, "accepted": 0}}
+        )
 
     def refusal(self, frame: Frame, error: int = 2) -> bytes:
         """An error, BAD_XDR unless another code is given."""
-        flags = {"flags": 1} if self.draft.version == "2" else {}
-        return self.made({"header": {"xid": frame.xid, "type": 4, "error": error, **flags}})
+        return self.made({"header": {"xid": frame.xid, "type": 4, "error": error, "flags": 1}})
 
 
 class Calling:
@@ -279,7 +278,6 @@ class Calling:
 
     def __init__(self, version: str, *, after_all: bool = False, within: int | None = None) -> None:
         self._version = version
-        self._draft = next((each for each in DRAFTS if each.version == version), None)
         self._after_all = after_all
         self._within = {} if within is None else {"xid": within}
 
@@ -287,9 +285,9 @@ class Calling:
         """The answer to a frame."""
         found = read_message(self._version, frame.payload)
         rpc = found.get("rpc", {})
-        if self._draft is not None and found["header"].get("type") == self._draft.properties:
-            return [Version2(self._draft, as_properties_or_reply).properties(frame)]
-        kind = {"1": {}, "2": {"flags": 1}, "2-07": {"type": 13}}[self._version]
+        if self._version == "2" and found["header"].get("type") == CONNPROP:
+            return [Version2(as_properties_or_reply).properties(frame)]
+        kind = {"1": {}, "2": {"flags": 1}}[self._version]
         answer = {"header": {"xid": frame.xid, **kind}, "rpc": {"accepted": 0, "results": {"zeros": 32}}}
         said = [self._made(answer)]
         if self._after_all or rpc.get("program") == reverse.WATCH[0]:
@@ -302,8 +300,8 @@ class Calling:
 
 def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:
     """Success for everything in version 2."""
-    header = read_message(server.draft.version, frame.payload)["header"]
-    told = header.get("type") == server.draft.properties
+    header = read_message("2", frame.payload)["header"]
+    told = header.get("type") == CONNPROP
     return server.properties(frame) if told else server.reply(frame)
 
 

@@ -21,7 +21,7 @@ Mistaken = tuple[str, Run]
 _NOT_NUMBERS = frozenset({"xid", "version", "credit", "type", "pool", "give", "error"})
 _OF_OTHER_FIELDS = frozenset({"length", "crc", "markers"})
 """Fields of a start-up that follow from others: its octets and flags."""
-_ERRORS = {"1": 2, "2": 9, "2-07": 9}
+_ERRORS = {"1": 2, "2": 9}
 """The largest code of an error."""
 _ELSEWHERE = 0x0BAD_5A6E
 """A handle that no check offers."""
@@ -72,7 +72,6 @@ def _reply(version: str, xid: int) -> Heard:
     headers = {
         "1": {"version": 1, "credit": 1, "type": 0, **lists},
         "2": {"version": 2, "pool": 1, "give": 1, "type": 0, "flags": 1, "invalidate": 0, **lists},
-        "2-07": {"version": 2, "credit": 100, "type": 13, "writes": []},
     }
     rpc = {"xid": xid, "direction": 1, "status": 0, "accepted": 0, "results": b"", "same_xid": 1}
     return Heard("message", {"header": {"xid": xid, **headers[version]}, "rpc": rpc, "octets": 52, "invalidates": None})

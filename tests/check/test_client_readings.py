@@ -26,7 +26,7 @@ from broken_clients import (
 from test_catalogue import readings_in
 
 from rpcrdma.check import CLIENT_CATALOGUE, Verdict
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CONNPROP
 from rpcrdma.scripted import make_message
 from rpcrdma.scripted.values import Names
 from support import raw_calls
@@ -61,13 +61,13 @@ def of_finished_calls() -> Iterator[Row]:
                 yield ScriptedClient(*call, OTHER, *reporting(code), memory=memory), name, reading
 
 
-def of_draft(draft: Draft) -> Iterator[Row]:
-    """Clients of a draft that end at a reverse call, whose memory is accessed, or whose reports have other fields."""
-    family, properties = f"client.{draft.family}", {"hear": {"message": {"header": {"type": draft.properties}}}}
+def of_version_2() -> Iterator[Row]:
+    """Clients of version 2 that end at a reverse call, whose memory is accessed, or whose reports have other fields."""
+    family, properties = "client.v2", {"hear": {"message": {"header": {"type": CONNPROP}}}}
 
     def client(support: int, *steps: Message) -> ScriptedClient:
-        told = {"header": {"type": draft.properties, "properties": [[5, {"words": [support]}]]}}
-        return ScriptedClient({"say": told}, properties, *steps, version=draft.version, memory=SINK)
+        told = {"header": {"type": CONNPROP, "properties": [[5, {"words": [support]}]]}}
+        return ScriptedClient({"say": told}, properties, *steps, version="2", memory=SINK)
 
     undirected = " ".join(f"{family}.reverse.{each}" for each in ("undirected", "xid-alone", "response"))
     yield client(1, {"say": NULL}, HEARD), undirected, "ended-after-reverse-call"
@@ -83,9 +83,9 @@ def of_draft(draft: Draft) -> Iterator[Row]:
     read: Message = {"header": {"type": 0x101, "count": 1, "extra_receives": 3}, "rpc": {"procedure": 6}}
     read["header"]["directions"] = [direction]
     report = {"header": {"type": 0x104, "bad": {"xid": 9, "direction": 1, "number": 9}, "fault": 99, "numbers": []}}
-    last = fpdu(raw_calls.send(make_message(draft.version, report, Names({"xid": 9})), 3))
-    tells: Message = {"header": {"type": draft.properties, "properties": told}}
-    yield BrokenClient(tells, read, version=draft.version, last=last), f"{family}.rtr.response.*", "other-report"
+    last = fpdu(raw_calls.send(make_message("2", report, Names({"xid": 9})), 3))
+    tells: Message = {"header": {"type": CONNPROP, "properties": told}}
+    yield BrokenClient(tells, read, version="2", last=last), f"{family}.rtr.response.*", "other-report"
 
 
 ROWS: list[Row] = [
@@ -99,7 +99,7 @@ ROWS: list[Row] = [
     (ending(terminate(0x0202)), "client.crc", SWAPPED),
     (ending(terminate(0x2105)), "client.reply.beyond-*", SWAPPED),
     *of_finished_calls(),
-    *(row for draft in DRAFTS for row in of_draft(draft)),
+    *of_version_2(),
 ]
 
 

@@ -13,7 +13,6 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_reply, serving
 
 from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
-from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.check.runner import Witness
 from rpcrdma.check.verdicts import PassageBudget
 from rpcrdma.errors import RpcError
@@ -66,7 +65,7 @@ def test_a_version_without_the_program_is_not_spoken(status: int, spoken: set[st
     def answer(frame: Frame, _received: int) -> bytes:
         if frame.payload[4:8] == struct.pack(">I", 1):
             return null_reply(frame.xid)
-        server = Version2(DRAFTS[0], lambda server, frame: server.refusal(frame))
+        server = Version2(lambda server, frame: server.refusal(frame))
         if frame.payload[4:] != server.made({"header": {"xid": 0}, "rpc": {"xid": frame.xid}})[4:]:
             return server.properties(frame)
         return server.reply(frame)[:-4] + struct.pack(">I", status)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.transport import introduction, responder
-from rpcrdma.transport.message_windows import IncrementalWindow
+from rpcrdma.transport.message_windows import MessageWindow
 from rpcrdma.verbs.memory import Access
 from rpcrdma.xdr.codec import BulkItem, Payload
 
@@ -48,14 +48,14 @@ def reading_after_the_reply(patch: pytest.MonkeyPatch) -> None:
 
 
 def credits_of_its_own(patch: pytest.MonkeyPatch) -> None:
-    right = IncrementalWindow.on_arrival
+    right = MessageWindow.on_arrival
 
-    def on_arrival(self: IncrementalWindow, message: Any) -> bool:
+    def on_arrival(self: MessageWindow, message: Any) -> bool:
         found = right(self, message)
         self.balance += 3
         return found
 
-    patch.setattr(IncrementalWindow, "on_arrival", on_arrival)
+    patch.setattr(MessageWindow, "on_arrival", on_arrival)
 
 
 def telling_less_than_it_sends(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 V1_CALL = "0a0b0c0d 00000001 00000020 00000000 00000000 00000000 00000000 "
 RPC_CALL = "0a0b0c0d 00000000 00000002 000186a3 00000003 00000001 00000000 00000000 00000000 00000000"
 FLAGS = "00000007 00000002 00200020 00000000 00000004 00000000 00000000 00000000 00000000"
-G3_GRANT = "00000000 00000002 00000005 00000005"
 
 
 def decode(
@@ -117,15 +116,6 @@ def test_json_is_one_object_a_line_with_the_same_keys(monkeypatch, capsys) -> No
         "section": "RFC 8166 4.2.3",
     }
     assert message["facts"]["xid"] == 0x0A0B0C0D
-
-
-def test_which_draft_is_an_option(monkeypatch, capsys) -> None:
-    status, out, _ = decode(monkeypatch, capsys, G3_GRANT, "--rpcrdma-version", "2-07")
-    assert status == 0
-    assert out.startswith("#1 RDMA2_GRANT xid 0x00000000: a grant of credits\n")
-    status, out, _ = decode(monkeypatch, capsys, G3_GRANT)
-    assert status == 4
-    assert "rdma_flags at offset 16: 4 octets needed, 0 left [version-two-00 6.3.2]" in out
 
 
 def test_an_iwarp_stream_in_hex(monkeypatch, capsys) -> None:
@@ -236,17 +226,15 @@ def test_names_from_the_wire_do_not_reach_the_terminal_as_they_are(monkeypatch, 
 
 
 def test_the_dissector_for_wireshark_is_printed(monkeypatch, capsys) -> None:
-    status, first, _ = decode(monkeypatch, capsys, "", "--lua")
+    status, out, _ = decode(monkeypatch, capsys, "", "--lua")
     assert status == 0
-    assert "RDMA2_NOMSG" in first
-    _, last, _ = decode(monkeypatch, capsys, "", "--lua", "--rpcrdma-version", "2-07")
-    assert "RDMA2_REPLY_EXTERNAL" in last
-    assert "@" not in first + last
-    assert ("ROPT_XMTREQ" in first, "ROPT_XMTREQ" in last) == (True, True)
+    assert "RDMA2_NOMSG" in out
+    assert "ROPT_XMTREQ" in out
+    assert "@" not in out
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@pytest.mark.parametrize("version", ["1", "2"])
 def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Command, version: str) -> None:
     tree, file = tmp_path / "tree", tmp_path / "demo.pcap"
     tree.mkdir()
@@ -256,8 +244,7 @@ def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Comman
         (tree / f"so long that a listing takes a long reply {number:0120}").write_bytes(b"")
     paths = ["--source", f"{tree}", "--pcap", f"{file}"]
     report = command.done("demo", "--rpcrdma-version", version, *paths, "--json").json
-    draft = ["--rpcrdma-version", version] if version == "2-07" else []
-    messages = objects(command.done("decode", "--json", *draft, f"{file}").text)[1:]
+    messages = objects(command.done("decode", "--json", f"{file}").text)[1:]
     kinds = Counter(message["facts"].get("message") for message in messages if message["protocol"] == "rpcrdma")
     properties_told = 0 if version == "1" else 2
     assert kinds.pop(None, 0) == properties_told + report["rdma"]["pieces"], "neither a call nor a reply"

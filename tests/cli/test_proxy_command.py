@@ -63,7 +63,7 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
         made.write(SERVER, 0x56, 0x3000, bytes(10))
         made.send(SERVER, reply(8))
     data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+    dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
     return list(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS))))
 
 

@@ -85,7 +85,7 @@ def require(*packages: str) -> None:
     """Skips the test that runs where one of them is not installed."""
     for package in packages:
         if importlib.util.find_spec(MODULES.get(package, package)) is None:
-            command = "make data-tools TORCH=torch" if package == "torch" else "make data-tools"
+            command = "tools/data-tools.sh torch" if package == "torch" else "tools/data-tools.sh"
             pytest.skip(reason=f"{package} is not installed, as it is by {command}")
 
 

@@ -40,20 +40,16 @@ def v2(xid: int, flags: int = 0, *, credit: int = 0x00200001, kind: int = 0, lis
     return words(xid, 2, credit, kind, flags) + lists
 
 
-def g3(xid: int, kind: int, body: bytes, *, credit: int = 100) -> bytes:
-    return words(xid, 2, credit, kind) + body
-
-
 Script = Callable[[HandMadeCapture], None]
 
 
-def told(script: Script, version: str = "2") -> list[Message]:
+def told(script: Script) -> list[Message]:
     """The messages after the start-up frames."""
     file = Path(told_file)
     with HandMadeCapture(file) as capture:
         script(capture)
     data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings(version, NAMES))
+    dissector = CaptureDissector(Settings(NAMES))
     return list(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS))))[2:]
 
 
@@ -181,7 +177,7 @@ def test_credits_of_version_1_count_calls() -> None:
 
 
 def test_counts_of_credits_say_that_octets_are_missing_before_them() -> None:
-    conversation = Settings("2", NAMES).conversation()
+    conversation = Settings(NAMES).conversation()
     notes = []
     for xid in (1, 2):
         message = Message("rdmap", "", number=xid)
@@ -205,7 +201,7 @@ def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing() -> Non
     assert "credits" not in messages[3].facts
 
 
-# Version 2, first draft
+# Version 2
 
 
 def test_pieces_are_joined_with_a_grant_between_them() -> None:
@@ -258,7 +254,7 @@ def test_each_piece_may_be_a_property_set_of_its_own() -> None:
     assert last.faults == []
 
 
-def test_credits_of_the_first_draft_are_given_and_used() -> None:
+def test_credits_of_version_2_are_given_and_used() -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(1, credit=0x00200002) + call(1))
         capture.send(SERVER, v2(1, 1, credit=0x00200001) + reply(1))
@@ -318,7 +314,7 @@ BROKEN_00 = {
 
 
 @each_case("name", BROKEN_00)
-def test_each_broken_rule_of_the_first_draft_is_told_with_its_section(name: str) -> None:
+def test_each_broken_rule_of_version_2_is_told_with_its_section(name: str) -> None:
     octets, reason, section = BROKEN_00[name]
 
     def script(capture: HandMadeCapture) -> None:
@@ -374,7 +370,7 @@ BROKEN_1 = {
 @each_case("name", BROKEN_1)
 def test_each_broken_rule_of_version_1_is_told_with_its_section(name: str) -> None:
     octets, reason, section = BROKEN_1[name]
-    (found,) = hex_messages(octets, Settings("2", NAMES), iwarp=False)
+    (found,) = hex_messages(octets, Settings(NAMES), iwarp=False)
     fault = found.faults[0]
     assert fault.reason.startswith(reason)
     assert fault.section == (f"RFC 8166 {section}" if section else "RFC 5531 9")
@@ -386,77 +382,12 @@ def test_the_header_of_an_unknown_version_is_shown_as_far_as_all_versions_agree(
     assert [field.value for field in found.groups[0].fields] == [7, 9, 32, 0]
 
 
-# Version 2, last draft
-
-
-def test_the_last_draft_continues_and_limits_by_totals() -> None:
-    message = call(7, READ)
-
-    def script(capture: HandMadeCapture) -> None:
-        capture.send(CLIENT, g3(1, 7, words(1, 2, 4, 4096), credit=5))
-        capture.send(SERVER, g3(2, 7, words(1, 2, 4, 4096), credit=3))
-        capture.send(CLIENT, g3(7, 9, words(20), credit=5) + message[:20])
-        capture.send(CLIENT, g3(7, 10, words(0, 0, 0, 0), credit=6) + message[20:])
-        capture.send(SERVER, g3(7, 13, words(0), credit=4) + reply(7))
-        capture.send(CLIENT, g3(0, 5, b"", credit=9))
-        capture.send(CLIENT, g3(8, 10, words(0, 0, 0, 0)) + call(8))
-
-    messages = told(script, "2-07")
-    assert messages[3].facts["procedure"] == "NFS_V3 READ"
-    assert messages[4].facts["answers"] == messages[3].number
-    assert messages[4].summary.endswith("reply to NFS_V3 READ, SUCCESS")
-    assert messages[5].facts["message"] == "grant"
-    assert [message.facts["credits"]["left"] for message in messages] == [0, 4, 1, 0, 4, 0, 0]
-    assert all_faults(messages) == [(9, "message 5 of its sender, the limit is 4", "version-two-07 4.2.1")]
-
-
-BROKEN_07 = {
-    "remaining": (
-        [g3(7, 9, words(19)) + call(7)[:20], g3(7, 10, words(0, 0, 0, 0)) + call(7)[20:]],
-        "19 octets were to follow, these are 20 and then 0",
-        "7.1.4",
-    ),
-    "Position Zero": (
-        [g3(7, 10, words(0, 1, 0) + SEGMENT + words(0, 0, 0)) + call(7)],
-        "Position Zero is for the Call chunk",
-        "4.5.1.1",
-    ),
-    "no Call chunk": ([g3(7, 8, words(0, 0, 0, 0, 0))], "one chunk at Position Zero holds the RPC call", "4.5.1.2"),
-    "no Reply chunk": ([g3(7, 11, words(0, 0))], "no Reply chunk holds the RPC reply", "6.3.8"),
-    "reply in a call": ([g3(7, 10, words(0, 0, 0, 0)) + reply(7)], "a reply follows", "6.3.7"),
-    "grant with XID": ([g3(7, 5, b"")], "a grant of credits has XID 0", "6.3.2"),
-    "grant with a body": ([g3(0, 5, words(0))], "4 more octets follow", "6.3.2"),
-    "no payload": ([g3(7, 10, words(0, 0, 0, 0))], "no part of an RPC message follows", "6.3.7"),
-    "interrupted": (
-        [g3(7, 9, words(20)) + call(7)[:20], g3(8, 10, words(0, 0, 0, 0)) + call(8)],
-        "the sequence with XID 0x00000007 has not ended",
-        "7.1.4",
-    ),
-    "MSG of the first draft": ([g3(7, 0, words(0, 0, 0, 0, 0)) + call(7)], "0 is no type of header", "6.1"),
-}
-
-
-@each_case("name", BROKEN_07)
-def test_each_broken_rule_of_the_last_draft_is_told_with_its_section(name: str) -> None:
-    octets, reason, section = BROKEN_07[name]
-
-    def script(capture: HandMadeCapture) -> None:
-        capture.send(CLIENT, g3(1, 7, words(0)))
-        capture.send(SERVER, g3(2, 7, words(0)))
-        for one in octets:
-            capture.send(CLIENT, one)
-
-    ((_, why, where),) = all_faults(told(script, "2-07"))
-    assert why.startswith(reason)
-    assert where == f"version-two-07 {section}"
-
-
 # Bounds
 
 
 def test_only_so_many_unanswered_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_limits, "CAPTURE_CALLS_MAX", 256)
-    conversation = Settings("2", NAMES).conversation()
+    conversation = Settings(NAMES).conversation()
     lists = words(0, 1, 1) + WRITE + words(0, 0)
     for xid in range(file_limits.CAPTURE_CALLS_MAX + 100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
@@ -466,7 +397,7 @@ def test_only_so_many_unanswered_calls_are_remembered(monkeypatch: pytest.Monkey
 
 def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
-    conversation = Settings("2", NAMES).conversation()
+    conversation = Settings(NAMES).conversation()
     count = 30
     lists = words(0, 1, count) + WRITE * count + words(0, 0)
     for xid in range(100):
@@ -481,7 +412,7 @@ def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.Monke
 
 
 def test_a_call_of_more_segments_than_are_remembered_is_not() -> None:
-    conversation = Settings("2", NAMES).conversation()
+    conversation = Settings(NAMES).conversation()
     conversation._segments = file_limits.CAPTURE_CALL_SEGMENTS_MAX
     conversation.send(0, v1(7, lists=words(0, 1, 1) + WRITE + words(0, 0)) + call(7), Message("rdmap", ""))
     assert conversation._exposed == {}

@@ -14,7 +14,7 @@ from support.cases import each_case
 VECTORS = Path(__file__).parents[1] / "vectors"
 FRAMES = tomllib.loads((VECTORS / "linux/messages.toml").read_text())["message"]
 REVERSE = tomllib.loads((VECTORS / "transport/linux_reverse.toml").read_text())["message"]
-SETTINGS = Settings("2", ProgramNames([v3.PROGRAM]))
+SETTINGS = Settings(ProgramNames([v3.PROGRAM]))
 
 
 @each_case("vector", FRAMES)

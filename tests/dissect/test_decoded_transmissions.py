@@ -24,15 +24,12 @@ from rpcrdma.rtr.messages import (
     encode_report,
     encode_transmit_request,
 )
-from rpcrdma.rtr.properties import encode_buffer_structure
 from rpcrdma.transport import Segment
 from support.cases import each_case
 from support.octets import words
 from transmission_talk import (
     CALL,
     CLIENT,
-    PAGES,
-    REPLY,
     REPTERR,
     SERVER,
     XMTCONT,
@@ -46,8 +43,6 @@ from transmission_talk import (
     request,
     response,
 )
-
-EACH_DRAFT = each_case("version", ["2", "2-07"])
 
 
 def behind(message: Message) -> list[tuple[str, int, int]]:
@@ -64,9 +59,8 @@ def reasons(message: Message) -> list[tuple[str, str, str]]:
     return [(fault.field, fault.reason, fault.section) for fault in message.faults]
 
 
-@EACH_DRAFT
-def test_a_call_and_its_reply_with_data_in_segments(version: str) -> None:
-    talk = Talk(version)
+def test_a_call_and_its_reply_with_data_in_segments() -> None:
+    talk = Talk()
     item = in_segments(40, 100, 0, 0, 1)
     asked = talk.say(CLIENT, placed(request((item,), (ResultDirection(16, Way.SEGMENTS),)), b"d" * 100))
     assert asked.summary == "ROPT_XMTREQ xid 0x00000007: call NFS_V3 READ"
@@ -305,16 +299,12 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
 }
 
 
-@EACH_DRAFT
 @each_case("name", BROKEN)
-def test_each_broken_rule_is_told_once_with_its_section(name: str, version: str) -> None:
-    talk = Talk(version)
+def test_each_broken_rule_is_told_once_with_its_section(name: str) -> None:
+    talk = Talk()
     said, expected = BROKEN[name]
     messages = [talk.say(end, octets) for end, octets in said]
     found = [fault for message in messages for fault in reasons(message)]
-    if expected[0] == "rdma_flags" and version != "2":
-        assert found == [], "there are no flags"
-        return
     assert found == [expected]
     if name == "item after the message":
         assert [one for one, _, _ in behind(messages[0])] == ["payload", "padding"]
@@ -343,42 +333,6 @@ def test_the_draft_s_table_of_directions_and_results() -> None:
             if not talk.say(SERVER, placed(response((result,)), bytes(64))).faults:
                 allowed[way].append(kind)
     assert allowed == {1: [1, 5, 6], 2: [2, 5, 6], 3: [1, 2, 5, 6], 4: [1, 2, 5, 6]}
-
-
-def test_without_flags_the_type_says_which_way_a_message_goes() -> None:
-    reply_in_request = request(payload=REPLY)
-    assert reasons(Talk("2-07").say(CLIENT, reply_in_request)) == [("rdma_htype", "a reply follows", "rtrext 9.2")]
-    call_in_response = response(payload=CALL)
-    assert reasons(Talk("2-07").say(SERVER, call_in_response)) == [("rdma_htype", "a call follows", "rtrext 9.3")]
-
-
-def test_in_the_last_draft_properties_come_in_several_sets_and_grants_within_groups() -> None:
-    talk = Talk("2-07", told=False)
-    structure = encode_buffer_structure(PAGES)
-    first = words(1, 2, 1000, 6, 1, 0x102, len(structure)) + structure
-    last = words(1, 2, 1000, 7, 3, 0x101, 4, 7, 0x103, 4, 4, 0x104, 4, 4)
-    for octets in (first, last):
-        for end in (CLIENT, SERVER):
-            told = Message("rdmap", "")
-            talk.conversation.send(end, octets, told)
-            assert told.faults == []
-    talk.say(CLIENT, placed(request((in_segments(40, 300, 0, 0, 1, 2, 3, 4),), count=2), b"d" * 256))
-    granted = Message("rdmap", "")
-    talk.conversation.send(CLIENT, words(0, 2, 1000, 5), granted)
-    assert granted.facts["message"] == "grant"
-    rest = talk.say(CLIENT, placed(more(1, b""), b"d" * 44))
-    assert rest.faults == granted.faults == []
-    assert rest.facts["placed_octets"] == 44
-    assert rest.facts["message"] == "call"
-
-
-@each_case("kind", [9, 10, 12, 13])
-def test_in_the_last_draft_a_message_within_a_group_is_told(kind: int) -> None:
-    talk = Talk("2-07")
-    talk.say(CLIENT, request(count=2, payload=CALL[:20]))
-    message = Message("rdmap", "")
-    talk.conversation.send(CLIENT, words(7, 2, 1000, kind) + bytes(16) + CALL, message)
-    assert ("rdma_htype", "the group with XID 0x00000007 has not ended", "rtrext 4.2") in reasons(message)
 
 
 def test_after_a_broken_group_its_rest_is_not_judged() -> None:

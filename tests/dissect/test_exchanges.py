@@ -44,7 +44,7 @@ def grouped(tmp_path: Path) -> Callable[[Script], list[Exchange]]:
         with HandMadeCapture(file) as capture:
             script(capture)
         data = io.BytesIO(file.read_bytes())
-        dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+        dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
         found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
         assert [one.number for one in found[0].messages] == [1, 2]
         return found[1:]
@@ -228,7 +228,7 @@ def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
         "struct word { int it; };\nprogram P { version P_V1 { void TRY(word) = 1; } = 1; } = 77;", "p.x"
     )
     for flavor, read in ((0, True), (6, False)):
-        conversation = Settings("2", names).conversation()
+        conversation = Settings(names).conversation()
         message = Message("rdmap", "", number=1)
         rpc = words(7, 0, 2, 77, 1, 1, flavor, 0, 0, 0, 99)
         conversation.send(0, words(7, 1, 32, 0, 0, 0, 0) + rpc, message)
@@ -246,7 +246,7 @@ def test_the_deliberate_mistakes_of_a_checker_are_told_from_those_of_the_server(
         capture.send(CLIENT, call(7, lists=words(2, 0, 0)))
         capture.send(SERVER, reply(7)[:16] + words(0, 2, 0) + reply(7)[28:])
     data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+    dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
     found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
     lines = [line for one in found for line in exchange_lines(one)]
     kinds = [kind for line in lines for kind in ("wrong", "deliberate") if f"{kind}: " in line]

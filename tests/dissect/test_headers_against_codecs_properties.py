@@ -20,15 +20,15 @@ from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
+from rpcrdma.transport.dialects import header_v1, header_v2
 from rpcrdma.transport.dialects.header_parts import decode_property_set
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 VERSIONS = header_versions()
-MODULES = {"1": header_v1, "2": header_v2_00, "2-07": header_v2_07}
-FILES = {"1": "headers.toml", "2": "headers_v2_00.toml", "2-07": "headers_v2_07.toml"}
+MODULES = {"1": header_v1, "2": header_v2}
+FILES = {"1": "headers.toml", "2": "headers_v2.toml"}
 
 
 def vectors(file: str, *tables: str) -> list[bytes]:
@@ -53,8 +53,8 @@ def compare(version: str, octets: bytes) -> None:
         bound_of_ours = error.need.startswith("at most")
         assert found.faults or bound_of_ours, octets.hex()
         return
-    if isinstance(decoded, header_v2_00.Rdma2ConnProp | header_v2_07.Rdma2ConnProp):
-        whole = version == "2-07" or not decoded.flags & header_v2_00.MORE  # type: ignore[union-attr]
+    if isinstance(decoded, header_v2.Rdma2ConnProp):
+        whole = not decoded.flags & header_v2.MORE
         compare_properties(found, decoded.octets if whole else None)
         return
     assert not found.faults, decoded
@@ -112,7 +112,7 @@ def check_layout(group: Field, octets: bytes) -> None:
         check_layout(one, octets)
 
 
-@pytest.mark.parametrize("version", ["1", "2", pytest.param("2-07", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("version", ["1", "2"])
 def test_vectors_whole_cut_off_and_with_more_behind(version: str) -> None:
     for octets in HEADERS[version]:
         for length in range(len(octets) + 1):
@@ -147,23 +147,11 @@ CHUNKS = st.builds(
 Encode = Callable[[int, int, ChunkLists], bytes]
 
 
-def last_draft(kind: type, **more: bool) -> Encode:
-    def encode(xid: int, credit: int, chunks: ChunkLists) -> bytes:
-        invalidated = (xid,) if kind is header_v2_07.Rdma2Call else ()
-        return header_v2_07.encode_header(kind(xid, credit, *invalidated, chunks, **more))
-
-    return encode
-
-
 ENCODERS: list[tuple[str, Encode]] = [
     ("1", lambda xid, credit, chunks: header_v1.encode_message(0, xid, credit, chunks)),
     ("1", lambda xid, credit, chunks: header_v1.encode_message(1, xid, credit, chunks)),
-    ("2", lambda xid, credit, chunks: header_v2_00.encode_message(0, xid, credit, credit & 3, xid, chunks)),
-    ("2", lambda xid, credit, chunks: header_v2_00.encode_message(1, xid, credit, credit & 3, xid, chunks)),
-    ("2-07", last_draft(header_v2_07.Rdma2Call)),
-    ("2-07", last_draft(header_v2_07.Rdma2Call, external=True)),
-    ("2-07", last_draft(header_v2_07.Rdma2Reply)),
-    ("2-07", last_draft(header_v2_07.Rdma2Reply, external=True)),
+    ("2", lambda xid, credit, chunks: header_v2.encode_message(0, xid, credit, credit & 3, xid, chunks)),
+    ("2", lambda xid, credit, chunks: header_v2.encode_message(1, xid, credit, credit & 3, xid, chunks)),
 ]
 
 
@@ -181,7 +169,7 @@ def test_headers_of_any_content_whole_and_changed(
     check_layout(walk_header(VERSIONS[version], bytes(octets)).group, bytes(octets))
 
 
-@given(st.sampled_from(["1", "2", "2-07"]), st.lists(st.integers(0, 13) | WORDS, max_size=30), st.binary(max_size=3))
+@given(st.sampled_from(["1", "2"]), st.lists(st.integers(0, 13) | WORDS, max_size=30), st.binary(max_size=3))
 def test_any_words_are_read_or_have_a_fault(version: str, words: list[int], rest: bytes) -> None:
     octets = b"".join(word.to_bytes(4) for word in words) + rest
     if version in MODULES:
@@ -189,10 +177,10 @@ def test_any_words_are_read_or_have_a_fault(version: str, words: list[int], rest
     check_layout(walk_header(VERSIONS[version], octets).group, octets)
 
 
-@each_case("octets", vectors("transport/headers_v2_00.toml", "set", "malformed_set"))
+@each_case("octets", vectors("transport/headers_v2.toml", "set", "malformed_set"))
 def test_property_sets(octets: bytes) -> None:
     for length in range(len(octets) + 1):
-        compare("2", header_v2_00.PREFIX.pack(1, 2, 1, 5, 0) + octets[:length])
+        compare("2", header_v2.PREFIX.pack(1, 2, 1, 5, 0) + octets[:length])
 
 
 @each_case("octets", vectors("rpc/headers.toml", "call", "reply"))

@@ -75,7 +75,7 @@ class Talk:
         names = ProgramNames()
         names.interfaces.add(DEFINITION, "echo.x")
         with self.file.open("rb") as file:
-            dissector = CaptureDissector(Settings("2", names))
+            dissector = CaptureDissector(Settings(names))
             found = list(Exchanges().each(dissector.messages(read_packets(file, file.read(MAGIC_OCTETS)))))
         (exchange,) = [one for one in found if one.xid is not None]
         return exchange

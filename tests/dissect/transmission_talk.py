@@ -68,20 +68,11 @@ def placed(message: bytes, *data: bytes) -> bytes:
     return message.ljust(1024, b"\0") + b"".join(data)
 
 
-def in_last_draft(octets: bytes) -> bytes:
-    """The same message without flags; data in segments stay where they are."""
-    kind = {0: 10, 5: 7}.get(int.from_bytes(octets[12:16]), int.from_bytes(octets[12:16]))
-    placed_at = min(len(octets), 1024)
-    gap = bytes(4 if len(octets) > 1024 else 0)
-    return octets[:8] + words(1000, kind) + octets[20:placed_at] + gap + octets[placed_at:]
-
-
 class Talk:
-    """A conversation whose beginning was seen; messages of the first draft are encoded in that of `version`."""
+    """A conversation whose beginning was seen."""
 
-    def __init__(self, version: str = "2", *, told: bool = True) -> None:
-        self.version = version
-        self.conversation = Settings(version, ProgramNames([v3.PROGRAM])).conversation()
+    def __init__(self, *, told: bool = True) -> None:
+        self.conversation = Settings(ProgramNames([v3.PROGRAM])).conversation()
         self.number = 0
         if told:
             for end in (CLIENT, SERVER):
@@ -90,5 +81,5 @@ class Talk:
     def say(self, end: int, octets: bytes) -> Message:
         self.number += 1
         message = Message("rdmap", "", number=self.number)
-        self.conversation.send(end, octets if self.version == "2" else in_last_draft(octets), message)
+        self.conversation.send(end, octets, message)
         return message

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from decoder_targets import FuzzTarget, golden, vectors
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
-from rpcrdma.transport.dialects.dialect import Dialect
+from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.header_parts import (
     decode_property_set,
     decode_version_refused,
     encode_property_set,
     encode_version_refused,
 )
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind
 from rpcrdma.transport.properties import (
+    PROPERTIES,
     decode_host_authentication,
     decode_properties,
     encode_host_authentication,
@@ -28,38 +28,29 @@ from rpcrdma.transport.properties import (
 __all__ = ["DIALECTS"]
 
 
-def header_target(module: Any, with_payload: tuple[type, ...]) -> Callable[[bytes], None]:
+def headers(data: bytes) -> None:
     """A decoded message survives the way back; only one with a payload may be longer than its header."""
-
-    def run(data: bytes) -> None:
-        try:
-            header = module.decode_header(data)
-        except DecodeError:
-            return
-        encoded = module.encode_header(header)
-        again = module.decode_header(encoded)
-        assert module.encode_header(again) == encoded
-        if isinstance(header, with_payload):
-            assert len(encoded) <= len(data)
-        else:
-            assert len(encoded) == len(data)
-
-    return run
+    try:
+        header = header_v2.decode_header(data)
+    except DecodeError:
+        return
+    encoded = header_v2.encode_header(header)
+    assert header_v2.encode_header(header_v2.decode_header(encoded)) == encoded
+    if isinstance(header, header_v2.Rdma2Msg):
+        assert len(encoded) <= len(data)
+    else:
+        assert len(encoded) == len(data)
 
 
-def dialect_target(make: Callable[[], Dialect]) -> Callable[[bytes], None]:
+def connections(data: bytes) -> None:
     """A connection: messages, each after two octets of its length, to one dialect object."""
-
-    def run(data: bytes) -> None:
-        dialect = make()
-        for number, octets in enumerate(_split(data)):
-            alone = make().decode(octets)
-            assert make()._decode_other(octets) == alone  # type: ignore[attr-defined]
-            found = dialect.decode(octets) if number else dialect.decode_answer(octets)
-            if found is not None:
-                _check(found)
-
-    return run
+    dialect = Version2()
+    for number, octets in enumerate(_split(data)):
+        alone = Version2().decode(octets)
+        assert Version2()._decode_other(octets) == alone
+        found = dialect.decode(octets) if number else dialect.decode_answer(octets)
+        if found is not None:
+            _check(found)
 
 
 def _split(data: bytes) -> Iterator[bytes]:
@@ -99,16 +90,16 @@ def property_sets(data: bytes) -> None:
     assert len(properties) <= limits.PROPERTIES_MAX
     assert encode_property_set(properties) == data
     try:
-        told = decode_properties(properties, v2_00.PROPERTIES)
+        told = decode_properties(properties, PROPERTIES)
     except DecodeError:
         return
     assert min(told.send_octets, told.receive_octets, told.segment_octets_max) >= 1024
-    assert decode_properties(encode_properties(told, v2_00.PROPERTIES), v2_00.PROPERTIES) == told
+    assert decode_properties(encode_properties(told, PROPERTIES), PROPERTIES) == told
     try:
-        proof = decode_host_authentication(properties, v2_00.PROPERTIES)
+        proof = decode_host_authentication(properties, PROPERTIES)
     except DecodeError:
         return
-    assert decode_host_authentication(encode_host_authentication(proof), v2_00.PROPERTIES) == proof
+    assert decode_host_authentication(encode_host_authentication(proof), PROPERTIES) == proof
 
 
 def version_refusal(data: bytes) -> None:
@@ -133,20 +124,12 @@ DIALECTS = [
     FuzzTarget(
         "transport_version_refused", version_refusal, [bytes.fromhex("00000007 00000002 00000009 00000004") * 2]
     ),
-    FuzzTarget("transport_properties", property_sets, _property_seeds("transport/headers_v2_00.toml")),
+    FuzzTarget("transport_properties", property_sets, _property_seeds("transport/headers_v2.toml")),
     FuzzTarget(
-        "transport_header_v2_00",
-        header_target(header_v2_00, (header_v2_00.Rdma2Msg,)),
-        golden("transport/headers_v2_00.toml", "header", "malformed"),
+        "transport_header_v2",
+        headers,
+        golden("transport/headers_v2.toml", "header", "malformed"),
     ),
-    FuzzTarget(
-        "transport_header_v2_07",
-        header_target(header_v2_07, (header_v2_07.Rdma2Call, header_v2_07.Rdma2Reply, header_v2_07.Rdma2Middle)),
-        golden("transport/headers_v2_07.toml", "header", "malformed"),
-    ),
-    FuzzTarget("transport_dialect_v2_00", dialect_target(v2_00.Version2), _connections("transport/headers_v2_00.toml")),
-    FuzzTarget(
-        "transport_dialect_v2_07", dialect_target(v2_07.Version207), _connections("transport/headers_v2_07.toml")
-    ),
+    FuzzTarget("transport_dialect_v2", connections, _connections("transport/headers_v2.toml")),
 ]
 """The targets, named after what they decode."""

@@ -32,8 +32,8 @@ __all__ = ["DISSECTORS"]
 
 
 @functools.cache
-def settings(version: str) -> Settings:
-    return Settings(version, ProgramNames([v3.PROGRAM]))
+def settings() -> Settings:
+    return Settings(ProgramNames([v3.PROGRAM]))
 
 
 def check(messages: Iterator[Message]) -> None:
@@ -60,20 +60,15 @@ def check_field(field: Field) -> None:
         check_field(one)
 
 
-def draft(selector: int) -> Settings:
-    return settings("2-07" if selector & 1 else "2")
-
-
 def message(data: bytes) -> None:
-    """A message: the first octet says which draft version 2 is."""
-    check(hex_messages(data[1:], draft(data[0] if data else 0), iwarp=False))
+    """A message."""
+    check(hex_messages(data, settings(), iwarp=False))
 
 
 def streams(data: bytes) -> None:
     """Both directions of a connection: pieces with two octets before each, the direction and length, or a gap."""
-    selector = data[0] if data else 0
-    connection = IwarpConnection(draft(selector))
-    at, number = 1, 0
+    connection = IwarpConnection(settings())
+    at = number = 0
     while at + 2 <= len(data):
         end, octets = data[at] & 1, (data[at] & 0x7E) << 7 | data[at + 1]
         if data[at] & 0x80:
@@ -95,7 +90,7 @@ def capture(data: bytes) -> None:
     start = file.read(MAGIC_OCTETS)
     if not capture_form(start):
         return
-    dissector = CaptureDissector(settings("2"))
+    dissector = CaptureDissector(settings())
     with contextlib.suppress(CaptureDamaged):
         check(dissector.messages(read_packets(file, start)))
 
@@ -109,7 +104,7 @@ def roce(data: bytes) -> None:
         transport = data[at + 3 : at + 3 + octets].ljust(12, b"\0")
         packets.append(CapturedPacket(0.0, 101, raw_roce.datagram(data[at] & 1, transport), 0))
         at += 3 + octets
-    check(CaptureDissector(settings("2")).messages(packets))
+    check(CaptureDissector(settings()).messages(packets))
 
 
 def hex_text(data: bytes) -> None:
@@ -136,7 +131,7 @@ _GRANTED = bytes.fromhex("00000001 00000002 00200020 00000005 00000002")
 
 def _streams() -> bytes:
     """A connection with a call, RDMA operations and a reply."""
-    return b"\0" + b"".join(
+    return b"".join(
         [
             _piece(0, startup_frame("Req", 0x50, 2, bytes.fromhex("00200020 f6ab0e1801010303"))),
             _piece(1, startup_frame("Rep", 0x50, 2, bytes.fromhex("00200020"))),
@@ -171,7 +166,7 @@ def _group() -> bytes:
     first = bytes.fromhex("0a0b0c0d 00000002 00200020 00000101 00000000") + item
     first += bytes.fromhex("00000002 00000000 00000014") + _CALL[52:72]
     second = bytes.fromhex("0a0b0c0d 00000002 00200020 00000103 00000000 00000001 00000101 00000014") + _CALL[72:92]
-    return b"\0" + b"".join(
+    return b"".join(
         [
             _piece(0, startup_frame("Req", 0x50, 2, bytes.fromhex("00200020 f6ab0e1801010303"))),
             _piece(1, startup_frame("Rep", 0x50, 2, bytes.fromhex("00200020"))),
@@ -219,12 +214,9 @@ DISSECTORS = [
     FuzzTarget(
         "dissect_message",
         message,
-        [b"\0" + _CALL, b"\1" + bytes.fromhex("00000007 00000002 00000005 00000009 00000014")]
-        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")]
-        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")]
-        + [b"\0" + octets for octets in _transmissions()],
+        [_CALL, *golden("transport/headers_v2.toml", "header", "malformed"), *_transmissions()],
     ),
-    FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:], _group()]),
+    FuzzTarget("dissect_streams", streams, [_streams(), _group()]),
     FuzzTarget("dissect_capture", capture, list(_captures())),
     FuzzTarget("dissect_roce", roce, [_roce(managed=True), _roce(managed=False)]),
     FuzzTarget(

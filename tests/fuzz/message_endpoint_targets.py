@@ -234,7 +234,7 @@ def play(role: Role, data: bytes, *, reverse: bool = False, make: type[MessagePl
     game.finish()
 
 
-_HEADERS = golden("transport/headers_v2_00.toml", "header", "malformed")
+_HEADERS = golden("transport/headers_v2.toml", "header", "malformed")
 
 MESSAGE_ENDPOINT_MACHINES = [
     FuzzTarget(

@@ -47,7 +47,7 @@ def instrumented() -> Any:
     try:
         import atheris
     except ImportError:
-        sys.exit("error: atheris is not installed\n  hint: make fuzz installs it; or pip install -e '.[fuzz]'")
+        sys.exit("error: atheris is not installed\n  hint: make fuzz installs it; or pip install --group fuzz")
     with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["rpcrdma"]):
         import fuzz_targets
     return atheris, fuzz_targets.TARGETS

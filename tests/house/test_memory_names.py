@@ -74,8 +74,6 @@ def test_each_name_is_defined() -> None:
 PROTOCOL_ROOMS = ("transport", "iwarp", "verbs", "rtr")
 OF_MACHINES = {"State", "Input"}
 """Each machine has its table of states and inputs in a module of its own."""
-OF_DRAFTS = {"Rdma2ConnProp", "Rdma2Error"}
-"""Both drafts of version 2 have these headers, under the names of the specification."""
 REFUSALS = {"CallRefused"}
 """A call is refused by RPC in its reply, or by the transport in an error."""
 STOOD_FOR_SEVERAL_THINGS = {"Caller", "Direction", "Fault", "Layout", "Place"}
@@ -98,8 +96,8 @@ def test_a_class_of_the_protocol_has_its_name_alone() -> None:
     rooms = tuple(f"{room}/" for room in PROTOCOL_ROOMS)
     found = {name: where for name, where in every.items() if any(one.startswith(rooms) for one in where)}
     twice = {name: sorted(where) for name, where in found.items() if len(where) > 1}
-    assert twice.keys() >= OF_DRAFTS, "they are found where there are any"
-    known = OF_MACHINES | OF_DRAFTS | REFUSALS
+    assert twice.keys() >= OF_MACHINES, "they are found where there are any"
+    known = OF_MACHINES | REFUSALS
     assert {name: where for name, where in twice.items() if name not in known} == {}, "one name means one thing"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import rpcrdma
 from rpcrdma.verbs import binding
 from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
@@ -34,6 +35,7 @@ def project(directory: Path) -> dict[str, object]:
 
 def test_both_distributions_have_one_version_and_the_extra_asks_for_it() -> None:
     package, module = project(ROOT), project(NATIVE)
+    assert package["version"] == rpcrdma.__version__
     assert module["version"] == package["version"]
     assert module["requires-python"] == package["requires-python"]
     extras = package["optional-dependencies"]

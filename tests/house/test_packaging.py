@@ -1,12 +1,15 @@
-"""The Makefile installs as much as a target needs, and the source distribution can be tested."""
+"""The Makefile installs as much as a target needs, and distributions hold what pip and an index need."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,9 +18,7 @@ from hatchling.builders.sdist import SdistBuilder
 from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
-CORPUS = Path("tests/fuzz/corpus")
-MADE = {"__pycache__", "findings", "build", "rpcrdma_native.egg-info"}
-"""Folders that runs make."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def ran(directory: Path, *command: str) -> str:
@@ -31,24 +32,92 @@ def ran(directory: Path, *command: str) -> str:
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no program make")
 @each_case(
     ("target", "installed"),
-    [("install", {"."}), ("demo", {"."}), ("test", {".", "'.[dev]'"}), ("check", {".", "'.[dev]'"})],
+    [
+        ("install", {"."}),
+        ("demo", {"."}),
+        ("test", {".", "dev"}),
+        ("check", {".", "dev"}),
+        ("docs", {".", "docs"}),
+        ("wheels", {".", "dev", "wheels"}),
+        ("fuzz", {".", "dev", "fuzz"}),
+    ],
 )
 def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, installed: set[str]) -> None:
     steps = ran(ROOT, "make", "--dry-run", f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}", target)
-    assert set(re.findall(r"pip install .* -e (\S+)$", steps, re.MULTILINE)) == installed
+    assert set(re.findall(r"pip install .* (?:-e|--group) (\S+)$", steps, re.MULTILINE)) == installed
 
 
-def test_the_source_distribution_holds_all_that_tests_need() -> None:
+def test_the_source_distribution_holds_the_package_and_no_tests() -> None:
     held = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
-    for folder in ("src", "tests", "specs", "examples", "native"):
-        needed = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
-        assert {name for name in needed - held if not set(Path(name).parts) & MADE} == set()
-    assert f"{CORPUS}/" in "\n".join(held)
+    package = {path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert held == {str(path.relative_to(ROOT)) for path in package} | {"CHANGELOG.md", "README.md"}
 
 
-def test_nobody_is_sent_to_an_index_for_a_package_that_none_has() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "native" / "README.md"]
-    sent = re.compile(r"pip install [^`\n]*\brpcrdma(?:\[|-native)")
+def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None:
+    description = (ROOT / "README.md").read_text()
+    relative = re.compile(r"\]\((?!https?://)")
+    assert relative.search(description), "in a checkout, links lead to its files"
+    for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        description = re.sub(rule["pattern"], rule["replacement"], description)
+    assert not relative.search(description)
+    assert "](" not in (ROOT / "native" / "README.md").read_text(), "an index shows it unchanged"
+
+
+TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_makefile_has_twelve_targets_which_its_help_shows() -> None:
+    shown = re.findall(r"echo 'make ([\w-]+) ", (ROOT / "Makefile").read_text())
+    assert {"help", *shown} == TARGETS
+    assert len(TARGETS) <= 12, "rarer work is a program: CONTRIBUTING.md has a table of them"
+
+
+def texts(*folders: str) -> list[Path]:
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    return [path for path in (*found, *ROOT.glob("*.md")) if path.suffix in {".md", ".py", ".sh", ".toml"}]
+
+
+def test_texts_name_targets_and_tools_that_exist() -> None:
+    for path in texts("benchmarks", "docs", "examples", "native", "specs", "src", "tests", "tools"):
+        text = path.read_text() if path.name != "CHANGELOG.md" else ""  # names what there was
+        assert set(re.findall(r"`make ([a-z][\w-]*)", text)) <= TARGETS, path
+        assert [name for name in re.findall(r"\btools/[\w-]+\.sh", text) if not (ROOT / name).exists()] == [], path
+
+
+EXTRAS, GROUPS = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
+OF_INDEX = {
+    *(re.split(r"[^\w.-]", each)[0] for needed in (*EXTRAS.values(), *GROUPS.values()) for each in needed),
+    "moto",
+    "s3fs",
+} - {"rpcrdma-native"}
+"""Distributions that the index of Python has; it has none of this project."""
+OF_DEBIAN = """
+clang cpp gcc ibverbs-providers iperf3 libclang-rt-dev libfabric-bin libibverbs1 libkrb5-dev libnfs13 librdmacm1
+openssh-sftp-server python3 python3-dev python3-gssapi python3-pip python3-venv sshfs
+"""
+HINT = re.compile(r"\b(pip|apt-get|apt) install ([^`\"();,|\n]*)")
+
+
+def exists(program: str, word: str, before: str) -> bool:
+    """Whether `word` of a command that installs, behind the word `before`, names a package that can be installed."""
+    name, _, extras = word.rstrip("]").partition("[")
+    if program != "pip":
+        return word in OF_DEBIAN.split() or word.startswith("python{version}-")
+    if before == "--group":
+        return word in GROUPS
+    if name in OF_INDEX:
+        return True
+    of_checkout = (ROOT / name).exists() or name.startswith("build/wheels/")
+    return of_checkout and all(extra in EXTRAS for extra in extras.split(",") if extra)
+
+
+def test_each_hint_to_install_names_packages_that_exist() -> None:
+    pages_and_code = texts("benchmarks", "docs", "native", "src")
+    hints = [(path, hint) for path in pages_and_code for hint in HINT.finditer(path.read_text())]
+    assert len(hints) > 30
     assert [
-        str(path.relative_to(ROOT)) for path in [*(ROOT / "src").rglob("*.py"), *pages] if sent.search(path.read_text())
+        f"{path.relative_to(ROOT)}: {hint[0]}: {word}"
+        for path, hint in hints
+        for before, word in pairwise(["", *shlex.split(hint[2])])
+        if not word.startswith("-") and not exists(hint[1], word, before)
     ] == []

@@ -30,10 +30,12 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 DOCUMENTS = "\n".join(path.read_text() for path in PAGES)
 RUN_WHOLE = "first-program.md"
 """`test_documentation` runs the programs of this tutorial, which import a module that the tutorial makes."""
-COMMANDS = Path(sys.executable).parent
+COMMANDS = Path(os.environ.get("RPCRDMA_COMMANDS", Path(sys.executable).parent)).absolute()
+"""Where the command `rpcrdma` is; `make wheels` names an environment in which its wheels are installed."""
+INSTALLED = Path(sys.executable).parent != COMMANDS
 
 DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars", "torch"}
-"""Packages that `make data-tools` installs, and blocks of docs/data-tools.md import."""
+"""Packages that tools/data-tools.sh installs, and blocks of docs/data-tools.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
@@ -68,7 +70,7 @@ def environment(directory: Path) -> dict[str, str]:
 def run(line: str, directory: Path, who: Sequence[str] = ()) -> str:
     settings: dict[str, Any] = {"cwd": directory, "env": environment(directory), "text": True, "timeout": 120}
     words = shlex.split(line)
-    if words[0] == "rpcrdma" and not set(line) & set("|&;<>()$`*?"):
+    if words[0] == "rpcrdma" and not INSTALLED and not set(line) & set("|&;<>()$`*?"):
         done = run_command(*words[1:], through=who, **settings)
     else:
         done = subprocess.run([*who, "sh", "-c", line], capture_output=True, check=False, **settings)
@@ -101,12 +103,15 @@ def who(request: pytest.FixtureRequest) -> Sequence[str]:
     return USER
 
 
-def serving(line: str, directory: Path, who: Sequence[str]) -> CommandProcess:
+def serving(line: str, directory: Path, who: Sequence[str]) -> subprocess.Popen[str]:
     """Starts the server at free ports instead of the printed ones, which another process may use."""
     words = shlex.split(re.sub(r"127\.0\.0\.1:2004[89]\b", "127.0.0.1:0", line))
     assert words[0] == "rpcrdma"
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    return CommandProcess(words[1:], through=who, cwd=directory, env=environment(directory), **settings)
+    settings |= {"cwd": directory, "env": environment(directory)}
+    if INSTALLED:
+        return subprocess.Popen([*who, COMMANDS / "rpcrdma", *words[1:]], **settings)
+    return CommandProcess(words[1:], through=who, **settings)
 
 
 def play(page: str, directory: Path, who: Sequence[str] = ()) -> dict[str, str]:
@@ -194,7 +199,7 @@ def test_python_imports_what_exists(body: str) -> None:
     for tool in DATA_TOOLS & {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }:
-        pytest.importorskip(tool, reason="not installed: `make data-tools` installs it, and runs the block")
+        pytest.importorskip(tool, reason="not installed: tools/data-tools.sh installs it, and runs the block")
     aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -212,11 +217,6 @@ def test_python_imports_what_exists(body: str) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
     }
     assert [f"{owner}.{name}" for owner, name in used if not hasattr(aliases[owner], name)] == []
-
-
-@each_case("target", sorted(set(re.findall(r"`?make (\w[\w-]*)", DOCUMENTS))))
-def test_make_targets_exist(target: str) -> None:
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_named_files_exist() -> None:

@@ -1,4 +1,4 @@
-"""`--help` imports only the parser's modules, and no command imports another's: its start-up consists of imports."""
+"""Start-up consists of imports: `--version` and `--help` import the parser, no command imports another's modules."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def imported(*words: str) -> set[str]:
 
 
 @pytest.mark.thorough
-@each_case("words", [("--help",), ("ping", "--help"), ("ls", "--help")])
-def test_help_imports_little(words: tuple[str, ...]) -> None:
+@each_case("words", [("--version",), ("--help",), ("ping", "--help"), ("ls", "--help")])
+def test_version_and_help_import_little(words: tuple[str, ...]) -> None:
     modules = imported(*words)
     assert modules & SLOW == set()
     assert len(modules) <= MODULES_MAX, sorted(modules)

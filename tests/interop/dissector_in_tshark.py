@@ -23,11 +23,11 @@ def v2(xid: int, flags: int = 0, *, kind: int = 0, lists: bytes = words(0, 0, 0,
 
 
 class Tshark:
-    """tshark with the dissector of one draft."""
+    """tshark with the dissector."""
 
-    def __init__(self, command: str, version: str, directory: Path) -> None:
+    def __init__(self, command: str, directory: Path) -> None:
         self.script = directory / "rpcrdma2.lua"
-        options = ["decode", "--lua", "--rpcrdma-version", version]
+        options = ["decode", "--lua"]
         self.script.write_bytes(subprocess.run([command, *options], capture_output=True, check=True).stdout)
 
     def fields(self, capture: Path, *names: str) -> list[list[list[str]]]:

@@ -16,7 +16,7 @@ from header_vectors import load_headers, octets_of
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import header_versions, walk_header
 from rpcrdma.dissect.hex_text import hex_messages
-from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
+from rpcrdma.dissect.rule_table import RULES, Rule
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -29,51 +29,34 @@ pytestmark = [
 
 @pytest.fixture
 def tshark(rpcrdma_command: str, tmp_path: Path) -> Tshark:
-    return Tshark(rpcrdma_command, "2", tmp_path)
+    return Tshark(rpcrdma_command, tmp_path)
 
 
 # The names in Wireshark of numbers that both show.
-NUMBERS = {
-    "2": "xid vers credit htype flags inv_handle position handle length offset err max_chunks max_segments "
-    "chunk_index vers_low vers_high which",
-    "2-07": "xid vers credit htype inv_handle position handle length offset err max_chunks max_segments chunk_index "
-    "remaining which",
-}
+NUMBERS = [
+    "xid",
+    "vers",
+    "credit",
+    "htype",
+    "flags",
+    "inv_handle",
+    "position",
+    "handle",
+    "length",
+    "offset",
+    "err",
+    "max_chunks",
+    "max_segments",
+    "chunk_index",
+    "vers_low",
+    "vers_high",
+    "which",
+]
 VALUES_OF_PROPERTIES = {"max_send", "receive_buffer", "max_segment", "max_segments", "reverse"}
 
 
-@pytest.fixture(scope="module", params=["2", "2-07"])
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def g3_messages() -> list[bytes]:
-    segment = words(0x99, 10, 0, 0x1000)
-    write = words(1, 2) + segment + words(0x98, 20, 0, 0)
-    return [
-        words(1, 2, 5, 7, 2, 2, 4, 8192, 5, 4, 2),
-        words(1, 2, 5, 6, 0),
-        words(0, 2, 5, 5),
-        words(7, 2, 5, 8, 0x99, 1, 0) + segment + words(0, 1, 40) + segment + words(0) + write + words(0, 0),
-        words(7, 2, 5, 10, 0x98, 0) + write + words(0, 1, 1) + segment + call(7),
-        words(7, 2, 5, 11) + write + words(0, 1, 1) + segment,
-        words(7, 2, 5, 13) + write + words(0) + reply(7),
-        words(9, 2, 5, 9, 20) + call(9)[:20],
-        words(9, 2, 5, 10, 0, 0, 0, 0) + call(9)[20:],
-        words(7, 2, 5, 4, 11),
-        words(7, 2, 5, 4, 9, 1, 9000),
-        words(7, 2, 5, 4, 77),
-        words(7, 2, 5, 3, 77),
-        words(7, 2, 5, 5, 77),
-        words(7, 2, 5, 10, 0, 2),
-        words(7, 2, 5, 7, 1, 2, 400),
-    ]
-
-
-def messages_of(version: str) -> list[bytes]:
-    if version == "2-07":
-        return g3_messages()
-    vectors = load_headers("headers_v2_00.toml")
+def messages_of_vectors() -> list[bytes]:
+    vectors = load_headers("headers_v2.toml")
     return [
         octets + (call(int.from_bytes(octets[:4])) if vector.get("type") == "Rdma2Msg" else b"")
         for table in ("header", "malformed")
@@ -82,20 +65,19 @@ def messages_of(version: str) -> list[bytes]:
     ]
 
 
-def test_both_show_the_same_numbers_and_the_same_verdict(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+def test_both_show_the_same_numbers_and_the_same_verdict(tshark: Tshark, tmp_path: Path) -> None:
     capture = tmp_path / "vectors.pcap"
-    messages = messages_of(version)
+    messages = messages_of_vectors()
     with HandMadeCapture(capture) as made:
         for message in messages:
             made.send(CLIENT, message)
-    names = NUMBERS[version].split()
-    fields = [f"rpcrdma2.{name}" for name in (*names, *sorted(VALUES_OF_PROPERTIES))]
-    rows = Tshark(rpcrdma_command, version, tmp_path).fields(capture, *fields, "_ws.malformed", "_ws.expert.severity")
+    fields = [f"rpcrdma2.{name}" for name in (*NUMBERS, *sorted(VALUES_OF_PROPERTIES))]
+    rows = tshark.fields(capture, *fields, "_ws.malformed", "_ws.expert.severity")
     assert len(rows) == len(messages) > 10
     faulty = 0
     for message, row in zip(messages, rows, strict=True):
-        header = walk_header(header_versions()[version], message)
-        for name, shown in zip(names, row, strict=False):
+        header = walk_header(header_versions()["2"], message)
+        for name, shown in zip(NUMBERS, row, strict=False):
             if name == "max_segments":
                 continue  # also the name of a property's value
             ours = [
@@ -177,57 +159,29 @@ def test_what_is_wrong_is_marked_with_the_reason(tshark: Tshark, tmp_path: Path)
 READ, WRITES = words(1, 0) + SEGMENT, words(1, 1) + SEGMENT
 
 
-def g3(xid: int, kind: int, *body: bytes) -> bytes:
-    return words(xid, 2, 5, kind) + b"".join(body)
+AGAINST_RULES = [
+    *BROKEN.values(),
+    v2(7, lists=words(0x98, 1, 4) + SEGMENT + words(0, 0, 0)) + call(7),
+    v2(7, lists=words(0) + READ + words(0, 0, 0)) + call(7),
+    v2(7, 1, lists=words(0, 1, 4) + SEGMENT + words(0, 0, 0)) + reply(7),
+    v2(7) + reply(7),
+    v2(7),
+    v2(7, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
+    v2(7, 1, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
+    v2(7) + call(7),
+]
 
 
-AGAINST_RULES = {
-    "2": [
-        *BROKEN.values(),
-        v2(7, lists=words(0x98, 1, 4) + SEGMENT + words(0, 0, 0)) + call(7),
-        v2(7, lists=words(0) + READ + words(0, 0, 0)) + call(7),
-        v2(7, 1, lists=words(0, 1, 4) + SEGMENT + words(0, 0, 0)) + reply(7),
-        v2(7) + reply(7),
-        v2(7),
-        v2(7, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
-        v2(7, 1, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
-        v2(7) + call(7),
-    ],
-    "2-07": [
-        g3(7, 10, words(0, 0, 0, 0)),
-        g3(7, 13, words(0)),
-        g3(7, 10, words(0, 0, 0, 0), reply(7)),
-        g3(7, 10, words(0, 1, 4), SEGMENT, words(0, 0, 0), reply(7)),
-        g3(7, 13, words(0), call(7)),
-        g3(7, 10, words(0, 0, 0, 0), call(8)),
-        g3(7, 10, words(0x98, 1, 4), SEGMENT, words(0, 0, 0), call(7)),
-        g3(7, 5),
-        g3(7, 8, words(0, 0, 0, 0, 0)),
-        g3(7, 8, words(0, 1, 4), SEGMENT, words(0, 0, 0, 0)),
-        g3(7, 8, words(0), READ, words(0), READ, words(0, 0, 0)),
-        g3(7, 10, words(0), READ, words(0, 0, 0), call(7)),
-        g3(7, 10, words(0, 1, 8), SEGMENT, words(1, 4), SEGMENT, words(0, 0, 0), call(7)),
-        g3(7, 11, words(0, 0)),
-        g3(7, 10, words(0x99, 1, 4), SEGMENT, words(0, 0, 0), call(7)),
-        g3(5, 9, words(40), reply(5)),
-        g3(6, 12, words(24), call(6)),
-        g3(7, 0x101, words(0, 0, 1, 0, 24), reply(7)),
-        g3(7, 0x102, words(0, 1, 40), call(7)),
-        g3(7, 0x102, words(0, 1, 24), reply(7)),
-    ],
-}
-
-
-def test_both_hold_messages_against_the_same_rules(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+def test_both_hold_messages_against_the_same_rules(tshark: Tshark, tmp_path: Path) -> None:
     capture = tmp_path / "rules.pcap"
     with HandMadeCapture(capture) as made:
-        for message in AGAINST_RULES[version]:
+        for message in AGAINST_RULES:
             made.send(CLIENT, message)
-    rows = Tshark(rpcrdma_command, version, tmp_path).fields(capture, "_ws.expert.message", "_ws.lua.error")
-    rules = [*LIST_RULES.get(version, ()), *RULES[version]]
+    rows = tshark.fields(capture, "_ws.expert.message", "_ws.lua.error")
+    rules = RULES["2"]
     told: set[str] = set()
-    for message, (shown, errors) in zip(AGAINST_RULES[version], rows, strict=True):
-        (found,) = hex_messages(message, Settings(version), iwarp=False)
+    for message, (shown, errors) in zip(AGAINST_RULES, rows, strict=True):
+        (found,) = hex_messages(message, Settings(), iwarp=False)
         ours = {f"{fault.reason} [{fault.section}]" for fault in found.faults}
         theirs = {reason for reason in _expert_messages(shown) if "[version-two" in reason or "[rtrext" in reason}
         if theirs:
@@ -236,7 +190,6 @@ def test_both_hold_messages_against_the_same_rules(version: str, rpcrdma_command
             assert not any(_is_of(rule, reason) for rule in rules for reason in ours), message.hex()
         told |= theirs
         assert errors == []
-    # Types 9 and 12 have two rules each, of which one is about the other's messages.
     assert [rule for rule in rules if not any(_is_of(rule, reason) for reason in told)] == []
 
 
@@ -295,19 +248,19 @@ def test_a_cut_or_garbled_message_ends_no_dissection(tshark: Tshark, tmp_path: P
 # The round-trip extension
 
 
-def test_every_message_of_our_own_demo_is_understood(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+def test_every_message_of_our_own_demo_is_understood(tshark: Tshark, rpcrdma_command: str, tmp_path: Path) -> None:
     tree, capture = tmp_path / "tree", tmp_path / "demo.pcap"
     tree.mkdir()
     for size in (0, 100, 3000, 30_000, 300_000):
         (tree / f"file-{size}").write_bytes(bytes(range(256)) * (size // 256) + bytes(size % 256))
     for number in range(300):
         (tree / f"one of many files, number {number:04}").write_bytes(b"x" * number)
-    command = [rpcrdma_command, "demo", "--rpcrdma-version", version, "--source", str(tree), "--json"]
+    command = [rpcrdma_command, "demo", "--rpcrdma-version", "2", "--source", str(tree), "--json"]
     done = subprocess.run([*command, "--pcap", str(capture)], capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["mismatches"] == 0
-    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+    rows = tshark.fields(
         capture, "rpcrdma2.xid", "rpc.msgtyp", "rpc.program", "_ws.malformed", "_ws.expert.severity", "_ws.lua.error"
     )
     xids, types, programs, malformed, severities, errors = (

@@ -39,7 +39,7 @@ pytestmark = [
 
 @pytest.fixture
 def tshark(rpcrdma_command: str, tmp_path: Path) -> Tshark:
-    return Tshark(rpcrdma_command, "2", tmp_path)
+    return Tshark(rpcrdma_command, tmp_path)
 
 
 def transmission(kind: str, body: bytes, flags: int = 0, xid: int = 7) -> bytes:
@@ -76,7 +76,7 @@ def test_both_show_the_same_numbers_of_the_extension(rpcrdma_command: str, tmp_p
     names = sorted({one.name for header in headers for one in header.group.walk() if numbers.match(one.name)})
     names = [name for name in names if any(shown_numbers(header, name) for header in headers)]
     fields = [f"rpcrdma2.{name}" for name in names]
-    rows = Tshark(rpcrdma_command, "2", tmp_path).fields(capture, *fields, "_ws.lua.error")
+    rows = Tshark(rpcrdma_command, tmp_path).fields(capture, *fields, "_ws.lua.error")
     assert len(rows) == len(messages) > 40
     assert len(names) > 25
     for message, header, row in zip(messages, headers, rows, strict=True):

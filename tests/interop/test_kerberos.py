@@ -49,7 +49,7 @@ pytestmark = [
 
 MIB = 1 << 20
 FLAVORS = ("krb5", "krb5i", "krb5p")
-TRANSPORTS = ("tcp", "1", "2", "2-07", "rtr")
+TRANSPORTS = ("tcp", "1", "2", "rtr")
 
 
 @pytest.fixture(scope="module")

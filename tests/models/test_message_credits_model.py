@@ -1,9 +1,9 @@
-"""The model of credits that count messages (both drafts of version 2), and an endpoint in either role against it.
+"""The model of credits that count messages (version 2), and an endpoint in either role against it.
 
-From draft -00 section 4.3.1 and draft -07, with the readings V2-D1, V2-D16 and V2-D21 to V2-D23 (docs/versions.md):
-each direction begins with one credit, each message but a grant of draft -00 takes one, and nothing leaves without. A
-message in pieces takes one for each piece, waits between them, and lets no other message in. Credits in errors count in
-draft -07 only. A receive is posted for all that was granted, and for one grant more.
+From section 4.3.1 of the draft, with the readings V2-D1 and V2-D21 to V2-D23 (docs/versions.md): each direction begins
+with one credit, each message but a grant takes one, and nothing leaves without. A message in pieces takes one for each
+piece, waits between them, and lets no other message in. Credits in errors do not count. A receive is posted for all
+that was granted, and for one grant more.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from model_replay import Action, Observation, check, traces
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Call, IncomingCall, ReplyBound, Role
 from rpcrdma.transport.config import TransportConfig
-from support import raw_messages
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import DRAFTS, Raw
 from support.raw_messages import MORE, NOMSG, RESPONSE
 
 pytestmark = pytest.mark.thorough
@@ -52,10 +51,9 @@ class MessageCredits:
 
     rare = frozenset({"all_at_once", "refuse"})
 
-    def __init__(self, role: Role, balance: int, *, errors_give: bool) -> None:
+    def __init__(self, role: Role, balance: int) -> None:
         self.start = State(balance)
         self._client = role is Role.CLIENT
-        self._errors_give = errors_give
 
     def actions(self, state: State) -> list[Action]:
         """The peer answers each call once, and gives any number of credits."""
@@ -107,8 +105,8 @@ class MessageCredits:
     def _reply(self, state: State, xid: int, give: int) -> tuple[State, Observation]:
         return self._end(state, xid, give, "answered")
 
-    def _refuse(self, state: State, xid: int, give: int) -> tuple[State, Observation]:
-        return self._end(state, xid, give * self._errors_give, "failed")
+    def _refuse(self, state: State, xid: int, _give: int) -> tuple[State, Observation]:
+        return self._end(state, xid, 0, "failed")
 
     def _grant(self, state: State, give: int) -> tuple[State, Observation]:
         return replace(state, balance=state.balance + give), ()
@@ -130,11 +128,10 @@ class MessageCredits:
 class Endpoint:
     """The machine: an endpoint whose peer sends octets made by hand, and has both accounts of credits."""
 
-    def __init__(self, role: Role, raw: Raw) -> None:
-        self._raw = raw
+    def __init__(self, role: Role) -> None:
         self._client = role is Role.CLIENT
         config = TransportConfig(credits_requested=REQUESTED, credits_granted=GRANTED, in_messages_octets_max=1 << 20)
-        self._peer = BareMessages(role, config, raw=raw, give=GIVEN_FIRST)
+        self._peer = BareMessages(role, config, give=GIVEN_FIRST)
         self._calls: dict[int, Call] = {}
         self._taken: dict[int, IncomingCall] = {}
         self._waiting: list[int] = []
@@ -142,12 +139,12 @@ class Endpoint:
         self._count(self._peer.introduced)
         # Both have sent their properties.
         self.balance += GIVEN_FIRST + 1
-        self._peer_balance += 1 - 1
+        self._peer_balance += 0
 
-    def _count(self, heard: list[raw_messages.HeardMessage]) -> None:
+    def _count(self, heard: list[raw.HeardMessage]) -> None:
         for each in heard:
             self._peer_balance += each.give
-            self.balance -= self._raw.GRANT_TAKES if (each.kind, each.xid) == (NOMSG, 0) else 1
+            self.balance -= (each.kind, each.xid) != (NOMSG, 0)
 
     def _observed(self) -> Observation:
         left = []
@@ -164,8 +161,7 @@ class Endpoint:
     def _send(self, octets: bytes, give: int = 0, takes: int = 1) -> None:
         """Sends a message that gives so many credits."""
         self._peer_balance -= takes
-        low = octets[8:10] if self._raw is raw_messages else bytes(2)
-        self._peer.post(octets[:8] + low + give.to_bytes(2, "big") + octets[12:])
+        self._peer.post(octets[:10] + give.to_bytes(2, "big") + octets[12:])
 
     def call(self, xid: int, pieces: int) -> Observation:
         self._calls[xid] = self._peer.endpoint.call(xid, self._message(xid, 0, pieces), ReplyBound(0))
@@ -181,20 +177,20 @@ class Endpoint:
 
     def reply(self, xid: int, give: int) -> Observation:
         self._waiting.remove(xid)
-        self._send(self._raw.message(xid, _start(xid, 1), RESPONSE), give)
+        self._send(raw.message(xid, _start(xid, 1), RESPONSE), give)
         return self._observed()
 
     def refuse(self, xid: int, give: int) -> Observation:
         self._waiting.remove(xid)
-        self._send(self._raw.error(xid, self._raw.SYSTEM), give)
+        self._send(raw.error(xid, raw.SYSTEM), give)
         return self._observed()
 
     def grant(self, give: int) -> Observation:
-        self._send(self._raw.grant(0), give, self._raw.GRANT_TAKES)
+        self._send(raw.grant(0), give, 0)
         return self._observed()
 
     def peer_call(self, xid: int, give: int) -> Observation:
-        self._send(self._raw.message(xid, _start(xid, 0)), give)
+        self._send(raw.message(xid, _start(xid, 0)), give)
         return self._observed()
 
     def all_at_once(self) -> Observation:
@@ -204,17 +200,16 @@ class Endpoint:
             pieces = messages - len(self._waiting) if self._waiting else 0
             for number in range(pieces):
                 payload = _start(self._waiting[0], 1) if not number else bytes(4)
-                left = {"remaining": 4 * (pieces - number)} if self._raw is not raw_messages else {}
-                self._send(self._raw.message(self._waiting[0], payload, RESPONSE | MORE, **left))
+                self._send(raw.message(self._waiting[0], payload, RESPONSE | MORE))
             for number, xid in enumerate(self._waiting):
                 payload = bytes(4) if pieces and not number else _start(xid, 1)
-                self._send(self._raw.message(xid, payload, RESPONSE))
+                self._send(raw.message(xid, payload, RESPONSE))
         else:
             for xid in range(1000, 1000 + messages):
-                self._send(self._raw.message(xid, _start(xid, 0)))
-        # Draft -00 does not count grants: here the second one takes the receive that is posted ahead of need.
-        for _ in range(2 - self._raw.GRANT_TAKES):
-            self._send(self._raw.grant(0))
+                self._send(raw.message(xid, _start(xid, 0)))
+        # Grants are not counted: here the second one takes the receive that is posted ahead of need.
+        for _ in range(2):
+            self._send(raw.grant(0))
         told, left = self._observed()  # type: ignore[misc]
         left = tuple(each for each in left if each != (0, False))
         everything = not told if self._client else len(told) == messages >= GRANTED / 2
@@ -229,8 +224,7 @@ def _start(xid: int, direction: int) -> bytes:
 
 @pytest.mark.usefixtures("no_spare_receives")
 @pytest.mark.req("V2-4", "V2-7", "V2-41", "V2-44", "V2-49")
-@pytest.mark.parametrize("raw", DRAFTS, ids=["2", "2-07"])
 @pytest.mark.parametrize("role", Role)
-def test_messages_leave_as_the_model_of_message_credits_says(role: Role, raw: Raw) -> None:
-    model = MessageCredits(role, Endpoint(role, raw).balance, errors_give=raw is not raw_messages)
-    assert check(lambda: Endpoint(role, raw), traces(model, depth=4, walks=40, walk_steps=60)) > 1000
+def test_messages_leave_as_the_model_of_message_credits_says(role: Role) -> None:
+    model = MessageCredits(role, Endpoint(role).balance)
+    assert check(lambda: Endpoint(role), traces(model, depth=4, walks=40, walk_steps=60)) > 1000

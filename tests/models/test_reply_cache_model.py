@@ -258,7 +258,7 @@ class Threads:
 
     def begin(self, name: str) -> None:
         call = self.waiting.pop(name)
-        worker: Any = SimpleNamespace(go_within=lambda _surroundings: None)
+        worker: Any = SimpleNamespace(act_as=lambda _identity: None)
         self.running[name] = call, self._runner._work(call, worker)
 
     def finish(self, name: str, size: str) -> None:

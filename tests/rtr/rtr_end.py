@@ -83,13 +83,12 @@ class End(Link):
         config: RoundTripConfig | None = None,
         told: dict[int, Any] | None = None,
         takes_calls: bool = True,
-        has_flags: bool = True,
         room: int = 1 << 30,
     ) -> None:
         super().__init__()
         self.rtr = RoundTrip(config or RoundTripConfig(segment_octets=SEGMENT), receive_octets=HEAD + SLOT)
         self.extension = self.rtr.extension
-        self.role, self.takes_calls, self.has_flags, self.room = role, takes_calls, has_flags, room
+        self.role, self.takes_calls, self.room = role, takes_calls, room
         self.peer: dict[int, Any] = {0x101: Support(7), 0x102: self.rtr.structure, 0x103: 8, 0x104: 8}
         self.peer |= told or {}
         self.receives: Any = None if self.extension.receives is None else self.extension.receives(HEAD + SLOT)

@@ -523,7 +523,7 @@ def test_calls_that_are_reported_go_out_again(
 
 
 @LEADS
-def test_flags_of_the_other_direction_are_refused_where_there_are_flags(lead: int, way: int) -> None:
+def test_flags_of_the_other_direction_are_refused(lead: int, way: int) -> None:
     encoded = {
         XMTREQ: encode_transmit_request(TransmitRequest((), (), 1, 0, 4)) + b"call",
         XMTRESP: encode_transmit_response(TransmitResponse((), 1, 4)) + b"repl",
@@ -539,9 +539,6 @@ def test_flags_of_the_other_direction_are_refused_where_there_are_flags(lead: in
     end.put(lead, ONE, encoded[lead], answers=not way)
     assert end.take() == [refused]
     assert end.statistics.discarded == 1 - way
-    end = End(has_flags=False)
-    end.put(lead, ONE, encoded[lead], answers=not way)
-    assert [step for step, *_ in end.take()] == (["reply"] if way else ["call"])
 
 
 @LEADS
@@ -559,9 +556,6 @@ def test_flags_of_the_other_direction_end_a_group(lead: int, way: int) -> None:
     end = opened(lead)
     end.go_on(1, ONE, XMTREQ + XMTRESP - lead, answers=bool(way))
     assert end.take()[-1][0] == "report"
-    end = opened(lead, has_flags=False)
-    end.go_on(1, ONE, lead, answers=not way)
-    assert [step for step, *_ in end.take()] == ["hold"]
 
 
 def test_a_continuation_of_nothing_with_flags_of_the_other_direction_is_refused() -> None:

@@ -18,7 +18,6 @@ from support.cases import each_case
 
 ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
 SERVER = RoundTripConfig()
-BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 SUPPORT = [Support(bits) for bits in range(8)]
 
 
@@ -33,11 +32,10 @@ def octets(count: int, salt: int = 1) -> bytes:
 DATA = {length: octets(length) for length in (100, 65536, 300_000)}
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-7", "RT-12")
 @each_case(("length", "transmissions"), [(8192, 1), (65536, 2), (4097, 1), (200_001, 7)])
-def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int, transmissions: int) -> None:
-    pair = RtrPair(ALWAYS, SERVER, version=version)
+def test_items_go_in_sends_alone_within_one_round_trip(length: int, transmissions: int) -> None:
+    pair = RtrPair(ALWAYS, SERVER, version="2")
     before = pair.client.statistics.sends, pair.server.statistics.sends
     argument, result = octets(length), octets(length, 2)
     assert pair.exchange(argument, None).argument == argument
@@ -52,13 +50,12 @@ def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int
     assert not pair.client_pd.regions
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-34")
 @each_case("settings", [(SERVER, ALWAYS), (ALWAYS, ALWAYS)])
 def test_calls_of_both_directions_use_the_extension_by_the_preference_of_their_caller(
-    version: str, settings: tuple[RoundTripConfig, RoundTripConfig]
+    settings: tuple[RoundTripConfig, RoundTripConfig],
 ) -> None:
-    pair = RtrPair(*settings, version=version, reverse=True)
+    pair = RtrPair(*settings, version="2", reverse=True)
     pair.server.allow_reverse()
     argument, result = octets(65536), octets(200_001, 2)
     for forwards in range(3):
@@ -191,7 +188,6 @@ def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
     assert pair.client.statistics.groups_sent == pair.server.statistics.groups_sent == 0
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-6", "RT-7", "RT-8")
 @each_case(
     ("preference", "length", "registrations", "by_rdma"),
@@ -208,9 +204,9 @@ def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
     ],
 )
 def test_a_result_comes_as_its_direction_says(
-    version: str, preference: Preference, length: int, registrations: int, by_rdma: bool
+    preference: Preference, length: int, registrations: int, by_rdma: bool
 ) -> None:
-    pair = RtrPair(ALWAYS, SERVER, version=version)
+    pair = RtrPair(ALWAYS, SERVER, version="2")
     data = octets(length)
     done = pair.exchange(None, data, bound=max(length, 65536), placement=preference.value)
     assert done.result == data

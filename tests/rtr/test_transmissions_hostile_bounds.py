@@ -16,7 +16,6 @@ from support.octets import words
 from transmission_peer import (
     BADCONT,
     BADHMT,
-    BOTH_DRAFTS,
     OCTETS,
     PAGE,
     REPTERR,
@@ -42,8 +41,8 @@ def no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def server(draft: str = "2", config: TransportConfig | None = None, **options) -> TransmissionPeer:
-    return TransmissionPeer(Role.SERVER, draft, config, **options)
+def server(config: TransportConfig | None = None, **options) -> TransmissionPeer:
+    return TransmissionPeer(Role.SERVER, config, **options)
 
 
 @pytest.mark.req("RT-4")
@@ -86,10 +85,9 @@ def test_a_group_beyond_credits_ends_the_connection() -> None:
     assert "more messages than credits allow" in closed.reason
 
 
-@BOTH_DRAFTS
 @each_case("more", [0, 1])
-def test_a_group_that_never_ends_ends_the_connection(draft: str, more: int) -> None:
-    peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+def test_a_group_that_never_ends_ends_the_connection(more: int) -> None:
+    peer = server(TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
     peer.request(CALL, count=4, data=bytes(100))
     assert peer.endpoint.untimed
     assert peer.endpoint.next_deadline_s(100.0) == 130.0
@@ -126,10 +124,9 @@ class Room:
         assert self.left <= self.room
 
 
-@BOTH_DRAFTS
-def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connections(draft: str) -> None:
+def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connections() -> None:
     room = Room(3 * OCTETS)
-    peers = [server(draft, buffers=room) for _ in range(3)]
+    peers = [server(buffers=room) for _ in range(3)]
     full = bytes(3 * PAGE)
     for number in range(1, 5):
         # The memory of a connection up to this is not counted.
@@ -159,28 +156,21 @@ def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connecti
     assert room.left == room.room
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-3", "RT-7", "RT-11")
-def test_a_reply_for_which_credits_are_short_waits_for_them_and_then_goes(draft: str) -> None:
+def test_a_reply_for_which_credits_are_short_waits_for_them_and_then_goes() -> None:
     """And those behind it, in their order; a client that gives none is bounded as with any other reply."""
-    peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    peer = server(TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
     result = bytes(range(256)) * 80
     # One transmission may go, of two that it takes.
     window = peer.endpoint._session.window
     header = peer.header(XID, XMTREQ)
-    if draft == "2":
-        window.balance = 0
-        header = header[:8] + words((64 << 16) + 1) + header[12:]
-    else:
-        header = words(XID, 2, window._sent + 1, XMTREQ)
+    window.balance = 0
+    header = header[:8] + words((64 << 16) + 1) + header[12:]
     peer.send(header + bytes(4) + array(words(0, 8, 1, 1, TBSN)) + words(1, 1, 8) + CALL)
     assert peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", result)))
     # This one gives no credit either.
     peer.give = 0
-    peer.sent = window._sent + 1 if draft == "2-07" else 0
-    header = peer.header(XID + 1, 0 if draft == "2" else 10)
-    if draft == "2-07":
-        header = words(XID + 1, 2, window._sent + 1, 10)
+    header = peer.header(XID + 1, 0)
     peer.send(header + bytes(16) + words(XID + 1, 0))
     peer.endpoint.reply(peer.arrived(), message(XID + 1, 1))
     assert peer.heard() == []
@@ -198,10 +188,9 @@ LARGE = TransportConfig(offered_receive_octets=36864, offered_send_octets=OCTETS
 """Receive buffers of the default size; their messages go into slabs."""
 
 
-@BOTH_DRAFTS
-def test_the_end_of_a_connection_lets_an_open_group_go(draft: str) -> None:
+def test_the_end_of_a_connection_lets_an_open_group_go() -> None:
     """Its slab is for other connections, although the objects of the connection refer to each other."""
-    peer = server(draft, LARGE)
+    peer = server(LARGE)
     with no_collection():
         peer.request(CALL, count=4, data=bytes(8 * PAGE))
         peer.go_on(1, data=bytes(8 * PAGE))

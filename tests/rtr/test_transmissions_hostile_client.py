@@ -23,7 +23,6 @@ from transmission_peer import (
     BADSEQ,
     BADTBSN,
     BADXID,
-    BOTH_DRAFTS,
     CHOICE,
     EXRW,
     HEAD,
@@ -48,8 +47,8 @@ ERROR, INVAL_FLAG = 4, 4
 LEAD = (XID, 0, 0)
 
 
-def server(draft: str = "2", config: TransportConfig | None = None, **options) -> TransmissionPeer:
-    return TransmissionPeer(Role.SERVER, draft, config, **options)
+def server(config: TransportConfig | None = None, **options) -> TransmissionPeer:
+    return TransmissionPeer(Role.SERVER, config, **options)
 
 
 def refused(peer: TransmissionPeer, report: Report) -> None:
@@ -62,13 +61,12 @@ def refused(peer: TransmissionPeer, report: Report) -> None:
 
 Act = Callable[[TransmissionPeer], None]
 
-# What comes instead of the second of three transmissions: an act, what is reported of it, the code and its words. In
-# place of -1 stand words that depend on the draft: the type of a base message, and the octets after the header.
+# What comes instead of the second of three transmissions: an act, what is reported of it, the code and its words.
 WITHIN_A_GROUP: dict[str, tuple[Act, tuple[int, int, int], int, tuple[int, ...]]] = {
-    "a call": (lambda peer: peer.plain_call(OTHER), (OTHER, 0, 0), BADHMT, (XMTCONT, -1)),
-    "a reply": (lambda peer: peer.plain_reply(OTHER), (OTHER, 1, 0), BADHMT, (XMTCONT, -1)),
+    "a call": (lambda peer: peer.plain_call(OTHER), (OTHER, 0, 0), BADHMT, (XMTCONT, 0)),
+    "a reply": (lambda peer: peer.plain_reply(OTHER), (OTHER, 1, 0), BADHMT, (XMTCONT, 0)),
     "an error": (
-        lambda peer: peer.put(OTHER, 4, words(10) if peer.draft == "2" else words(100), response=True),
+        lambda peer: peer.put(OTHER, 4, words(10), response=True),
         (OTHER, 1, 0), BADHMT, (XMTCONT, 4),
     ),
     "a type that none has": (lambda peer: peer.put(OTHER, 0x7777), (OTHER, 0, 0), BADHMT, (XMTCONT, 0x7777)),
@@ -83,24 +81,19 @@ WITHIN_A_GROUP: dict[str, tuple[Act, tuple[int, int, int], int, tuple[int, ...]]
     "more payload than there is": (lambda peer: peer.go_on(1, b"four", length=5), (XID, 0, 1), BADPL, (5, 0, 4)),
     "a huge payload": (
         lambda peer: peer.go_on(1, b"four", length=0xFFFFFFFF, data=bytes(8)),
-        (XID, 0, 1), BADPL, (0xFFFFFFFF, 0, -1),
+        (XID, 0, 1), BADPL, (0xFFFFFFFF, 0, HEAD + 8 - 32),
     ),
 }  # fmt: skip
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-2", "RT-13", "RT-14", "RT-33")
 @each_case("what", WITHIN_A_GROUP)
-def test_what_does_not_continue_a_group_breaks_it(draft: str, what: str) -> None:
+def test_what_does_not_continue_a_group_breaks_it(what: str) -> None:
     act, bad, code, values = WITHIN_A_GROUP[what]
-    peer = server(draft)
+    peer = server()
     peer.request(CALL, count=3, data=b"data" * 1000)
     peer.heard()
     act(peer)
-    if values[-1] == -1:
-        base = {"a call": (0, 10), "a reply": (0, 13)}.get(what)
-        last = base[draft != "2"] if base else HEAD + 8 - (20 if draft == "2" else 16) - 12
-        values = (*values[:-1], last)
     assert peer.reported() == Report(bad, LEAD, code, values)
     # Further messages of either are not used, and not refused.
     for xid in {XID, bad[0]}:
@@ -133,22 +126,20 @@ REQUESTS: list[tuple[dict[str, Any], tuple[bytes, ...], int, tuple[int, ...]]] =
 ]
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-9", "RT-11", "RT-12", "RT-14")
 @each_case(("parts", "items", "code", "values"), REQUESTS)
 def test_a_request_with_a_fault_is_reported(
-    draft: str, parts: dict[str, Any], items: tuple[bytes, ...], code: int, values: tuple[int, ...]
+    parts: dict[str, Any], items: tuple[bytes, ...], code: int, values: tuple[int, ...]
 ) -> None:
     """Each kind of fault once: tests of groups have every fault at its bound."""
-    peer = server(draft)
+    peer = server()
     peer.request(CALL, *items, **{"data": bytes(2 * PAGE + 100)} | parts)
     refused(peer, Report(LEAD, None, code, values))
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-1", "RT-14", "RT-30", "RT-31")
-def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported(draft: str) -> None:
-    peer = server(draft)
+def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported() -> None:
+    peer = server()
     peer.request(b"", count=3)
     peer.go_on(1)
     assert peer.heard() == []
@@ -170,7 +161,6 @@ def test_empty_items_and_segments_are_taken() -> None:
     peer.assert_serves()
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-6", "RT-32")
 @each_case(
     "body",
@@ -188,11 +178,11 @@ def test_empty_items_and_segments_are_taken() -> None:
         words(0, 0, 1, 0, 0),
     ],
 )
-def test_a_request_that_is_no_such_message_is_an_unreadable_header(draft: str, body: bytes) -> None:
-    peer = server(draft)
+def test_a_request_that_is_no_such_message_is_an_unreadable_header(body: bytes) -> None:
+    peer = server()
     peer.padded(XID, XMTREQ, body, bytes(100) if body else b"", response=False)
     (heard,) = peer.heard()
-    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(2) if draft == "2" else heard.body)
+    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(2))
     # The rest of the group is not complained about.
     peer.go_on(1, data=bytes(100))
     assert peer.heard() == []
@@ -200,11 +190,10 @@ def test_a_request_that_is_no_such_message_is_an_unreadable_header(draft: str, b
     peer.assert_serves()
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4")
-def test_reports_are_never_answered(draft: str) -> None:
+def test_reports_are_never_answered() -> None:
     """About calls that were never made, about replies, malformed, twice, and within a group."""
-    peer = server(draft)
+    peer = server()
     bodies = [words(XID, way, 0, 0, BADCONT) for way in (0, 1)]
     bodies += [words(XID, 0, 0, 1, XID, 0, 1, BADSEQ, 1, 2), words(XID, 0, 0, 0, BADPL, 1, 2, 3)]
     bodies += [b"", words(XID), words(XID, 2, 0, 0, BADCONT), words(XID, 0, 0, 2, BADCONT), words(XID, 0, 0, 0, 9)]
@@ -213,13 +202,12 @@ def test_reports_are_never_answered(draft: str) -> None:
     for body in bodies * 2:
         for response in (False, True):
             peer.put(XID, REPTERR, body, response=response)
-    if draft == "2":
-        peer.send(peer.header(XID, REPTERR)[:16] + words(0xFFFFFFFC) + bodies[0])
+    peer.send(peer.header(XID, REPTERR)[:16] + words(0xFFFFFFFC) + bodies[0])
     assert peer.heard() == []
     peer.go_on(1)
     peer.endpoint.reply(peer.arrived(), message(XID, 1))
     assert [heard.xid for heard in peer.heard()] == [XID]
-    assert peer.endpoint.statistics.reports_received == 4 * 4 + (draft == "2")
+    assert peer.endpoint.statistics.reports_received == 4 * 4 + 1
     peer.assert_serves()
 
 
@@ -246,10 +234,9 @@ def test_a_structure_that_is_none_is_an_invalid_property(structure: bytes) -> No
     assert [(heard.kind, heard.body) for heard in peer.introduced][-1:] == [(4, words(2))]
 
 
-@BOTH_DRAFTS
 @each_case("kind", [XMTRESP, XMTCONT])
-def test_responses_to_no_call_are_discarded(draft: str, kind: int) -> None:
-    peer = server(draft)
+def test_responses_to_no_call_are_discarded(kind: int) -> None:
+    peer = server()
     if kind == XMTRESP:
         peer.response(words(XID, 1), in_segments(8, 100, 0), data=bytes(100))
     else:
@@ -284,11 +271,10 @@ def test_what_stands_before_items_is_zero() -> None:
         peer.endpoint_events()
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-2", "RT-12", "RT-13", "RT-31")
-def test_the_payloads_of_a_group_are_joined_wherever_they_are(draft: str) -> None:
+def test_the_payloads_of_a_group_are_joined_wherever_they_are() -> None:
     """In a short transmission, across segments, in none, and behind nothing but a header."""
-    peer = server(draft)
+    peer = server()
     payload = CALL + bytes(index * 7 & 0xFF for index in range(20_000))
     cuts = [0, 100, 12_000, 12_000, 12_001, len(payload)]
     parts = [payload[start:end] for start, end in itertools.pairwise(cuts)]

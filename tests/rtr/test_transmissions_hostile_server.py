@@ -24,7 +24,6 @@ from transmission_peer import (
     BADSEQ,
     BADTBSN,
     BADXID,
-    BOTH_DRAFTS,
     NOITEM,
     OCTETS,
     PAGE,
@@ -46,8 +45,8 @@ VALUES = {BADCONT: ()} | dict.fromkeys((BADHMT, BADOMT, BADSEQ, BADXID), (1, 2))
 VALUES |= dict.fromkeys((BADTBSN, BADOFF, BADPL), (1, 2, 3))
 
 
-def client(draft: str = "2", **options) -> TransmissionPeer:
-    return TransmissionPeer(Role.CLIENT, draft, **options)
+def client(**options) -> TransmissionPeer:
+    return TransmissionPeer(Role.CLIENT, **options)
 
 
 def calling(peer: TransmissionPeer, xid: int = ONE, **options) -> list[HeardTransmission]:
@@ -65,8 +64,8 @@ def kinds(heard: list[HeardTransmission]) -> list[int]:
 def answer(peer: TransmissionPeer, xid: int) -> None:
     """A proper answer to a call, which must be the only one that ends."""
     reply = words(xid, 1)
-    lists = bytes(16) if peer.draft == "2" else bytes(4)
-    peer.put(xid, 0 if peer.draft == "2" else 13, lists + reply + b"response", response=True)
+    lists = bytes(16)
+    peer.put(xid, 0, lists + reply + b"response", response=True)
     (ended,) = peer.ended()
     assert ended == (xid, reply)
 
@@ -91,16 +90,15 @@ def assert_calls(peer: TransmissionPeer) -> None:
     peer.assert_nothing_held()
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-14")
 @each_case("code", VALUES)
-def test_a_call_that_is_reported_goes_out_again_in_plain_messages(draft: str, code: int) -> None:
-    peer = client(draft)
+def test_a_call_that_is_reported_goes_out_again_in_plain_messages(code: int) -> None:
+    peer = client()
     assert kinds(calling(peer)) == [XMTREQ]
     calling(peer, OTHER)
     peer.put(ONE, REPTERR, words(ONE, 0, 0, 0, code, *VALUES[code]))
     (again,) = peer.heard()
-    assert (again.xid, again.kind) == (ONE, 0 if draft == "2" else 10)
+    assert (again.xid, again.kind) == (ONE, 0)
     assert peer.endpoint_events() == []
     assert peer.endpoint.statistics.resent_plain == 1
     answer(peer, ONE)
@@ -140,10 +138,9 @@ def test_a_call_is_not_sent_more_often_than_any_other() -> None:
     assert_calls(peer)
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4")
-def test_reports_about_nothing_change_nothing(draft: str) -> None:
-    peer = client(draft)
+def test_reports_about_nothing_change_nothing() -> None:
+    peer = client()
     calling(peer)
     for body in (
         words(OTHER, 0, 0, 0, BADCONT),
@@ -167,7 +164,6 @@ def test_reports_about_nothing_change_nothing(draft: str) -> None:
 OFFERED = 10240
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7")
 @each_case(
     ("preference", "items"),
@@ -181,9 +177,9 @@ OFFERED = 10240
     ],
 )
 def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(
-    draft: str, preference: Preference, items: Callable[[tuple[int, int, int]], list[bytes]]
+    preference: Preference, items: Callable[[tuple[int, int, int]], list[bytes]]
 ) -> None:
-    peer = client(draft, preference=preference)
+    peer = client(preference=preference)
     (sent,) = calling(peer, result=OFFERED)
     calling(peer, OTHER, result=OFFERED)
     # The memory that is offered follows the direction's way: a count, handle, length, offset.
@@ -219,7 +215,6 @@ def test_a_direction_that_comes_to_nothing_ends_its_memory(preference: Preferenc
     peer.assert_nothing_held()
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-11", "RT-14")
 @each_case(
     ("parts", "items", "code", "values"),
@@ -231,14 +226,14 @@ def test_a_direction_that_comes_to_nothing_ends_its_memory(preference: Preferenc
     ],
 )
 def test_a_response_with_a_fault_is_reported_and_fails_its_call_alone(
-    draft: str, parts: dict[str, int], items: list[bytes], code: int, values: tuple[int, ...]
+    parts: dict[str, int], items: list[bytes], code: int, values: tuple[int, ...]
 ) -> None:
-    peer = client(draft)
+    peer = client()
     # 20 KiB and the reply take two transmissions.
     calling(peer, result=20_000)
     calling(peer, OTHER)
     if values[-1] == -1:
-        values = (*values[:-1], 2 * PAGE - 12 - (20 if draft == "2" else 16))
+        values = (*values[:-1], 2 * PAGE - 32)
     peer.response(words(ONE, 1, 10), *items, xid=ONE, data=bytes(PAGE), **parts)
     assert peer.reported() == Report((ONE, 1, 0), None, code, values)
     ((xid, error),) = peer.ended()
@@ -407,15 +402,14 @@ def test_a_group_beyond_credits_ends_the_connection() -> None:
     assert "more messages than credits allow" in closed.reason
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-10", "RT-11")
 @each_case("pages", [1, 3, 200])
 @each_case(("requests_max", "length"), [(8, 20_000), (1, 8_000), (2, 20_000)])
 def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
-    draft: str, pages: int, requests_max: int, length: int
+    pages: int, requests_max: int, length: int
 ) -> None:
     structure = words(PAGE * (1 + pages), 2, 1, PAGE, 0, 0, pages, PAGE, PAGE, 1)
-    peer = client(draft, structure=structure, limits=(requests_max, 8))
+    peer = client(structure=structure, limits=(requests_max, 8))
     argument = (RESULT * 3)[:length]
     heard = calling(peer, argument=argument)
     assert all(len(each.octets) <= min(OCTETS, PAGE * (1 + max(pages, 3))) for each in heard)
@@ -430,11 +424,10 @@ def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
     answer(peer, ONE)
 
 
-@BOTH_DRAFTS
 @each_case(("octets", "more"), [(OCTETS, 0), (OCTETS, 1), (36864, 1)])
-def test_a_response_that_never_ends_ends_the_connection(draft: str, octets: int, more: int) -> None:
+def test_a_response_that_never_ends_ends_the_connection(octets: int, more: int) -> None:
     config = TransportConfig(stalled_s=30.0, offered_receive_octets=octets, offered_send_octets=OCTETS)
-    peer = client(draft, config=config)
+    peer = client(config=config)
     peer.call(ONE, result=60_000)
     peer.heard()
     assert not peer.endpoint.untimed, "a response that has not begun is the caller's to wait for"

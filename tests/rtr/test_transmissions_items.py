@@ -17,7 +17,6 @@ from support.cases import each_case
 from support.compiled import load
 from support.octets import words
 from transmission_peer import (
-    BOTH_DRAFTS,
     BYSIZE,
     CHOICE,
     EXRW,
@@ -59,11 +58,10 @@ def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
 # Requests
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-24")
 @each_case("lengths", [(5000, 6000), (20_001, 1025, 9002), (1024, 50, 4096)])
-def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str, lengths: tuple[int, ...]) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
+def test_each_argument_is_named_in_order_by_its_position_and_segments(lengths: tuple[int, ...]) -> None:
+    peer = TransmissionPeer(Role.CLIENT, EXACT)
     data = [DATA[1000 * n :][:length] for n, length in enumerate(lengths)]
     payload = message(XID, 0, *((b"four" * (n + 1), each) for n, each in enumerate(data)))
     stream = payload.gather([])
@@ -83,10 +81,9 @@ def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str
     assert sent.count == len(heard)
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-24")
-def test_arguments_and_results_by_rdma_have_memory_of_their_own(draft: str) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT)
+def test_arguments_and_results_by_rdma_have_memory_of_their_own() -> None:
+    peer = TransmissionPeer(Role.CLIENT, EXACT, preference=Preference.EXPLICIT)
     data = [DATA[:5000], DATA[5000:12_000], DATA[12_000:14_000]]
     peer.endpoint.call(XID, message(XID, 0, *((b"plain...", each) for each in data)), ReplyBound(64, (5000, 9000)))
     (heard,) = peer.heard()
@@ -103,13 +100,10 @@ def test_arguments_and_results_by_rdma_have_memory_of_their_own(draft: str) -> N
     assert len({handle for direction in sent.directions for handle, _, _ in direction.segments}) == 2
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-1", "RT-13", "RT-15", "RT-30", "RT-31")
 @each_case("role", Role)
-def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_placement(
-    draft: str, role: Role
-) -> None:
-    peer = TransmissionPeer(role, draft, EXACT)
+def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_placement(role: Role) -> None:
+    peer = TransmissionPeer(role, EXACT)
     # A payload that takes more than one transmission, and data that take several.
     plain, item = DATA[:20_000], DATA[20_000:65_056]
     if role is Role.CLIENT:
@@ -141,13 +135,10 @@ def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_p
     assert pages(heard, numbers)[: len(item)] == item
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-2")
 @each_case(("give", "more"), [(12, (1, 2, 0)), (2, (60, 0, 0))])
-def test_no_message_goes_between_those_of_a_group_however_credits_come(
-    draft: str, give: int, more: tuple[int, ...]
-) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, give=give, reverse=True)
+def test_no_message_goes_between_those_of_a_group_however_credits_come(give: int, more: tuple[int, ...]) -> None:
+    peer = TransmissionPeer(Role.CLIENT, EXACT, give=give, reverse=True)
     for xid in range(1, 9):
         # Groups of one to three transmissions, and plain calls among them.
         length = (0, 9000, 20_000, 30_000)[xid % 4]
@@ -161,7 +152,7 @@ def test_no_message_goes_between_those_of_a_group_however_credits_come(
         peer.plain_reply(xid)
     peer.run()
     # Grants of credits included.
-    heard = [HeardTransmission(octets, draft) for octets in peer.received]
+    heard = [HeardTransmission(octets) for octets in peer.received]
     groups = 0
     while heard:
         first = heard.pop(0)
@@ -175,11 +166,10 @@ def test_no_message_goes_between_those_of_a_group_however_credits_come(
     assert groups >= 4
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-16")
 @each_case("sizes", [(12_000,), (5000, 9000), (3000, 40_000, 1024)])
-def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: str, sizes: tuple[int, ...]) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
+def test_each_result_has_its_direction_and_the_receives_that_it_may_take(sizes: tuple[int, ...]) -> None:
+    peer = TransmissionPeer(Role.CLIENT, EXACT)
     receives = peer.link.receives_posted
     peer.endpoint.call(XID, message(XID, 0), ReplyBound(64, sizes))
     (heard,) = peer.heard()
@@ -209,14 +199,13 @@ def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: 
     assert [bytes(event.decoder.bulk(1 << 20, "item")) for _ in sizes] == data
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-19", "RT-22")
-def test_without_continuation_and_placement_a_request_directs_results_to_memory(draft: str) -> None:
+def test_without_continuation_and_placement_a_request_directs_results_to_memory() -> None:
     """The facilities of section 3.4 alone."""
     plain = words(OCTETS, 1, 1, OCTETS, 0, 0)
     settings = {"segment_octets": 0, "support": Support.REQUEST | Support.RESPONSE}
     peer = TransmissionPeer(
-        Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT, support=3, structure=plain, settings=settings
+        Role.CLIENT, EXACT, preference=Preference.EXPLICIT, support=3, structure=plain, settings=settings
     )
     peer.call(XID, argument=DATA[:30_000], result=12_000)
     (heard,) = peer.heard()
@@ -229,13 +218,12 @@ def test_without_continuation_and_placement_a_request_directs_results_to_memory(
     assert not peer.endpoint_pd.regions
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-26")
 @each_case("preference", [Preference.CHOICE, Preference.BY_SIZE])
 def test_memory_that_was_offered_in_vain_is_out_of_reach_when_the_result_came_in_segments(
-    draft: str, preference: Preference
+    preference: Preference,
 ) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=preference)
+    peer = TransmissionPeer(Role.CLIENT, EXACT, preference=preference)
     peer.call(XID, result=9000)
     (heard,) = peer.heard()
     ((handle, _, _),) = Sent(heard).directions[0].segments
@@ -248,10 +236,9 @@ def test_memory_that_was_offered_in_vain_is_out_of_reach_when_the_result_came_in
 # Requests that a server gets
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-23", "RT-6")
-def test_items_in_segments_and_by_rdma_are_mixed_in_one_request(draft: str) -> None:
-    peer = TransmissionPeer(Role.SERVER, draft, EXACT)
+def test_items_in_segments_and_by_rdma_are_mixed_in_one_request() -> None:
+    peer = TransmissionPeer(Role.SERVER, EXACT)
     memory = bytearray(DATA[:2000])
     region = peer.pd.register(memory, Access.REMOTE_READ)
     first, third = DATA[3000:8000], DATA[9000:9100]
@@ -274,9 +261,9 @@ def test_items_in_segments_and_by_rdma_are_mixed_in_one_request(draft: str) -> N
 class Asked:
     """A server that has got a request with directions, in memory of this test; `reply` answers it with items."""
 
-    def __init__(self, draft: str, *kinds: tuple[int, int, int], extra: int = 7, give: int = 64) -> None:
+    def __init__(self, *kinds: tuple[int, int, int], extra: int = 7, give: int = 64) -> None:
         """Each of `kinds`: the least length, the way, and the octets of its memory."""
-        self.peer = TransmissionPeer(Role.SERVER, draft, EXACT, give=give)
+        self.peer = TransmissionPeer(Role.SERVER, EXACT, give=give)
         self.regions = [
             self.peer.pd.register(bytearray(octets), Access(7)) if way != TBSN else None for _, way, octets in kinds
         ]
@@ -308,13 +295,10 @@ COMBINATIONS = [
 ]  # fmt: skip
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-8", "RT-25", "RT-24")
 @each_case(("way", "length", "kind"), COMBINATIONS)
-def test_a_result_is_located_as_its_direction_and_its_length_say(
-    draft: str, way: int, length: int | None, kind: int
-) -> None:
-    asked = Asked(draft, (1024, way, 12_000))
+def test_a_result_is_located_as_its_direction_and_its_length_say(way: int, length: int | None, kind: int) -> None:
+    asked = Asked((1024, way, 12_000))
     heard = asked.reply(*(() if length is None else (DATA[:length],)))
     sent = Sent(heard[0])
     (item,) = sent.items
@@ -335,10 +319,9 @@ def test_a_result_is_located_as_its_direction_and_its_length_say(
         assert pages(heard, numbers)[:length] == DATA[:length]
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-24")
-def test_each_result_is_named_by_its_position_in_the_whole_response(draft: str) -> None:
-    asked = Asked(draft, (1, TBSN, 0), (1, EXRW, 5000), (1, TBSN, 0))
+def test_each_result_is_named_by_its_position_in_the_whole_response() -> None:
+    asked = Asked((1, TBSN, 0), (1, EXRW, 5000), (1, TBSN, 0))
     sent = Sent(asked.reply(DATA[:4097], DATA[5000:9001], DATA[:30])[0])
     assert [(item.position, item.length) for item in sent.items] == [(12, 4097), (4116, 4001), (8124, 30)]
 
@@ -348,7 +331,7 @@ def test_each_result_is_named_by_its_position_in_the_whole_response(draft: str) 
 def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_waits_else(way: int) -> None:
     length = 2 * MORE + 1
     # One credit has come with the properties, one with the request.
-    asked = Asked("2", (1, way, length), give=1)
+    asked = Asked((1, way, length), give=1)
     assert asked.peer.endpoint._session.window.balance == 2
     heard = asked.reply(DATA[:length])
     if way == CHOICE:
@@ -363,10 +346,9 @@ def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_wa
     assert (len(heard), item.kind) == (3, TBSN)
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-2")
-def test_grants_of_credits_may_come_within_a_group(draft: str) -> None:
-    server, client = TransmissionPeer(Role.SERVER, draft), TransmissionPeer(Role.CLIENT, draft)
+def test_grants_of_credits_may_come_within_a_group() -> None:
+    server, client = TransmissionPeer(Role.SERVER), TransmissionPeer(Role.CLIENT)
     server.request(words(XID, 0), count=2)
     client.call(XID, result=2 * MORE)
     client.heard()
@@ -410,7 +392,6 @@ def answered(peer: TransmissionPeer, result: bytes = RESULT) -> list[tuple[int, 
     return [(item.kind, item.length) for item in sent.items]
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-9", "RT-27")
 @each_case(
     ("ranges", "items"),
@@ -423,10 +404,8 @@ def answered(peer: TransmissionPeer, result: bytes = RESULT) -> list[tuple[int, 
         ([(0, 4), (4, 8), (8, END), (END, END + 4)], [NOTHING, NOTHING, PLACED, NOTHING]),
     ],
 )
-def test_ranges_with_arguments_are_for_the_results(
-    draft: str, ranges: list[tuple[int, int]], items: list[tuple[int, int]]
-) -> None:
-    peer = TransmissionPeer(Role.SERVER, draft)
+def test_ranges_with_arguments_are_for_the_results(ranges: list[tuple[int, int]], items: list[tuple[int, int]]) -> None:
+    peer = TransmissionPeer(Role.SERVER)
     peer.request(CALL, directions=directions(*ranges))
     assert answered(peer) == items
 
@@ -454,7 +433,6 @@ program P { version V { results RUN(calls) = 1; } = 1; } = 7;
 """
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-27")
 @each_case(
     ("found", "counts", "kinds"),
@@ -466,10 +444,10 @@ program P { version V { results RUN(calls) = 1; } = 1; } = 7;
     ],
 )
 def test_results_of_paired_arguments_follow_the_directions_for_their_argument(
-    draft: str, found: tuple[int, ...], counts: tuple[int, ...], kinds: list[int]
+    found: tuple[int, ...], counts: tuple[int, ...], kinds: list[int]
 ) -> None:
     module = load(COMPOUND)
-    peer = TransmissionPeer(Role.SERVER, draft)
+    peer = TransmissionPeer(Role.SERVER)
     start = START + 4
     sets = [
         words(start + 4 * n, start + 4 * n + 4, count) + IN_SEGMENTS * count for n, count in enumerate(counts) if count
@@ -505,13 +483,12 @@ def test_memory_of_a_range_without_the_arguments_is_not_written(begin: int, writ
     assert (bytes(memory) == RESULT) == written
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7")
-def test_a_result_for_which_memory_is_short_is_refused_by_the_number_of_its_direction(draft: str) -> None:
-    peer = TransmissionPeer(Role.SERVER, draft)
+def test_a_result_for_which_memory_is_short_is_refused_by_the_number_of_its_direction() -> None:
+    peer = TransmissionPeer(Role.SERVER)
     explicit = words(1, EXRW, 1) + struct.pack(">IIQ", 1, 100, 0)
     sets = array(words(0, 8, 1) + IN_SEGMENTS, words(8, END, 1) + explicit)
     peer.request(CALL, directions=sets)
     peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"response", RESULT)))
     (refused,) = peer.heard()
-    assert (refused.kind, refused.body) == (4, words(8 if draft == "2" else 9, 2, len(RESULT)))
+    assert (refused.kind, refused.body) == (4, words(8, 2, len(RESULT)))

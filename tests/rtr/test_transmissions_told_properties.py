@@ -16,7 +16,6 @@ from support import raw_messages as raw
 from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
-    BOTH_DRAFTS,
     CHOICE,
     EXRW,
     HEAD,
@@ -39,16 +38,15 @@ STRUCTURE = 0x102
 UNPLACED = {"segment_octets": 0}
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-10", "RT-28", "RT-29")
 @each_case("role", list(Role))
 @each_case(
     ("untold", "sends"), [((raw.RECEIVE_SIZE,), OCTETS), ((STRUCTURE,), OCTETS), ((raw.RECEIVE_SIZE, STRUCTURE), 4096)]
 )
 def test_messages_have_the_receive_size_or_that_of_the_structure_or_the_default(
-    draft: str, role: Role, untold: tuple[int, ...], sends: int
+    role: Role, untold: tuple[int, ...], sends: int
 ) -> None:
-    peer = TransmissionPeer(role, draft, properties=dict.fromkeys(untold))
+    peer = TransmissionPeer(role, properties=dict.fromkeys(untold))
     assert peer.ready
     assert peer.endpoint.inline_send_octets == sends
     if role is Role.CLIENT and STRUCTURE in untold:
@@ -57,16 +55,15 @@ def test_messages_have_the_receive_size_or_that_of_the_structure_or_the_default(
         assert XMTREQ not in [sent.kind for sent in peer.heard()]
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-10")
 @each_case("size", [8192, 3 * OCTETS])
-def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either(draft: str, size: int) -> None:
+def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either(size: int) -> None:
     properties = {raw.SEND_SIZE: 3 * OCTETS, raw.RECEIVE_SIZE: size}
-    client = TransmissionPeer(Role.CLIENT, draft, LONG, properties=properties)
+    client = TransmissionPeer(Role.CLIENT, LONG, properties=properties)
     assert client.endpoint.inline_send_octets == size
     # An argument that no segments take is in the payload, which goes wherever there is room.
     client.call(1, argument=DATA[:20_000])
-    server = TransmissionPeer(Role.SERVER, draft, LONG, properties=properties)
+    server = TransmissionPeer(Role.SERVER, LONG, properties=properties)
     server.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)), extra=7)
     server.endpoint.reply(server.arrived(), message(XID, 1, (DATA[:20_000], DATA[:12_000])))
     for peer, first in ((client, XMTREQ), (server, XMTRESP)):
@@ -100,14 +97,13 @@ def test_calls_go_in_as_many_transmissions_as_the_peer_takes_or_without_the_exte
     assert [each.kind for each in peer.heard()] == kinds
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7")
-def test_a_peer_that_takes_no_responses_is_answered_without(draft: str) -> None:
-    peer = TransmissionPeer(Role.SERVER, draft, support=5)
+def test_a_peer_that_takes_no_responses_is_answered_without() -> None:
+    peer = TransmissionPeer(Role.SERVER, support=5)
     peer.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)))
     peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"plain...", DATA[:12_000])))
     (sent,) = peer.heard()
-    assert sent.kind == (0 if draft == "2" else 13)
+    assert sent.kind == 0
     assert DATA[:12_000] in sent.octets
 
 
@@ -118,15 +114,14 @@ def told_support(peer: TransmissionPeer) -> int:
     return int.from_bytes(value)
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-11", "RT-20")
 @each_case("count", [1, 3])
-def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, count: int) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft)
+def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(count: int) -> None:
+    peer = TransmissionPeer(Role.CLIENT)
     assert told_support(peer) == 6, "responses and continuations"
     peer.request(words(XID, 0, 100), in_segments(12, 100, 0), count=count, data=bytes(100))
     (heard,) = peer.heard()
-    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(3 if draft == "2" else 4)), "an unknown type"
+    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(3)), "an unknown type"
     for number in range(1, count):
         peer.go_on(number, data=bytes(100))
     assert peer.heard() == []
@@ -140,11 +135,10 @@ def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, c
     assert peer.ended() == [(1, words(1, 1))]
 
 
-@BOTH_DRAFTS
 @pytest.mark.req("RT-4")
 @each_case("role", list(Role))
-def test_an_end_that_takes_calls_says_so_and_takes_requests(draft: str, role: Role) -> None:
-    peer = TransmissionPeer(role, draft, reverse=True)
+def test_an_end_that_takes_calls_says_so_and_takes_requests(role: Role) -> None:
+    peer = TransmissionPeer(role, reverse=True)
     assert told_support(peer) == 7
     peer.assert_serves()
 

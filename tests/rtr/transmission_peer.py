@@ -15,15 +15,12 @@ from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import Call, CallFailed, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
 from support import raw_messages as raw
-from support.cases import each_case
 from support.octets import words
 
 XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
 TYPES = (XMTREQ, XMTRESP, XMTCONT, REPTERR)
 EXRW, TBSN, CHOICE, BYSIZE, TOOSHORT, NOITEM = range(1, 7)
 BADHMT, BADOMT, BADCONT, BADSEQ, BADXID, BADOFF, BADTBSN, BADPL = range(1, 9)
-DRAFTS = ("2", "2-07")
-BOTH_DRAFTS = each_case("draft", DRAFTS)
 
 XID = 0x0BADCAFE
 OCTETS = 16384
@@ -57,11 +54,11 @@ class Report(NamedTuple):
 class HeardTransmission:
     """A message of version 2, taken apart as far as its type says how."""
 
-    def __init__(self, octets: bytes, draft: str) -> None:
+    def __init__(self, octets: bytes) -> None:
         self.octets = octets
         self.xid, self.kind = struct.unpack_from(">I8xI", octets)
-        self.response = bool(octets[19] & 1) if draft == "2" else None
-        self.body = octets[20 if draft == "2" else 16 :]
+        self.response = bool(octets[19] & 1)
+        self.body = octets[20:]
 
     @property
     def report(self) -> Report:
@@ -70,8 +67,7 @@ class HeardTransmission:
         lead = None
         if there:
             lead, rest = (rest[0], rest[1], rest[2]), rest[3:]
-        if self.response is not None:
-            assert self.response == (direction == 0), "RESPONSE is set for what is about a request"
+        assert self.response == (direction == 0), "RESPONSE is set for what is about a request"
         assert self.xid == xid, "the header has the XID of the transmission"
         return Report((xid, direction, number), lead, rest[0], tuple(rest[1:]))
 
@@ -147,7 +143,6 @@ class TransmissionPeer(BarePeer):
     def __init__(
         self,
         role: Role,
-        draft: str = "2",
         config: TransportConfig | None = None,
         *,
         give: int = 64,
@@ -159,8 +154,6 @@ class TransmissionPeer(BarePeer):
         settings: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.draft = draft
-        self.sent = 0
         self.give = give
         config = config or TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
         rules = RoundTripConfig(preference=preference, **(settings or {}))
@@ -168,7 +161,7 @@ class TransmissionPeer(BarePeer):
         super().__init__(
             role,
             config,
-            dialects=offered(draft),
+            dialects=offered("2"),
             ready=False,
             receive_octets=3 * OCTETS,
             extensions=[self.extension.extension],
@@ -180,15 +173,12 @@ class TransmissionPeer(BarePeer):
         told |= {0x101: words(support), 0x102: structure, 0x103: words(limits[0]), 0x104: words(limits[1])}
         told |= {number: b"" if value is None else words(value) for number, value in properties.items()}
         pairs = [(number, value) for number, value in told.items() if properties.get(number, 0) is not None]
-        self.put(1, 5 if draft == "2" else 7, raw.property_set(*pairs))
+        self.put(1, 5, raw.property_set(*pairs))
         self.ready = [type(event) for event in self.endpoint_events()] == [Ready]
         self.introduced = self.heard()
 
     def header(self, xid: int, kind: int, *, response: bool = False) -> bytes:
-        self.sent += 1
-        if self.draft == "2":
-            return raw.prefix(xid, kind, int(response), give=self.give)
-        return words(xid, 2, self.sent + 1000 * bool(self.give), kind)
+        return raw.prefix(xid, kind, int(response), give=self.give)
 
     def put(self, xid: int, kind: int, body: bytes = b"", *, response: bool = False) -> None:
         """Sends one message."""
@@ -250,20 +240,20 @@ class TransmissionPeer(BarePeer):
 
     def grant(self) -> None:
         """A message that only grants credits."""
-        self.put(0, *((1, bytes(16)) if self.draft == "2" else (5, b"")))
+        self.put(0, 1, bytes(16))
 
     def plain_call(self, xid: int = XID) -> None:
         lists = bytes(16)
-        self.put(xid, 0 if self.draft == "2" else 10, lists + words(xid, 0))
+        self.put(xid, 0, lists + words(xid, 0))
 
     def plain_reply(self, xid: int) -> None:
-        lists = bytes(16) if self.draft == "2" else bytes(4)
-        self.put(xid, 0 if self.draft == "2" else 13, lists + words(xid, 1), response=True)
+        lists = bytes(16)
+        self.put(xid, 0, lists + words(xid, 1), response=True)
 
     def heard(self) -> list[HeardTransmission]:
         """The messages that the endpoint has sent since the last call of this, except grants."""
         self.run()
-        found = [HeardTransmission(octets, self.draft) for octets in self.received]
+        found = [HeardTransmission(octets) for octets in self.received]
         self.received.clear()
         self.invalidated.clear()
         return [each for each in found if each.xid]

@@ -16,14 +16,14 @@ def test_a_notice_on_a_connection_that_ended_unnoticed_moves_to_the_next_one() -
     not hear of the end; its customer joins again on another connection, and the call has to move there.
     """
     client = ClientPlan(
-        number=0, server=0, version="2-07", extension="rtr", credits=4, at_once=1,
+        number=0, server=0, version="2", extension="rtr", credits=4, at_once=1,
         calls=(call(0, "transfer", 131, pause_s=0.002), call(1, "statement", 38480)),
     )  # fmt: skip
     cut = Fault(kind=FaultKind.CUT, side=Side.CLIENT, client=0, server=0, after_operations=5, silent=True)
     plan = Plan(
         seed=1,
         profile="campus",
-        servers=(ServerPlan(number=0, version="2-07", credits=4, memory_octets=1 << 24),),
+        servers=(ServerPlan(number=0, credits=4, memory_octets=1 << 24),),
         clients=(client,),
         faults=(cut,),
     )

@@ -30,7 +30,7 @@ def test_errors_name_file_key_need_and_have() -> None:
         (f"faults = 0\n[work]\nnull = 1{400 * '0'}", "work.null", "a number from 0 to 18446744073709551615", 10**400),
         ("calls = true", "calls", "a number or [LEAST, MOST], from 0 to 18446744073709551615", True),
         ("faults = 0\nspeed = 1", "speed", "one of at_once, calls, clients, credits", 1),
-        ("faults = 0\n[versions]\n3 = 1", "versions.3", "one of 1, 2, 2-07, auto", 1),
+        ("faults = 0\n[versions]\n3 = 1", "versions.3", "one of 1, 2, auto", 1),
         ("faults = 0\n[versions]\n1 = -1", "versions.1", "a number from 0 to 18446744073709551615", -1),
         ("faults = 0\n[work]\nread = 0", "work", "a weight for one of null, transfer", {"read": 0}),
         ("faults = 0\nwork = 3", "work", "a table", 3),
@@ -85,16 +85,9 @@ def test_the_mixed_scenario_draws_every_kind_of_fault_work_and_client() -> None:
     assert {fault.kind for plan in plans for fault in plan.faults} == set(FaultKind)
     clients = [client for plan in plans for client in plan.clients]
     assert {(client.version, client.extension) for client in clients} == {
-        (version, extension) for version in ("auto", "1", "2", "2-07") for extension in ("auto", "rtr", "off")
+        (version, extension) for version in ("auto", "1", "2") for extension in ("auto", "rtr", "off")
     }
     assert {call.work for client in clients for call in client.calls} == set(named_scenario("mixed").work)
-
-
-def test_a_server_of_draft_07_has_clients_of_draft_07_alone() -> None:
-    for seed in range(100):
-        plan = draw_plan(named_scenario("mixed"), seed)
-        for client in plan.clients:
-            assert (client.version == "2-07") == (plan.servers[client.server].version == "2-07"), seed
 
 
 def test_a_part_that_is_left_out_changes_nothing_about_the_others() -> None:

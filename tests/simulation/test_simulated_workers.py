@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from one_file_world import CREDENTIAL, URL, OneFile, read_of, serves, write_of
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+from rpcrdma.rpc.service import ActAs, CallContext, Steps, in_worker, inline_or_worker
 from rpcrdma.testing.virtual import EventKind, Fabric, FabricModel, now_s, run
 from support.cases import each_case
 from support.waiting import time_passes
@@ -33,9 +31,9 @@ class Blocking(OneFile):
         return super().read(args, context)
 
     @inline_or_worker
-    def write(self, args: v3.WRITE3args, context: CallContext) -> Generator[Any, None, v3.WRITE3res]:
+    def write(self, args: v3.WRITE3args, context: CallContext) -> Steps[v3.WRITE3res]:
         assert not context.may_block
-        yield contextlib.nullcontext()
+        yield ActAs(contextlib.nullcontext())
         assert context.may_block
         return super().write(args, context)
 

@@ -30,7 +30,7 @@ from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs import SoftwareProtectionDomain
 
-VERSIONS = ("auto", "1", "2", "2-07")
+VERSIONS = ("auto", "1", "2")
 
 
 def call(number: int, work: str, octets: int = 8000, **changes: Any) -> PlannedCall:
@@ -41,8 +41,7 @@ def plan(*calls: PlannedCall, version: str = "1", faults: tuple[Fault, ...] = ()
     """One client of one server; `changes` are those of the client."""
     values: dict[str, Any] = {"extension": "off", "credits": 8, "at_once": 1} | changes
     client = ClientPlan(number=0, server=0, version=version, calls=calls, **values)
-    own = "2-07" if version == "2-07" else "auto"
-    server = ServerPlan(number=0, version=own, credits=client.credits, memory_octets=1 << 24)
+    server = ServerPlan(number=0, credits=client.credits, memory_octets=1 << 24)
     return Plan(seed=1, profile="machine-room", servers=(server,), clients=(client,), faults=faults)
 
 

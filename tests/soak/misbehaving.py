@@ -16,13 +16,12 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import ModuleType
 
 # `support` stands in the folder of all tests.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rpcrdma.transport import VERSION_CHOICES
-from support import raw_messages, raw_messages_07
+from support import raw_messages
 from support.raw_calls import (
     SEND,
     WRITE_POSITION,
@@ -64,7 +63,6 @@ class Misbehaving:
     def __init__(self, port: int, handle: bytes, source: str, pause_s: float, version: str) -> None:
         self._port = port
         self._version = version
-        self._raw: ModuleType = raw_messages_07 if version == "2-07" else raw_messages
         self._pause_s = pause_s
         self._handle = file_handle(handle)
         self._source = source
@@ -98,7 +96,7 @@ class Misbehaving:
         if self._version in NOT_INTRODUCED:
             await assert_works(peer, 1)
         else:
-            await peer.send_segments(send(self._raw.properties(give=ALLOWED)))
+            await peer.send_segments(send(raw_messages.properties(give=ALLOWED)))
             self._count(await peer.segment())
         return peer
 
@@ -113,12 +111,11 @@ class Misbehaving:
         if self._version in NOT_INTRODUCED:
             return write_call(MIB, (7, MIB, 0), xid=xid)
         reads = raw_messages.read_segment(WRITE_POSITION, (7, MIB, 0))
-        return self._raw.message(xid, rpc(WRITE, write_args(MIB), xid), give=ALLOWED, reads=reads)
+        return raw_messages.message(xid, rpc(WRITE, write_args(MIB), xid), give=ALLOWED, reads=reads)
 
     async def pieces(self, number: int) -> RawSocketPeer:
         """Pieces of a call over RDMA, in version 2, whose end never comes."""
-        left = {"remaining": 32_000} if self._raw is raw_messages_07 else {}
-        piece = self._raw.message(1, bytes(32_000), raw_messages.MORE, give=ALLOWED, **left)
+        piece = raw_messages.message(1, bytes(32_000), raw_messages.MORE, give=ALLOWED)
         peer = await self.introduced()
         await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
         return peer

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rpcrdma.rtr import RoundTrip
-from support import raw_messages, raw_messages_07
+from support import raw_messages
 from support.raw_calls import BOTH_PRIVATE, NULL_CALL, send
 from support.raw_iwarp import fpdu, startup_frame
 
@@ -32,7 +32,6 @@ FIRST = {
     "1": NULL_CALL,
     "2": raw_messages.properties(),
     "2-rtr": raw_messages.properties((raw_messages.RECEIVE_SIZE, raw_messages.word(4096)), *EXTENDED),
-    "2-07": raw_messages_07.properties(give=1000),
 }
 """The first message in each version: after its answer the server has to take as much as it has granted credits."""
 AT_ONCE = 100

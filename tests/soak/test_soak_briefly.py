@@ -1,4 +1,4 @@
-"""The soak test, for a moment in version 2: `make soak` is the long one, in any version."""
+"""The soak test, for a moment in version 2: soak.py is the long one, in any version."""
 
 from __future__ import annotations
 

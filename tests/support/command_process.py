@@ -128,8 +128,7 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(rpcrdma.__path__, "rpcrdma."):
         if not module.name.endswith("__main__") and not module.name.startswith(("rpcrdma.fsspec", "rpcrdma.testing")):
             importlib.import_module(module.name)
-    for name in ("importlib.metadata", "uvloop"):
-        importlib.import_module(name)
+    importlib.import_module("uvloop")
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:

@@ -1,6 +1,6 @@
 """A peer that uses handles of memory whose calls have ended, against a whole client and a whole server.
 
-It runs over any RDMA device: in memory, and in a guest of `make interop-verbs`.
+It runs over any RDMA device: in memory, and in a guest of `make interop-kernel CHECKS='verbs-*'`.
 """
 
 from __future__ import annotations

@@ -13,13 +13,11 @@ from rpcrdma.scripted import read_message
 from support.raw_headers import Segment, chunk, made_header, read_segment, segments
 
 __all__ = [
-    "BAD_PROPVAL",
     "BAD_XDR",
     "CALL_OCTETS",
     "CONNPROP",
     "ERROR",
-    "GRANT_TAKES",
-    "INVAL_CONT",
+    "INVAL_FLAG",
     "INVAL_HTYPE",
     "MORE",
     "MSG",
@@ -39,7 +37,6 @@ __all__ = [
     "SYSTEM",
     "WRITE_CHUNKS",
     "WRITE_RESOURCE",
-    "Credits",
     "HeardMessage",
     "Segment",
     "chunk",
@@ -58,16 +55,13 @@ __all__ = [
 NAME = "2"
 PREFIX_OCTETS, CALL_OCTETS, PIECE_OCTETS = 20, 36, 36
 """What a header has at least: any, that of an inline call, and that of a piece."""
-GRANT_TAKES = 0
-"""Credits that an asynchronous grant takes, such as an endpoint sends after properties."""
 MSG, NOMSG, ERROR, CONNPROP = 0, 1, 4, 5
 RESPONSE, MORE = 1, 2
 SEND_SIZE, RECEIVE_SIZE, SEGMENT_SIZE, SEGMENT_COUNT, REVERSE_SUPPORT = range(1, 6)
 """Numbers of transport properties."""
-BAD_XDR, INVAL_HTYPE, INVAL_CONT = 2, 3, 4
+BAD_XDR, INVAL_HTYPE, INVAL_FLAG = 2, 3, 4
 READ_CHUNKS, WRITE_CHUNKS, SEGMENTS, WRITE_RESOURCE, REPLY_RESOURCE, SYSTEM = range(5, 11)
-BAD_PROPVAL = BAD_XDR
-"""Codes of errors, by the names of the last draft: INVAL_CONT is INVAL_FLAG here."""
+"""Codes of errors."""
 
 
 def word(number: int) -> bytes:
@@ -130,47 +124,28 @@ class HeardMessage:
     """A received message, taken apart: segments (handle, length, offset) by list, `payload` after the header.
 
     An RDMA2_ERROR has its code and the words after it in `numbers`, an RDMA2_CONNPROP has `properties` by number, and
-    its octets in `payload`. A piece in the last draft has `remaining`, the number of octets in the pieces after it.
+    its octets in `payload`.
     """
 
-    layout, prefix_octets = NAME, PREFIX_OCTETS
-
     def __init__(self, data: bytes) -> None:
-        found = read_message(self.layout, data)
+        found = read_message(NAME, data)
         header: dict[str, Any] = found["header"]
         self.xid, self.version = header["xid"], header["version"]
         assert self.version == 2, data.hex()
-        self.kind, self.flags, self.give = self.words(header)
+        self.kind, self.flags, self.give = header["type"], header["flags"], header["give"]
         self.payload: bytes = found["body"]
         if self.kind == CONNPROP:
-            self.payload = data[self.prefix_octets :]
+            self.payload = data[PREFIX_OCTETS:]
         assert "broken" not in found or (self.kind == CONNPROP and self.flags & MORE), found["broken"]
         self.numbers: tuple[int, ...] = (header["error"], *header["numbers"]) if self.kind == ERROR else ()
         self.properties: dict[int, bytes] = header.get("properties", {})
         self.ends: int = header.get("invalidate", 0)
-        self.remaining: int = header.get("remaining", 0)
-        reads = [*header.get("call", []), *header.get("reads", [])]
-        self.reads = [(each["position"], *segments([each])) for each in reads]
+        self.reads = [(each["position"], *segments([each])) for each in header.get("reads", [])]
         self.writes = [segments(each) for each in header.get("writes", [])]
         reply = header.get("reply")
         self.reply = None if reply is None else segments(reply)
-
-    def words(self, header: dict[str, Any]) -> tuple[int, int, int]:
-        """Kind, flags and the number of credits that the header gives."""
-        return header["type"], header["flags"], header["give"]
 
 
 def heard(data: bytes) -> HeardMessage:
     """A received message, taken apart."""
     return HeardMessage(data)
-
-
-class Credits:
-    """Both credit accounts of one end: this draft's words have new credits alone, and need no account."""
-
-    def sent(self, octets: bytes) -> bytes:
-        """The message with its credit word."""
-        return octets
-
-    def arrived(self, message: HeardMessage) -> None:
-        """Makes `message.give` the number of credits that are new."""

@@ -11,8 +11,8 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import Raw
 from support.one_call import OneCall
 from support.raw_messages import RESPONSE, Segment, chunk
 
@@ -29,14 +29,13 @@ class Client(OneCall, BareMessages):
 
     def __init__(
         self,
-        raw: Raw,
         bound: ReplyBound = NOTHING,
         config: TransportConfig | None = None,
         *properties: tuple[int, bytes],
         argument: int = 0,
         **options,
     ) -> None:
-        super().__init__(Role.CLIENT, config or CHUNKS, *properties, raw=raw, **options)
+        super().__init__(Role.CLIENT, config or CHUNKS, *properties, **options)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
         self.handle = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
@@ -50,7 +49,7 @@ class Client(OneCall, BareMessages):
         return segment
 
     def reply(self, payload: bytes = REPLY, flags: int = RESPONSE, **parts) -> None:
-        self.send(self.raw.message(XID, payload, flags, **parts))
+        self.send(raw.message(XID, payload, flags, **parts))
 
 
 def unused(*segments: Segment) -> bytes:
@@ -62,6 +61,6 @@ def assert_works(peer: BareMessages) -> None:
     peer.endpoint.call(7, message(7, 0), NOTHING)
     (call,) = [each for each in peer.heard() if each.xid]
     assert call.xid == 7
-    peer.send(peer.raw.message(7, struct.pack(">II", 7, 1), RESPONSE))
+    peer.send(raw.message(7, struct.pack(">II", 7, 1), RESPONSE))
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
     assert not peer.endpoint_pd.regions

@@ -7,9 +7,8 @@ import struct
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import Closed, IncomingCall, Role, TransportConfig
 from rpcrdma.verbs import MemoryRegion
-from support import raw_messages_07
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import Raw
 from support.raw_messages import ERROR, MSG, NOMSG, RESPONSE, Segment
 
 XID = 0x0BADCAFE
@@ -17,8 +16,8 @@ CALL = struct.pack(">II", XID, 0)
 REPLY = struct.pack(">II", XID, 1)
 
 
-def server(raw: Raw, config: TransportConfig | None = None, **options) -> BareMessages:
-    return BareMessages(Role.SERVER, config, raw=raw, **options)
+def server(config: TransportConfig | None = None, **options) -> BareMessages:
+    return BareMessages(Role.SERVER, config, **options)
 
 
 def named(region: MemoryRegion, start: int, length: int) -> Segment:
@@ -33,13 +32,13 @@ def arrived(peer: BareMessages) -> IncomingCall:
 def answered(peer: BareMessages, octets: bytes) -> tuple[int, ...]:
     """The error that a message is answered with, after that of its XID, without any other effect.
 
-    In the first draft errors give no credits.
+    Errors give no credits.
     """
     reads = peer.endpoint.statistics.rdma_reads
     peer.send(octets)
     (heard,) = [each for each in peer.heard() if (each.kind, each.xid) != (NOMSG, 0)]
     assert (heard.kind, heard.flags) == (ERROR, RESPONSE)
-    assert not heard.give or peer.raw is raw_messages_07
+    assert not heard.give
     assert heard.xid == int.from_bytes(octets[:4])
     assert peer.endpoint_events() == []
     assert peer.endpoint.statistics.rdma_reads == reads
@@ -56,7 +55,7 @@ def discarded(peer: BareMessages, octets: bytes) -> None:
 
 def assert_works(peer: BareMessages) -> None:
     """A proper call is still answered, and no memory is held for the improper ones."""
-    peer.send(peer.raw.message(XID, CALL))
+    peer.send(raw.message(XID, CALL))
     incoming = arrived(peer)
     assert not peer.endpoint.reply(incoming, message(XID, 1))
     reply = peer.heard()[-1]
@@ -75,5 +74,5 @@ def assert_ended(peer: BareMessages, reason: str) -> None:
     assert not peer.endpoint_pd.regions
 
 
-def long_call(raw: Raw, *segments: Segment, **parts) -> bytes:
+def long_call(*segments: Segment, **parts) -> bytes:
     return raw.message(XID, kind=NOMSG, reads=b"".join(raw.read_segment(0, each) for each in segments), **parts)

@@ -28,9 +28,7 @@ XID = 0x12345678
 CALL, REPLY = 0, 1
 
 
-@pytest.fixture(
-    params=[pytest.param("1", marks=pytest.mark.thorough), "2", pytest.param("2-07", marks=pytest.mark.thorough)]
-)
+@pytest.fixture(params=[pytest.param("1", marks=pytest.mark.thorough), "2"])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

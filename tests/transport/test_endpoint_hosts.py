@@ -1,4 +1,4 @@
-"""Host authentication as an endpoint drives it: against a peer that sends any values, in each draft of version 2."""
+"""Host authentication as an endpoint drives it: against a peer that sends any values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import (
-    VERSION_CHOICES,
     CallArrived,
     Closed,
     Ready,
@@ -19,9 +18,10 @@ from rpcrdma.transport import (
     offered,
 )
 from rpcrdma.transport.authenticator import Authenticator, HostPolicy
+from rpcrdma.transport.connection_states import State
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, OutgoingProperties, PropertySet
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
 from support.cases import each_case
@@ -29,32 +29,23 @@ from support.host_pair import ALERT, Hosts
 
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
 OFF, REQUIRED = HostPolicy.OFF, HostPolicy.REQUIRED
-VERSIONS = [name for name in VERSION_CHOICES if len(offered(name)) == 1 and offered(name)[0].introduces]
-CREDITS = {"2": (64 << 16) + 16}
-AGAIN = {"2": Cause.HEADER, "2-07": Cause.FLAGS}
-"""What the code means that refuses properties which come again."""
+CREDITS = (64 << 16) + 16
 SIZES: PropertySet = ((1, struct.pack(">I", 4096)),)
-
-
-@pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.thorough) for each in VERSIONS[1:])])
-def version(request: pytest.FixtureRequest) -> str:
-    """Each version in which hosts can authenticate themselves."""
-    return str(request.param)
 
 
 class Facing(BarePeer):
     """An endpoint of `role` with its authenticator, before a bare peer that tells and hears properties."""
 
-    def __init__(self, role: Role, version: str, authenticator: Authenticator | None, *choices: str) -> None:
+    def __init__(self, role: Role, authenticator: Authenticator | None, *choices: str) -> None:
         super().__init__(
             role,
             TransportConfig(offered_send_octets=4096, offered_receive_octets=4096),
-            dialects=[dialect for choice in choices or (version,) for dialect in offered(choice)],
+            dialects=[dialect for choice in choices or ("2",) for dialect in offered(choice)],
             authenticator=authenticator,
             ready=False,
         )
-        (self.dialect,) = offered(version)
-        self.credits = CREDITS.get(version, 64)
+        self.dialect = Version2()
+        self.credits = CREDITS
         self.xid = 0
         self.xids: list[int] = []
 
@@ -94,9 +85,9 @@ def machine(hosts: Hosts, role: Role, policy: HostPolicy = REQUIRED) -> HostAuth
     return HostAuthenticator(hosts.context(role), role, policy)
 
 
-def authenticating(hosts: Hosts, role: Role, version: str) -> tuple[Facing, HostAuthenticator]:
+def authenticating(hosts: Hosts, role: Role) -> tuple[Facing, HostAuthenticator]:
     """An endpoint that is about to get the peer's first flight, and the authenticator of the peer."""
-    facing = Facing(role, version, machine(hosts, role))
+    facing = Facing(role, machine(hosts, role))
     other = machine(hosts, SERVER if role is CLIENT else CLIENT)
     if role is SERVER:
         facing.tell((*SIZES, *encode_host_authentication(other.announce() or b"")))
@@ -112,9 +103,9 @@ def authenticating(hosts: Hosts, role: Role, version: str) -> tuple[Facing, Host
     return facing, other
 
 
-def opened(hosts: Hosts, role: Role, version: str) -> Facing:
+def opened(hosts: Hosts, role: Role) -> Facing:
     """An endpoint that has been through host authentication."""
-    facing = Facing(role, version, machine(hosts, role))
+    facing = Facing(role, machine(hosts, role))
     other = machine(hosts, SERVER if role is CLIENT else CLIENT)
     if role is SERVER:
         facing.tell((*SIZES, *encode_host_authentication(other.announce() or b"")))
@@ -133,8 +124,8 @@ def opened(hosts: Hosts, role: Role, version: str) -> Facing:
 
 @pytest.mark.req("V2-80")
 @each_case("role", Role)
-def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, version: str) -> None:
-    facing = opened(hosts, role, version)
+def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role) -> None:
+    facing = opened(hosts, role)
     if role is CLIENT:
         facing.endpoint.call(9, message(9, 0), ReplyBound(8))
         facing.run()
@@ -142,8 +133,8 @@ def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, vers
 
 
 @each_case("role", Role)
-def test_a_peer_that_does_not_go_on_is_left(hosts: Hosts, role: Role, version: str) -> None:
-    facing, _ = authenticating(hosts, role, version)
+def test_a_peer_that_does_not_go_on_is_left(hosts: Hosts, role: Role) -> None:
+    facing, _ = authenticating(hosts, role)
     assert facing.endpoint.untimed
     assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
     facing.endpoint.on_time(100.0 + NEGOTIATION_S - 0.001)
@@ -154,8 +145,8 @@ def test_a_peer_that_does_not_go_on_is_left(hosts: Hosts, role: Role, version: s
     assert "host authentication has not come to its end within 5 s" in facing.closed().reason
 
 
-def test_the_deadline_is_for_all_rounds_together(hosts: Hosts, version: str) -> None:
-    facing, other = authenticating(hosts, SERVER, version)
+def test_the_deadline_is_for_all_rounds_together(hosts: Hosts) -> None:
+    facing, other = authenticating(hosts, SERVER)
     assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
     announced = HostAuthenticator(hosts.context(CLIENT), CLIENT, REQUIRED)
     hello = announced.begin(b"")
@@ -168,10 +159,8 @@ def test_the_deadline_is_for_all_rounds_together(hosts: Hosts, version: str) -> 
 
 @each_case("role", Role)
 @each_case("value", [b"", b"garbage", b"\x17\x03\x03\x00\x02ab"])
-def test_a_bad_value_is_answered_with_an_alert_and_the_end(
-    hosts: Hosts, role: Role, version: str, value: bytes
-) -> None:
-    facing, _ = authenticating(hosts, role, version)
+def test_a_bad_value_is_answered_with_an_alert_and_the_end(hosts: Hosts, role: Role, value: bytes) -> None:
+    facing, _ = authenticating(hosts, role)
     facing.value(value)
     (answer,) = facing.values()
     assert answer is not None
@@ -182,8 +171,8 @@ def test_a_bad_value_is_answered_with_an_alert_and_the_end(
     assert (closed.protocol_error, closed.by_peer) == (False, False)
 
 
-def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts, version: str) -> None:
-    facing = opened(hosts, SERVER, version)
+def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts) -> None:
+    facing = opened(hosts, SERVER)
     facing.xid += 1
     properties = encode_host_authentication(b"garbage")
     header = facing.dialect.encode(OutgoingProperties(facing.xid, properties), facing.credits)
@@ -201,16 +190,16 @@ def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts, version: str)
 
 
 @each_case("role", Role)
-def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> None:
-    facing, _ = authenticating(hosts, role, version)
+def test_an_alert_is_not_answered(hosts: Hosts, role: Role) -> None:
+    facing, _ = authenticating(hosts, role)
     facing.value(ALERT + b"\x30")
     assert facing.values() == []
     assert "the peer refuses: it does not know the authority" in facing.closed().reason
 
 
 @each_case("role", Role)
-def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role, version: str) -> None:
-    facing = opened(hosts, role, version)
+def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role) -> None:
+    facing = opened(hosts, role)
     facing.value(b"more")
     (alert,) = facing.values()
     assert alert == ALERT + b"\x0a"
@@ -218,26 +207,26 @@ def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role, 
 
 
 @each_case("role", Role)
-def test_sizes_cannot_change_any_more(hosts: Hosts, role: Role, version: str) -> None:
+def test_sizes_cannot_change_any_more(hosts: Hosts, role: Role) -> None:
     """Neither with a value of host authentication nor instead of one; the handshake goes on."""
     for further in (SIZES, (*SIZES, *encode_host_authentication(b"")), ()):
-        facing, _ = authenticating(hosts, role, version)
+        facing, _ = authenticating(hosts, role)
         facing.tell(further)
         refusals = [found.refusal for found in facing.taken() if found.kind is Kind.ERROR]
-        assert [refusal and refusal.cause for refusal in refusals] == [AGAIN[version]]
+        assert [refusal and refusal.cause for refusal in refusals] == [Cause.HEADER]
         assert facing.endpoint._session.state is State.AUTHENTICATING
 
 
-def test_no_call_is_run_before_the_client_is_known(hosts: Hosts, version: str) -> None:
-    facing, _ = authenticating(hosts, SERVER, version)
-    facing.send(call(facing))
+def test_no_call_is_run_before_the_client_is_known(hosts: Hosts) -> None:
+    facing, _ = authenticating(hosts, SERVER)
+    facing.send(call())
     assert facing.endpoint_events() == []
     assert facing.endpoint.statistics.discarded == 1
     assert facing.endpoint.statistics.calls == 0
 
 
-def call(facing: Facing) -> bytes:
-    pair = Facing(CLIENT, facing.dialect.name, None)
+def call() -> bytes:
+    pair = Facing(CLIENT, None)
     pair.tell(SIZES)
     pair.received.clear()
     pair.endpoint.call(9, message(9, 0), ReplyBound(8))
@@ -245,24 +234,24 @@ def call(facing: Facing) -> bytes:
     return next(octets for octets in pair.received if pair.dialect.decode(octets).kind is Kind.CALL)  # type: ignore[union-attr]
 
 
-def test_a_client_that_begins_with_a_call_is_refused_without_running_it(hosts: Hosts, version: str) -> None:
-    facing = Facing(SERVER, version, machine(hosts, SERVER))
-    facing.send(call(facing))
+def test_a_client_that_begins_with_a_call_is_refused_without_running_it(hosts: Hosts) -> None:
+    facing = Facing(SERVER, machine(hosts, SERVER))
+    facing.send(call())
     assert facing.values() == [ALERT + b"\x74"]
     assert "takes no part" in facing.closed().reason
     assert facing.endpoint.statistics.calls == 0
 
 
-def test_a_server_that_requires_it_does_not_speak_versions_without(hosts: Hosts, version: str) -> None:
-    facing = Facing(SERVER, version, machine(hosts, SERVER), version, "1")
+def test_a_server_that_requires_it_does_not_speak_versions_without(hosts: Hosts) -> None:
+    facing = Facing(SERVER, machine(hosts, SERVER), "2", "1")
     facing.send(struct.pack(">IIIIIIIII", 7, 1, 1, 0, 0, 0, 0, 7, 0))
     (refusal,) = facing.received
     assert struct.unpack(">II4xIIII", refusal) == (7, 1, 4, 1, 2, 2)
     assert facing.endpoint_events() == []
 
 
-def test_a_side_without_an_authenticator_passes_over_what_is_said_of_it(hosts: Hosts, version: str) -> None:
-    facing = Facing(SERVER, version, None)
+def test_a_side_without_an_authenticator_passes_over_what_is_said_of_it(hosts: Hosts) -> None:
+    facing = Facing(SERVER, None)
     facing.tell((*SIZES, *encode_host_authentication(b"")))
     assert facing.values() == [None]
     assert [type(event) for event in facing.endpoint_events()] == [Ready]
@@ -271,9 +260,9 @@ def test_a_side_without_an_authenticator_passes_over_what_is_said_of_it(hosts: H
     assert refusal.kind is Kind.ERROR
 
 
-def test_a_server_that_goes_on_without_properties_is_none_that_takes_part(hosts: Hosts, version: str) -> None:
+def test_a_server_that_goes_on_without_properties_is_none_that_takes_part(hosts: Hosts) -> None:
     """Credits alone are an answer to the client's properties, too. They are counted after that: no alert goes out."""
-    facing = Facing(CLIENT, version, machine(hosts, CLIENT))
+    facing = Facing(CLIENT, machine(hosts, CLIENT))
     assert facing.values() == [b""]
     facing.send(facing.dialect.encode(OutgoingGrant(), facing.credits))
     assert facing.values() == []
@@ -281,9 +270,9 @@ def test_a_server_that_goes_on_without_properties_is_none_that_takes_part(hosts:
 
 
 @each_case("announces", [False, True])
-def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, version: str, announces: bool) -> None:
-    facing = Facing(SERVER, version, machine(hosts, SERVER, HostPolicy.OPTIONAL))
-    facing.send(call(facing))
+def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, announces: bool) -> None:
+    facing = Facing(SERVER, machine(hosts, SERVER, HostPolicy.OPTIONAL))
+    facing.send(call())
     assert facing.values() == [None]
     assert [type(event) for event in facing.endpoint_events()] == [Ready, CallArrived]
     facing.tell((*SIZES, *encode_host_authentication(b"")) if announces else SIZES)
@@ -293,40 +282,3 @@ def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, versio
     else:
         assert facing.values() == []
         assert facing.endpoint_events() == []
-
-
-@each_case("octets", [4032, 4033])
-def test_a_value_that_no_message_holds(octets: int) -> None:
-    """Where the properties of one side cannot go on in another message."""
-    facing = Facing(CLIENT, "2-07", Long(octets))
-    assert facing.values() == [b""]
-    facing.tell((*SIZES, *encode_host_authentication(b"")))
-    if octets == 4032:
-        assert facing.values() == [bytes(octets)]
-        assert facing.endpoint_events() == []
-    else:
-        assert facing.values() == []
-        assert facing.closed().reason == (
-            "host authentication failed: the certificates of this side take 4033 octets, and the peer receives no more "
-            "than 4096; shorten the chain in the file of HostAuthentication(certificate=...)"
-        )
-
-
-class Long:
-    """An authenticator whose second value is long."""
-
-    required = True
-    finished = False
-    peer = None
-
-    def __init__(self, octets: int) -> None:
-        self.octets = octets
-
-    def announce(self) -> bytes | None:
-        return b""
-
-    def begin(self, announced: bytes | None) -> bytes | None:
-        return bytes(self.octets)
-
-    def receive(self, value: bytes) -> bytes | None:
-        raise AssertionError(value)

@@ -107,10 +107,9 @@ def test_a_peer_without_the_extension_skips_its_property(value: bytes | None) ->
     assert pair.server.peer_properties is not None
 
 
-@each_case("version", ["2", "2-07"])
 @each_case("body", [(), (b"eight   ",), (b"one ", b"two ")])
-def test_a_message_reaches_the_handler_of_its_type(version: str, body: Sequence[bytes]) -> None:
-    pair = Pair(Recorded(), Recorded(), version)
+def test_a_message_reaches_the_handler_of_its_type(body: Sequence[bytes]) -> None:
+    pair = Pair(Recorded(), Recorded(), "2")
     xid = pair.link.send(ANSWER, body)
     pair.run()
     assert pair.of_server is not None
@@ -150,9 +149,7 @@ def test_a_body_that_does_not_fit_is_refused_before_it_is_sent() -> None:
     assert pair.of_server.messages == []
 
 
-def test_a_version_without_flags_or_without_extensions_says_so() -> None:
-    with pytest.raises(LocalProtocolError, match="has no flags"):
-        Pair(Recorded(), Recorded(), "2-07").link.send(ASK)
+def test_a_version_without_extensions_says_so() -> None:
     with pytest.raises(LocalProtocolError, match="a version without extensions"):
         Pair(Recorded(), Recorded(), "1").link.send(ANSWER)
 
@@ -379,11 +376,3 @@ def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
     assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
     assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
     assert pair.client.inline_send_octets == TransportConfig().offered_send_octets
-
-
-def test_properties_that_cannot_be_continued_are_told_before_anything_is_sent() -> None:
-    pair = EndpointPair(version="2-07", client_extensions=[announcing(1000)])
-    pair.run()
-    (event,) = pair.client_events()
-    assert "the transport properties of this end take" in str(event)
-    assert pair.client.statistics.sends == 0

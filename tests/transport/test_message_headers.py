@@ -13,7 +13,6 @@ from rpcrdma.transport import CallArrived, Ready, ReplyArrived, ReplyBound, Role
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import Access
 from support import raw_messages as raw
-from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.cases import each_case
 from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
@@ -119,49 +118,21 @@ def test_a_call_that_goes_on_for_want_of_credits_has_no_other_among_its_pieces()
     assert [bool(each.flags & MORE) for each in told] == ([True] * 4 + [False]) * 2
 
 
-@pytest.mark.req("V2-1", "V2-A12", "V2-A13", "V2-A6")
-def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> None:
-    pair = EndpointPair(CHUNKS, CHUNKS, version="2-07").connect()
-    converse(pair)
-    seen = {pair.client_qp: set(), pair.server_qp: set()}
-    for sender, octets, _ in sent.all:
-        xid, version, _, kind = struct.unpack_from(">IIII", octets)
-        assert version == 2
-        seen[sender].add(kind)
-        if kind == 10:
-            # Handle, Read list: the first Position, if there is one.
-            _, present, position = struct.unpack_from(">III", octets, 16)
-            assert not present or position
-            assert struct.pack(">II", xid, CALL) in octets[16:]
-        elif kind == 13:
-            assert struct.pack(">II", xid, REPLY) in octets[16:]
-        elif kind == 11:
-            at = 16
-            while struct.unpack_from(">I", octets, at)[0]:
-                at += 8 + 16 * struct.unpack_from(">I", octets, at + 4)[0]
-            present, count = struct.unpack_from(">II", octets, at + 4)
-            assert present == 1
-            assert len(octets) == at + 12 + 16 * count, "nothing follows the one Reply chunk"
-    assert seen[pair.client_qp] - {5} == {7, 8, 10}
-    assert seen[pair.server_qp] - {5} == {7, 11, 13}
-
-
 @pytest.mark.req("V2-A5", "V2-79")
-@each_case("draft", [raw, raw_messages_07])
 @each_case("named", ["read", "first", "second", "reply", None])
-def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(draft: Any, named: str | None) -> None:
-    peer = BareMessages(Role.SERVER, raw=draft)
+def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(named: str | None) -> None:
+    peer = BareMessages(Role.SERVER)
     regions = {name: peer.pd.register(bytearray(64), Access(7)) for name in ("read", "first", "second", "reply")}
     handles = {name: region.handle for name, region in regions.items()}
     segments = {name: (region.handle, 64, region.offset) for name, region in regions.items()}
     peer.post(
-        draft.message(
+        raw.message(
             7,
             struct.pack(">II", 7, CALL),
             ends=0 if named is None else handles[named],
-            reads=draft.read_segment(8, segments["read"]),
-            writes=draft.chunk(segments["first"]) + draft.chunk(segments["second"]),
-            reply=draft.chunk(segments["reply"]),
+            reads=raw.read_segment(8, segments["read"]),
+            writes=raw.chunk(segments["first"]) + raw.chunk(segments["second"]),
+            reply=raw.chunk(segments["reply"]),
         )
     )
     peer.run()
@@ -198,18 +169,17 @@ def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, v
 
 
 @pytest.mark.req("V2-6")
-@each_case("draft", [raw, raw_messages_07])
 @each_case(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
 def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_this_end(
-    draft: Any, granted: int, made: int
+    granted: int, made: int
 ) -> None:
     config = TransportConfig(credits_granted=granted, reverse_credits_requested=made, **SMALL)
-    peer = BareMessages(Role.SERVER, config, raw=draft, reverse=True, introduce=False)
-    peer.send(draft.properties((5, raw.word(1)), give=1 + made))
+    peer = BareMessages(Role.SERVER, config, reverse=True, introduce=False)
+    peer.send(raw.properties((5, raw.word(1)), give=1 + made))
     peer.endpoint_events()
     assert sum(each.give for each in peer.heard()) == granted + 1, "one is over and above"
     for xid in range(1, granted + 1):
-        peer.send(draft.message(xid, struct.pack(">II", xid, CALL), give=1))
+        peer.send(raw.message(xid, struct.pack(">II", xid, CALL), give=1))
     assert peer.heard() == [], "nothing is given for a call that is not answered"
     for incoming in calls_in(peer.endpoint_events()):
         peer.endpoint.reply(incoming, message(incoming.xid, REPLY))
@@ -221,20 +191,18 @@ def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_
         (heard,) = peer.heard()
         assert heard.give == 1, "the answer needs one"
     for xid in range(made):
-        peer.send(draft.message(xid, struct.pack(">II", xid, REPLY), RESPONSE))
+        peer.send(raw.message(xid, struct.pack(">II", xid, REPLY), RESPONSE))
     assert peer.heard() == [], "the answers have used them up"
 
 
 @pytest.mark.req("V2-6", "V2-4")
-@each_case("draft", [raw, raw_messages_07])
-def test_a_peer_that_gives_fewer_credits_than_before_is_sent_fewer_calls(draft: Any) -> None:
-    peer = BareMessages(Role.CLIENT, TransportConfig(credits_requested=64, **SMALL), raw=draft, give=9)
+def test_a_peer_that_gives_fewer_credits_than_before_is_sent_fewer_calls() -> None:
+    peer = BareMessages(Role.CLIENT, TransportConfig(credits_requested=64, **SMALL), give=9)
     for xid in range(1, 21):
         peer.endpoint.call(xid, message(xid, CALL), NOTHING)
     sent = [each.xid for each in peer.heard() if each.xid]
     assert sent == list(range(1, 9))
-    left = 1 - draft.GRANT_TAKES
-    for answered, (give, more) in enumerate(((0, left), (0, 0), (0, 0), (1, 1), (0, 0), (3, 3), (2, 2)), start=1):
-        peer.send(draft.message(answered, struct.pack(">II", answered, REPLY), RESPONSE, give=give))
+    for answered, (give, more) in enumerate(((0, 1), (0, 0), (0, 0), (1, 1), (0, 0), (3, 3), (2, 2)), start=1):
+        peer.send(raw.message(answered, struct.pack(">II", answered, REPLY), RESPONSE, give=give))
         assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
         assert len([each for each in peer.heard() if each.xid]) == more

@@ -1,9 +1,8 @@
-"""Transport properties in the messages of both drafts: an end's own properties, and the effects of its peer's."""
+"""Transport properties in the messages of version 2: an end's own properties, and the effects of its peer's."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import ReplyBound, ReverseSupport, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
-from support import raw_messages, raw_messages_07
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
 from support.raw_messages import (
@@ -38,8 +37,8 @@ CALL_WITH_ALL = message(XID, CALL, (bytes(5000), bytes(7000)))
 ALL_BOUND = ReplyBound(9000, (6001,))
 
 
-def client(raw: Any, *properties: tuple[int, bytes], config: TransportConfig = CHUNKS) -> BareMessages:
-    return BareMessages(Role.CLIENT, config, *properties, raw=raw)
+def client(*properties: tuple[int, bytes], config: TransportConfig = CHUNKS) -> BareMessages:
+    return BareMessages(Role.CLIENT, config, *properties)
 
 
 def chunks_of(heard: HeardMessage) -> list[list[Segment]]:
@@ -55,9 +54,9 @@ def chunks_of(heard: HeardMessage) -> list[list[Segment]]:
 
 @pytest.mark.req("V2-91")
 @each_case("role", Role)
-def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_default(raw: Any, role: Role) -> None:
+def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_default(role: Role) -> None:
     config = TransportConfig(offered_send_octets=8192, offered_receive_octets=16384)
-    (told, *_) = BareMessages(role, config, raw=raw).introduced
+    (told, *_) = BareMessages(role, config).introduced
     assert told.kind == CONNPROP
     assert told.properties == {
         SEND_SIZE: word(8192),
@@ -70,10 +69,10 @@ def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_d
 
 @pytest.mark.req("V2-92")
 @each_case("role", Role)
-def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: Any, role: Role) -> None:
+def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(role: Role) -> None:
     """A peer that does not know the property sends messages and names segments of the default size."""
     config = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, segment_octets_max=300)
-    told = BareMessages(role, config, raw=raw).introduced[0].properties
+    told = BareMessages(role, config).introduced[0].properties
     for number, default in ((RECEIVE_SIZE, 4096), (SEGMENT_SIZE, 1 << 20), (SEGMENT_COUNT, 16)):
         assert int.from_bytes(told[number]) >= default
 
@@ -83,11 +82,11 @@ def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: 
 
 @pytest.mark.req("V2-72", "V2-73")
 @each_case(("own", "taken"), [(8192, 5000), (5000, 8192), (8192, 8192), (5000, None)])
-def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, own: int, taken: int | None) -> None:
+def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(own: int, taken: int | None) -> None:
     config = TransportConfig(in_messages_octets_max=1 << 20, offered_send_octets=own)
     told = () if taken is None else ((RECEIVE_SIZE, word(taken)),)
     most = min(own, 4096 if taken is None else taken)
-    peer = BareMessages(Role.CLIENT, config, *(told or ((SEND_SIZE, word(4096)),)), raw=raw, receive_octets=8192)
+    peer = BareMessages(Role.CLIENT, config, *(told or ((SEND_SIZE, word(4096)),)), receive_octets=8192)
     peer.endpoint.call(XID, message(XID, CALL, (bytes(20_000), None)), NOTHING)
     peer.run()
     assert max(map(len, peer.received)) == most
@@ -97,8 +96,8 @@ def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, o
 
 @pytest.mark.req("V2-72")
 @each_case(("sent", "results", "in_chunk"), [(4096, 3000, False), (2048, 3000, True), (2048, 1500, False)])
-def test_a_reply_longer_than_the_peer_sends_is_given_a_chunk(raw: Any, sent: int, results: int, in_chunk: bool) -> None:
-    peer = client(raw, (SEND_SIZE, word(sent)))
+def test_a_reply_longer_than_the_peer_sends_is_given_a_chunk(sent: int, results: int, in_chunk: bool) -> None:
+    peer = client((SEND_SIZE, word(sent)))
     peer.endpoint.call(XID, message(XID, CALL), ReplyBound(results))
     (heard,) = peer.heard()
     assert (heard.reply is not None) == in_chunk
@@ -109,11 +108,11 @@ def test_a_reply_longer_than_the_peer_sends_is_given_a_chunk(raw: Any, sent: int
 
 @pytest.mark.req("V2-74")
 @each_case(("own", "taken", "most"), [(1 << 20, 2048, 2048), (1500, 2048, 1500), (1 << 20, 5000, 5000)])
-def test_no_segment_is_longer_than_the_peer_takes(raw: Any, own: int, taken: int, most: int) -> None:
+def test_no_segment_is_longer_than_the_peer_takes(own: int, taken: int, most: int) -> None:
     config = TransportConfig(
         in_messages_octets_max=0, segment_octets_max=own, offered_send_octets=4096, offered_receive_octets=4096
     )
-    peer = client(raw, (SEGMENT_SIZE, word(taken)), (SEGMENT_COUNT, word(100)), config=config)
+    peer = client((SEGMENT_SIZE, word(taken)), (SEGMENT_COUNT, word(100)), config=config)
     peer.endpoint.call(XID, CALL_WITH_ALL, ALL_BOUND)
     (heard,) = peer.heard()
     lengths = [[length for _, length, _ in chunk] for chunk in chunks_of(heard)]
@@ -126,8 +125,8 @@ def test_no_segment_is_longer_than_the_peer_takes(raw: Any, own: int, taken: int
 
 @pytest.mark.req("V2-74", "V2-52")
 @each_case("where", ["reads", "writes", "reply"])
-def test_a_segment_longer_than_what_was_told_is_against_the_rules(raw: Any, where: str) -> None:
-    peer = BareMessages(Role.SERVER, CHUNKS, raw=raw)
+def test_a_segment_longer_than_what_was_told_is_against_the_rules(where: str) -> None:
+    peer = BareMessages(Role.SERVER, CHUNKS)
     most = int.from_bytes(peer.introduced[0].properties[SEGMENT_SIZE])
     region = peer.pd.register(bytearray(most + 1), Access(7))
     for length in (most + 1, most):
@@ -141,8 +140,8 @@ def test_a_segment_longer_than_what_was_told_is_against_the_rules(raw: Any, wher
 
 @pytest.mark.req("V2-75")
 @each_case("taken", [5, 6])
-def test_no_call_has_more_segments_than_the_peer_takes(raw: Any, taken: int) -> None:
-    peer = client(raw, (SEGMENT_SIZE, word(4096)), (SEGMENT_COUNT, word(taken)))
+def test_no_call_has_more_segments_than_the_peer_takes(taken: int) -> None:
+    peer = client((SEGMENT_SIZE, word(4096)), (SEGMENT_COUNT, word(taken)))
     # A Read chunk, a Write chunk and a Reply chunk of two segments each.
     payload, bound = message(XID, CALL, (b"", bytes(5000))), ReplyBound(4100, (5000,))
     if taken < 6:
@@ -159,28 +158,21 @@ def test_no_call_has_more_segments_than_the_peer_takes(raw: Any, taken: int) -> 
 # The reverse direction
 
 
-LEVELS = {
-    raw_messages: [ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL],
-    raw_messages_07: list(ReverseSupport),
-}
+LEVELS = list(ReverseSupport)
 
 
 @pytest.mark.req("V2-76")
-@each_case(("raw", "level"), [(raw, level) for raw, levels in LEVELS.items() for level in levels])
-def test_reverse_calls_use_no_more_than_the_client_has_told(raw: Any, level: ReverseSupport) -> None:
+@each_case("level", LEVELS)
+def test_reverse_calls_use_no_more_than_the_client_has_told(level: ReverseSupport) -> None:
     config = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
-    peer = BareMessages(Role.SERVER, config, (REVERSE_SUPPORT, word(LEVELS[raw].index(level))), raw=raw, reverse=True)
+    peer = BareMessages(Role.SERVER, config, (REVERSE_SUPPORT, word(LEVELS.index(level))), reverse=True)
     peer.endpoint.allow_reverse()
     payloads = {
         ReverseSupport.INLINE: message(XID, CALL),
-        ReverseSupport.CONTINUED: message(XID + 1, CALL, (bytes(5000), None)),
-        ReverseSupport.GENERAL: message(XID + 2, CALL, (b"", bytes(5000))),
+        ReverseSupport.GENERAL: message(XID + 1, CALL, (b"", bytes(5000))),
     }
-    order = list(ReverseSupport)
     for xid, (needed, payload) in enumerate(payloads.items(), start=XID):
-        # Without chunks an item of such length goes in several messages as well, where these are taken.
-        least = ReverseSupport.CONTINUED if needed is ReverseSupport.GENERAL else needed
-        if order.index(level) >= order.index(least):
+        if LEVELS.index(level) >= LEVELS.index(needed):
             peer.endpoint.call(xid, payload, NOTHING)
         else:
             with pytest.raises(LocalProtocolError, match=r"takes no calls|needs chunks"):
@@ -190,8 +182,8 @@ def test_reverse_calls_use_no_more_than_the_client_has_told(raw: Any, level: Rev
 
 
 @pytest.mark.req("V2-77")
-def test_a_server_that_has_told_nothing_gets_replies_of_the_form_of_its_calls(raw: Any) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS, (RECEIVE_SIZE, word(4096)), raw=raw, reverse=True)
+def test_a_server_that_has_told_nothing_gets_replies_of_the_form_of_its_calls() -> None:
+    peer = BareMessages(Role.CLIENT, CHUNKS, (RECEIVE_SIZE, word(4096)), reverse=True)
     target = peer.pd.register(bytearray(5000), Access(7))
     segment = (target.handle, 5000, target.offset)
     for xid, writes in ((1, b""), (2, raw.chunk(segment))):
@@ -209,14 +201,14 @@ def test_a_server_that_has_told_nothing_gets_replies_of_the_form_of_its_calls(ra
 
 @pytest.mark.req("V2-78")
 @each_case("allowed", [True, False])
-def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(raw: Any, allowed: bool) -> None:
+def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(allowed: bool) -> None:
     config = TransportConfig(
         in_messages_octets_max=0,
         remote_invalidation=allowed,
         offered_send_octets=4096,
         offered_receive_octets=4096,
     )
-    peer = client(raw, config=config)
+    peer = client(config=config)
     for xid, (payload, bound) in enumerate(
         [
             (message(1, CALL, (b"", bytes(5000))), NOTHING),

@@ -19,10 +19,9 @@ from rpcrdma.transport import (
     offered,
 )
 from support import raw_messages as raw
-from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
+from support.raw_messages import ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
 
 CALL, REPLY = 0, 1
 XID = 0x11223344
@@ -56,12 +55,11 @@ class Both(EndpointPair):
 
 
 @pytest.mark.req("V2-A6", "V2-38")
-@each_case("version", ["2", "2-07"])
 @each_case(("argument", "plain", "result", "body"), [(0, 0, 0, 0), (5000, 0, 5000, 0), (0, 9000, 0, 9000)])
 def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
-    version: str, argument: int, plain: int, result: int, body: int
+    argument: int, plain: int, result: int, body: int
 ) -> None:
-    both = Both(version)
+    both = Both("2")
     both.server.call(XID, message(XID, CALL, (bytes(plain), bytes(argument))), ReplyBound(body + 12, (result,)))
     (incoming,) = both.called_back()
     incoming.decoder.octets(8 + plain, "plain")
@@ -76,10 +74,7 @@ def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
     for direction, octets in ((CALL, call), (REPLY, reply)):
         xid, version, _, kind, flags = struct.unpack_from(">IIIII", octets)
         assert (xid, version) == (XID, 2)
-        if both.client.dialect == "2-07":
-            assert kind in ((8, 10), (11, 13))[direction]
-        else:
-            assert (kind, flags) == (NOMSG if plain or body else MSG, (0, RESPONSE)[direction])
+        assert (kind, flags) == (NOMSG if plain or body else MSG, (0, RESPONSE)[direction])
         if not plain and not body:
             # The RPC message says the same.
             assert octets.endswith(struct.pack(">II", XID, direction) + octets[octets.rindex(word(XID)) + 8 :])
@@ -87,23 +82,19 @@ def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
 
 @pytest.mark.req("V2-A7")
 @each_case("told", [True, False])
-@each_case("version", ["2", "2-07"])
-def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) -> None:
-    peer = BarePeer(Role.SERVER, dialects=offered(version), ready=False, reverse=True)
+def test_a_client_that_takes_no_calls_is_not_called(told: bool) -> None:
+    peer = BarePeer(Role.SERVER, dialects=offered("2"), ready=False, reverse=True)
     if told:
-        prefix = raw.prefix(1, CONNPROP, give=9) if version == "2" else struct.pack(">IIII", 1, 2, 9, 7)
-        peer.send(prefix + raw.property_set((REVERSE_SUPPORT, word(0))))
-    elif version == "2":
+        peer.send(raw.properties((REVERSE_SUPPORT, word(0)), give=9))
+    else:
         # One that does not tell takes calls without chunks.
         peer.send(raw.message(XID, struct.pack(">II", XID, CALL), give=9))
-    else:
-        peer.send(struct.pack(">IIIIIIIIII", XID, 2, 9, 10, 0, 0, 0, 0, XID, CALL))
     peer.endpoint_events()
     peer.received.clear()
     with pytest.raises(LocalProtocolError, match=r"ready for calls|takes no calls"):
         peer.endpoint.call(7, message(7, CALL), NOTHING)
     peer.endpoint.allow_reverse()
-    if version == "2" and not told:
+    if not told:
         peer.endpoint.call(7, message(7, CALL), NOTHING)
         with pytest.raises(LocalProtocolError, match="needs chunks"):
             peer.endpoint.call(8, message(8, CALL, (bytes(50_000), None)), NOTHING)
@@ -118,7 +109,6 @@ SEGMENT = (77, 64, 4096)
 
 
 @pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-86")
-@each_case("draft", [raw, raw_messages_07])
 @each_case(
     ("parts", "needs"),
     [
@@ -131,18 +121,18 @@ SEGMENT = (77, 64, 4096)
     ],
 )
 def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_without(
-    draft: Any, parts: dict[str, Any], needs: str
+    parts: dict[str, Any], needs: str
 ) -> None:
     """A responder that can process no Write chunk at all says REPLY_RESOURCE (section 6.4.3).
 
     A client of this version takes chunks: the test takes that ability from it.
     """
-    peer = BareMessages(Role.CLIENT, raw=draft, reverse=True)
+    peer = BareMessages(Role.CLIENT, reverse=True)
     peer.endpoint._session.reverse_support = ReverseSupport.INLINE
-    peer.send(draft.message(XID, b"" if "kind" in parts else struct.pack(">II", XID, CALL), **parts))
+    peer.send(raw.message(XID, b"" if "kind" in parts else struct.pack(">II", XID, CALL), **parts))
     (heard,) = peer.heard()
     assert (heard.kind, heard.flags, heard.xid) == (ERROR, RESPONSE, XID)
-    assert heard.numbers == (getattr(draft, needs), 0), "no chunk is taken, or no length is known that would help"
+    assert heard.numbers == (getattr(raw, needs), 0), "no chunk is taken, or no length is known that would help"
     assert peer.endpoint_events() == []
 
 
@@ -157,7 +147,7 @@ def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: b
 
 
 @pytest.mark.req("BD-10", "V2-A9")
-@each_case("version", ["1", "2", "2-07"])
+@each_case("version", ["1", "2"])
 def test_a_client_with_nothing_to_ask_keeps_the_connection(version: str) -> None:
     both = Both(version)
     both.client.call(1, message(1, CALL), NOTHING)

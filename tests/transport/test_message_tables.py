@@ -16,6 +16,7 @@ from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, mes
 from rpcrdma.transport import Closed, ReplyBound, Role
 from rpcrdma.transport import session as session_module
 from rpcrdma.transport.call import IncomingCall
+from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.message import (
     Cause,
     Kind,
@@ -25,7 +26,6 @@ from rpcrdma.transport.message import (
     OutgoingProperties,
     Refusal,
 )
-from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Decoder

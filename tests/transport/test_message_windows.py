@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import TypeAlias
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
-from rpcrdma.transport.message_windows import CREDITS_MAX, CumulativeWindow, IncrementalWindow
+from rpcrdma.transport.message_windows import CREDITS_MAX, MessageWindow
 from support.cases import each_case
 from window_space import admitted
-
-Window: TypeAlias = IncrementalWindow | CumulativeWindow
-
-WINDOWS = (IncrementalWindow, CumulativeWindow)
 
 
 class Call(Outgoing):
@@ -45,12 +38,12 @@ def halves(credit_word: int | None) -> tuple[int, int]:
     return credit_word >> 16, credit_word & 0xFFFF
 
 
-def continued(window: Window, message: Outgoing) -> int | None:
+def continued(window: MessageWindow, message: Outgoing) -> int | None:
     """The credit word of a further piece; None if it has to wait."""
     return window.admit_piece(message) if window.balance > 0 else None
 
 
-def deliver(sender: Window, receiver: Window, message: Outgoing) -> None:
+def deliver(sender: MessageWindow, receiver: MessageWindow, message: Outgoing) -> None:
     """Sends a message that goes into one Send, and takes it."""
     word = admitted(sender, message)
     assert word is not None
@@ -60,15 +53,15 @@ def deliver(sender: Window, receiver: Window, message: Outgoing) -> None:
         assert receiver.on_received(inbound)
 
 
-def introduced(kind: type[Window], client: tuple[int, int], server: tuple[int, int]) -> tuple[Window, Window]:
+def introduced(client: tuple[int, int], server: tuple[int, int]) -> tuple[MessageWindow, MessageWindow]:
     """The windows of a client and a server that have told each other their properties."""
-    windows = kind(*client), kind(*server)
+    windows = MessageWindow(*client), MessageWindow(*server)
     deliver(windows[0], windows[1], PROPERTIES)
     deliver(windows[1], windows[0], PROPERTIES)
     return windows
 
 
-def usable(window: Window) -> int:
+def usable(window: MessageWindow) -> int:
     """Calls that may be sent now."""
     count = 0
     while admitted(window, CALL) is not None:
@@ -76,9 +69,8 @@ def usable(window: Window) -> int:
     return count
 
 
-@each_case("kind", WINDOWS)
-def test_either_end_begins_with_one_message(kind: type[Window]) -> None:
-    window = kind(8, 4)
+def test_either_end_begins_with_one_message() -> None:
+    window = MessageWindow(8, 4)
     assert window.low, "the first message may make a grant due"
     assert not window.refresh_due, "no connection begins with a grant"
     assert admitted(window, PROPERTIES) is not None
@@ -92,23 +84,19 @@ def test_either_end_begins_with_one_message(kind: type[Window]) -> None:
     assert not window.refresh_due
 
 
-@each_case("kind", WINDOWS)
 @each_case(("requested", "granted", "allowed"), [(8, 1, 1), (8, 5, 5), (3, 5, 3), (256, 128, 128)])
-def test_a_requester_learns_how_many_calls_are_taken(
-    kind: type[Window], requested: int, granted: int, allowed: int
-) -> None:
-    client, server = introduced(kind, (requested, 2), (2, granted))
+def test_a_requester_learns_how_many_calls_are_taken(requested: int, granted: int, allowed: int) -> None:
+    client, server = introduced((requested, 2), (2, granted))
     assert (client.allowed, server.allowed) == (allowed, 2)
     assert usable(client) == allowed
     assert usable(server) == 2
 
 
-@each_case("kind", WINDOWS)
-def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
+def test_the_calls_that_are_taken_follow_from_all_credits_and_calls() -> None:
     found = {}
     for arriving in (False, True):
         for message in (Kind.CALL, Kind.REPLY, Kind.PIECE, Kind.GRANT, Kind.PROPERTIES):
-            window = kind(1000, 50)
+            window = MessageWindow(1000, 50)
             window.outstanding, window.balance, window._arriving = 9, 0, arriving
             window.in_flight, window.unanswered = 10, 3
             assert window.on_arrival(received(message, 20))
@@ -119,7 +107,7 @@ def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[W
     assert found == {**later, **at_once, ("GRANT", True): 25}
 
 
-def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: int) -> None:
+def deliver_several(sender: MessageWindow, receiver: MessageWindow, message: Outgoing, count: int) -> None:
     """Sends so many calls, or replies, in one message, and takes them."""
     word = sender.admit_several(message, count)
     assert receiver.on_arrival(received(Kind.EXTENSION, word))
@@ -127,10 +115,9 @@ def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: 
         assert receiver.on_received(received(message.kind))
 
 
-@each_case("kind", WINDOWS)
-def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[Window]) -> None:
+def test_what_several_calls_in_one_message_save_is_no_room_for_more() -> None:
     """The peer takes the credits back, but not at once."""
-    client, server = introduced(kind, (64, 1), (1, 8))
+    client, server = introduced((64, 1), (1, 8))
     assert client.balance == 9
     deliver_several(client, server, CALL, 8)
     assert (client.balance, client.in_flight, server.unanswered) == (8, 8, 8)
@@ -144,9 +131,8 @@ def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[W
     assert usable(client) == 8
 
 
-@each_case("kind", WINDOWS)
-def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(kind: type[Window]) -> None:
-    client, server = introduced(kind, (64, 4), (4, 8))
+def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls() -> None:
+    client, server = introduced((64, 4), (4, 8))
     for _ in range(3):
         for _ in range(8):
             deliver(client, server, CALL)
@@ -162,32 +148,29 @@ def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(ki
     assert client.admit_several(CALL, 8) is not None
 
 
-@each_case("kind", WINDOWS)
-def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: type[Window]) -> None:
-    client = kind(8, 1)
-    for count in range(1, 5):
+def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless() -> None:
+    client = MessageWindow(8, 1)
+    for _ in range(4):
         assert admitted(client, CALL) is not None
         assert admitted(client, CALL) is None
-        reply = received(Kind.REPLY, count + 1 if kind is CumulativeWindow else 1)
+        reply = received(Kind.REPLY, 1)
         assert client.on_arrival(reply)
         assert client.on_received(reply)
 
 
-@each_case("kind", WINDOWS)
-def test_a_grant_within_a_call_does_not_look_like_room_for_another(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 1), (8, 2))
+def test_a_grant_within_a_call_does_not_look_like_room_for_another() -> None:
+    client, server = introduced((8, 1), (8, 2))
     word = admitted(server, CALL)
     assert word is not None
     assert client.on_arrival(received(Kind.PIECE, word))
-    assert client.on_arrival(received(Kind.GRANT, 0 if kind is IncrementalWindow else word))
+    assert client.on_arrival(received(Kind.GRANT))
     assert client.balance == 4, "one of them is for the answer, one is over and above"
     assert client.allowed == 2
 
 
 @pytest.mark.req("V2-6")
-@each_case("kind", WINDOWS)
-def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 3), (8, 5))
+def test_grants_follow_the_calls_of_both_sides() -> None:
+    client, server = introduced((8, 3), (8, 5))
     assert (server.outstanding, client.outstanding) == (6, 3)
     deliver(client, server, CALL)
     assert (server.outstanding, client.outstanding) == (5, 5), "a call brings the credit for its answer along"
@@ -202,9 +185,8 @@ def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:
 
 
 @pytest.mark.req("V2-44")
-@each_case("kind", WINDOWS)
-def test_a_long_call_goes_on_with_the_credits_of_a_grant(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 1), (8, 2))
+def test_a_long_call_goes_on_with_the_credits_of_a_grant() -> None:
+    client, server = introduced((8, 1), (8, 2))
     word = admitted(client, CALL)
     pieces = grants = 0
     while pieces < 20:
@@ -221,16 +203,15 @@ def test_a_long_call_goes_on_with_the_credits_of_a_grant(kind: type[Window]) -> 
 
 
 @pytest.mark.req("V2-7")
-@each_case("kind", WINDOWS)
-def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> None:
-    window = kind(8, 5)
+def test_there_is_a_receive_for_a_grant_over_and_above() -> None:
+    window = MessageWindow(8, 5)
     assert window.receives_wanted == 1 + 1 + SPARE_RECEIVES
     assert admitted(window, PROPERTIES) is not None
     assert window.receives_wanted == 6 + 1 + SPARE_RECEIVES
     assert window.on_arrival(received(Kind.PROPERTIES, 10))
     assert admitted(window, CALL) is not None
     assert window.receives_wanted == window.outstanding + 1 + SPARE_RECEIVES == 7 + 1 + SPARE_RECEIVES
-    window = kind(2, 1, 3)
+    window = MessageWindow(2, 1, 3)
     assert admitted(window, PROPERTIES) is not None
     assert window.receives_wanted == 2 + 1 + SPARE_RECEIVES
     window.reserve(3)
@@ -239,18 +220,16 @@ def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> No
 
 
 @pytest.mark.req("V2-4")
-@each_case("kind", WINDOWS)
-def test_a_peer_that_sends_without_a_credit_is_seen(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 1), (8, 2))
+def test_a_peer_that_sends_without_a_credit_is_seen() -> None:
+    client, server = introduced((8, 1), (8, 2))
     for _ in range(server.outstanding):
         assert server.on_arrival(None)
     assert not server.on_arrival(None)
     assert client.balance == 3
 
 
-@each_case("kind", WINDOWS)
-def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 1), (3, 2))
+def test_a_peer_within_its_credits_may_use_all_of_them_for_calls() -> None:
+    client, server = introduced((8, 1), (3, 2))
     server.allowed = 3
     server.balance = 3
     for _ in range(3):
@@ -265,9 +244,8 @@ def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Wind
     assert client.balance == 3
 
 
-@each_case("kind", WINDOWS)
-def test_a_peer_may_use_reserved_credits_for_calls(kind: type[Window]) -> None:
-    window = kind(2, 1, 3)
+def test_a_peer_may_use_reserved_credits_for_calls() -> None:
+    window = MessageWindow(2, 1, 3)
     window.reserve(3)
     assert admitted(window, PROPERTIES) is not None
     assert window.outstanding == 5
@@ -276,9 +254,8 @@ def test_a_peer_may_use_reserved_credits_for_calls(kind: type[Window]) -> None:
         assert window.on_received(received(Kind.CALL))
 
 
-@each_case("kind", WINDOWS)
-def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window]) -> None:
-    client, server = introduced(kind, (8, 1), (8, 2))
+def test_a_call_that_is_never_answered_gives_its_credit_back() -> None:
+    client, server = introduced((8, 1), (8, 2))
     for _ in range(2):
         deliver(client, server, CALL)
         server.on_dropped()
@@ -288,9 +265,8 @@ def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window])
     assert usable(client) == 2
 
 
-@each_case("kind", WINDOWS)
-def test_unread_sends_are_bounded_by_what_the_peer_gave(kind: type[Window]) -> None:
-    client, _ = introduced(kind, (8, 1), (8, 9))
+def test_unread_sends_are_bounded_by_what_the_peer_gave() -> None:
+    client, _ = introduced((8, 1), (8, 9))
     assert client.may_owe(2 * (10 + SPARE_RECEIVES))
     assert not client.may_owe(2 * (10 + SPARE_RECEIVES) + 1)
     assert client.on_arrival(received(Kind.PROPERTIES, CREDITS_MAX))
@@ -299,7 +275,7 @@ def test_unread_sends_are_bounded_by_what_the_peer_gave(kind: type[Window]) -> N
 
 
 def test_words_of_two_halves() -> None:
-    client, server = IncrementalWindow(8, 3), IncrementalWindow(2, 5)
+    client, server = MessageWindow(8, 3), MessageWindow(2, 5)
     assert halves(admitted(client, PROPERTIES)) == (12, 3), "one of the four was there before"
     assert server.on_arrival(received(Kind.PROPERTIES, 12 << 16 | 3))
     assert server.balance == 4
@@ -310,7 +286,7 @@ def test_words_of_two_halves() -> None:
 
 @each_case("word", [0xFFFF, 0x1FFFF, 0xFFFFFFFF, 0x00008000])
 def test_incremental_credits_saturate(word: int) -> None:
-    window = IncrementalWindow(8, 3)
+    window = MessageWindow(8, 3)
     for _ in range(3):
         assert window.on_arrival(received(Kind.GRANT, word))
     assert window.balance == CREDITS_MAX
@@ -318,21 +294,17 @@ def test_incremental_credits_saturate(word: int) -> None:
     assert window.balance == CREDITS_MAX - 1
 
 
-@each_case("kind", WINDOWS)
 @each_case(("requested", "granted"), [(1 << 20, 1), (1, 1 << 20), (70_000, 70_000), (65_535, 65_535)])
-def test_no_more_is_given_than_two_octets_hold(kind: type[Window], requested: int, granted: int) -> None:
-    window = kind(requested, granted)
+def test_no_more_is_given_than_two_octets_hold(requested: int, granted: int) -> None:
+    window = MessageWindow(requested, granted)
     word = admitted(window, PROPERTIES)
-    if kind is IncrementalWindow:
-        assert halves(word) == (CREDITS_MAX, min(granted, CREDITS_MAX - 1))
-    else:
-        assert word == min(granted + 1, CREDITS_MAX)
+    assert halves(word) == (CREDITS_MAX, min(granted, CREDITS_MAX - 1))
     assert window.outstanding == min(granted + 1, CREDITS_MAX)
 
 
 @pytest.mark.req("V2-49")
 def test_the_words_of_errors_and_of_what_cannot_be_read_give_nothing() -> None:
-    client, server = introduced(IncrementalWindow, (8, 5), (8, 5))
+    client, server = introduced((8, 5), (8, 5))
     before = client.balance
     for message in (received(Kind.ERROR, 7), received(Kind.UNREADABLE, 7), None):
         assert client.on_arrival(message)
@@ -346,7 +318,7 @@ def test_the_words_of_errors_and_of_what_cannot_be_read_give_nothing() -> None:
 
 @pytest.mark.req("V2-5")
 def test_a_grant_gives_something_and_takes_no_credit() -> None:
-    client, server = introduced(IncrementalWindow, (8, 3), (8, 5))
+    client, server = introduced((8, 3), (8, 5))
     for _ in range(6):
         assert server.on_arrival(None)
     balance = server.balance
@@ -359,7 +331,7 @@ def test_a_grant_gives_something_and_takes_no_credit() -> None:
 
 
 def test_a_grant_waits_for_a_sign_that_the_one_before_has_arrived() -> None:
-    _, server = introduced(IncrementalWindow, (8, 3), (8, 7))
+    _, server = introduced((8, 3), (8, 7))
     for _ in range(4):
         assert server.on_arrival(None)
     assert server.refresh_due
@@ -371,82 +343,3 @@ def test_a_grant_waits_for_a_sign_that_the_one_before_has_arrived() -> None:
     assert not server.refresh_due
     assert server.on_arrival(None)
     assert server.refresh_due
-
-
-@pytest.mark.req("V2-A15")
-def test_counters_begin_at_zero_with_one_credit() -> None:
-    window = CumulativeWindow(8, 3)
-    assert (window._sent, window._received, window.balance) == (0, 0, 1)
-    assert admitted(window, PROPERTIES) == 0 + 4
-    assert admitted(window, PROPERTIES) is None
-    assert window.on_arrival(received(Kind.PROPERTIES, 6))
-    assert (window._sent, window._received, window.balance) == (1, 1, 5)
-    assert admitted(window, PROPERTIES) == 1 + 4
-
-
-@pytest.mark.req("V2-A15")
-@given(
-    start=st.integers((1 << 32) - 40, (1 << 32) - 1) | st.integers(0, (1 << 32) - 1),
-    ahead=st.integers(-(1 << 31), (1 << 31) - 1),
-)
-def test_counters_are_compared_modulo_their_size(start: int, ahead: int) -> None:
-    window = CumulativeWindow(8, 3)
-    window._sent = window._received = start
-    assert window.on_arrival(received(Kind.PROPERTIES, (start + ahead) % (1 << 32)))
-    assert window.balance == ahead
-    word = admitted(window, PROPERTIES)
-    if ahead <= 0:
-        assert word is None
-    else:
-        assert word == (start + 1 + 4) % (1 << 32)
-        assert window.balance == ahead - 1
-        assert (word - window._received) % (1 << 32) < (1 << 31) - 1
-
-
-@pytest.mark.req("V2-A15")
-@each_case("start", [(1 << 32) - 7, (1 << 31) - 7])
-def test_calls_go_on_when_counters_wrap(start: int) -> None:
-    client, server = CumulativeWindow(8, 3), CumulativeWindow(8, 5)
-    for window in (client, server):
-        window._sent = window._received = start
-    deliver(client, server, PROPERTIES)
-    deliver(server, client, PROPERTIES)
-    for _ in range(20):
-        deliver(client, server, CALL)
-        deliver(server, client, REPLY)
-    assert client._sent == server._received == start + 21, "words wrap, the counters behind them need not"
-    assert usable(client) == 5
-
-
-def test_a_lower_limit_takes_credits_back() -> None:
-    client, _ = introduced(CumulativeWindow, (8, 3), (8, 5))
-    assert client.balance == 6
-    assert client.on_arrival(received(Kind.GRANT, 3))
-    assert client.balance == 2
-    assert admitted(client, CALL) is not None
-    assert client.on_arrival(received(Kind.GRANT, 1))
-    assert client.balance == -1
-    assert admitted(client, CALL) is continued(client, CALL) is None
-    assert client.on_arrival(received(Kind.GRANT, 9))
-    assert client.balance == 7
-
-
-def test_one_grant_may_go_out_without_a_credit() -> None:
-    client, server = introduced(CumulativeWindow, (8, 1), (8, 2))
-    while continued(server, REPLY) is not None:
-        pass
-    for _ in range(3):
-        assert server.on_arrival(received(Kind.PIECE, 2))
-    assert server.balance == 0
-    assert server.refresh_due
-    assert server.grant_word() == 4 + 3
-    assert server.balance == -1
-    assert server.on_arrival(None)
-    assert server.on_arrival(None)
-    assert server.owed == 2
-    assert not server.refresh_due, "a second one would find no receive"
-    assert client.on_arrival(received(Kind.PIECE, 4))
-    assert client.outstanding == 0
-    assert client.on_arrival(received(Kind.GRANT, 7))
-    assert client.outstanding == -1
-    assert not client.on_arrival(received(Kind.GRANT, 7))

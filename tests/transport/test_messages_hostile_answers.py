@@ -17,7 +17,7 @@ from rpcrdma.transport import (
     ReplyBound,
     TransportConfig,
 )
-from support.both_drafts import FIRST_DRAFT, Raw, each_draft
+from support import raw_messages as raw
 from support.cases import each_case
 from support.raw_messages import (
     MORE,
@@ -29,8 +29,8 @@ from support.raw_messages import (
 
 
 @pytest.mark.req("PD-6", "V2-78")
-def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(9000, (5000,)))
+def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection() -> None:
+    peer = Client(ReplyBound(9000, (5000,)))
     (call,) = peer.calls
     handles = [segment[0] for chunk in call.writes for segment in chunk] + [each[0] for each in call.reply or []]
     assert call.ends in handles
@@ -39,9 +39,9 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Ra
     assert "did not expose" in peer.closed()
 
 
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.grant(1),
         raw.properties(),
         raw.message(XID, REPLY, RESPONSE | MORE),
@@ -51,15 +51,15 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Ra
         b"x",
     ],
 )
-def test_invalidation_by_a_message_that_ends_no_call_ends_the_connection(raw: Raw, octets: bytes) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
+def test_invalidation_by_a_message_that_ends_no_call_ends_the_connection(octets: bytes) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
     peer.send(octets, invalidate=peer.calls[-1].ends)
     assert "without answering" in peer.closed()
 
 
 @each_case("again", [False, True])
-def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
+def test_invalidation_by_an_error_counts_for_its_call(again: bool) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
     first = peer.calls[-1].ends
     peer.send(raw.error(XID, raw.REPLY_RESOURCE, 9000) if again else raw.error(XID, raw.SYSTEM), invalidate=first)
     if again:
@@ -76,9 +76,8 @@ def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> 
 # Credits
 
 
-@FIRST_DRAFT
-def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
-    peer = Client(raw)
+def test_a_flood_of_grants_saturates_and_is_answered_by_none() -> None:
+    peer = Client()
     for _ in range(300):
         peer.send(raw.grant(0xFFFF))
         assert peer.heard() == []
@@ -88,8 +87,8 @@ def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     assert_works(peer)
 
 
-def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
-    peer = Client(raw)
+def test_properties_in_the_midst_of_a_reply_break_it() -> None:
+    peer = Client()
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.properties((2, word(1024)), xid=5))
     peer.reply(bytes(4))
@@ -101,8 +100,8 @@ def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
 # Replies that are not finished
 
 
-def test_a_reply_in_pieces_that_stop_coming_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, config=TransportConfig(stalled_s=30.0))
+def test_a_reply_in_pieces_that_stop_coming_ends_the_connection() -> None:
+    peer = Client(config=TransportConfig(stalled_s=30.0))
     assert not peer.endpoint.untimed, "an answer that has not begun is the caller's to wait for"
     peer.reply(flags=RESPONSE | MORE)
     assert peer.endpoint.untimed
@@ -120,8 +119,8 @@ def test_a_reply_in_pieces_that_stop_coming_ends_the_connection(raw: Raw) -> Non
     assert "the rest of a message within 30 s" in closed.reason
 
 
-def test_replies_in_pieces_that_go_on_coming_are_not_ended_by_the_deadline(raw: Raw) -> None:
-    peer = Client(raw, config=TransportConfig(stalled_s=30.0))
+def test_replies_in_pieces_that_go_on_coming_are_not_ended_by_the_deadline() -> None:
+    peer = Client(config=TransportConfig(stalled_s=30.0))
     now_s = 100.0
     peer.reply(flags=RESPONSE | MORE)
     for xid in range(1, 4):

@@ -23,9 +23,8 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, TransportConfig
 from rpcrdma.verbs import Access
-from support import raw_messages_07
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import EACH_OFFER, FIRST_DRAFT, Raw, each_draft, offers
 from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
@@ -41,28 +40,28 @@ from support.raw_messages import (
 # The first message
 
 
-@EACH_OFFER
+@each_case("versions", ["auto", "2"])
 @each_case("octets", [b"", b"\0", b"\xff" * 15])
-def test_first_message_without_a_version_is_discarded(raw: Raw, octets: bytes, versions: str) -> None:
-    peer = server(raw, introduce=False, versions=versions)
+def test_first_message_without_a_version_is_discarded(octets: bytes, versions: str) -> None:
+    peer = server(introduce=False, versions=versions)
     discarded(peer, octets)
     peer.qp.abort("enough")
     peer.run()
     assert [type(event) for event in peer.endpoint_events()] == [Closed]
 
 
-@EACH_OFFER
+@each_case("versions", ["auto", "2"])
 @each_case("version", [0, 3, 0x02000000, 0xFFFFFFFF])
-def test_first_message_of_an_unknown_version_is_told_the_known_ones(raw: Raw, versions: str, version: int) -> None:
-    peer = server(raw, introduce=False, versions=versions)
+def test_first_message_of_an_unknown_version_is_told_the_known_ones(versions: str, version: int) -> None:
+    peer = server(introduce=False, versions=versions)
     (answer,) = peer.send(raw.prefix(XID, MSG, version=version) + b"\xff" * 40)
     assert struct.unpack(">II4xIIII", answer) == (XID, version, 4, 1, 1 if versions == "auto" else 2, 2)
     assert peer.endpoint_events() == []
 
 
 @pytest.mark.req("V2-13")
-def test_first_message_of_an_older_version_is_not_taken_where_it_is_not_offered(raw: Raw) -> None:
-    peer = server(raw, introduce=False)
+def test_first_message_of_an_older_version_is_not_taken_where_it_is_not_offered() -> None:
+    peer = server(introduce=False)
     (answer,) = peer.send(struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + CALL)
     assert struct.unpack(">II4xIIII", answer) == (XID, 1, 4, 1, 2, 2)
     peer.received.clear()
@@ -70,40 +69,36 @@ def test_first_message_of_an_older_version_is_not_taken_where_it_is_not_offered(
     assert_works(peer)
 
 
-def garbage_first(raw: Raw) -> dict[str, tuple[bytes, tuple[int, ...]]]:
+def garbage_first() -> dict[str, tuple[bytes, tuple[int, ...]]]:
     return {
         "an unknown type": (raw.prefix(XID, 77) + CALL, (raw.INVAL_HTYPE,)),
-        "no property set": (raw.prefix(XID, CONNPROP), (raw.BAD_PROPVAL,)),
+        "no property set": (raw.prefix(XID, CONNPROP), (raw.BAD_XDR,)),
         "more properties than there are": (
             raw.prefix(XID, CONNPROP) + word(2) + raw.property_set()[4:],
-            (raw.BAD_PROPVAL,),
+            (raw.BAD_XDR,),
         ),
-        "a bad value": (raw.properties((RECEIVE_SIZE, word(1023)), xid=XID), (raw.BAD_PROPVAL,)),
+        "a bad value": (raw.properties((RECEIVE_SIZE, word(1023)), xid=XID), (raw.BAD_XDR,)),
         "no payload": (raw.message(XID), (raw.BAD_XDR,)),
         "another XID in the payload": (raw.message(XID, struct.pack(">II", 1, 0)), (raw.BAD_XDR,)),
     }
 
 
-@each_draft(
+@each_case(
     ("octets", "error", "versions"),
-    lambda raw: {
-        f"{name}, {versions}": (*case, versions)
-        for name, case in garbage_first(raw).items()
-        for versions in offers(raw)
-    },
+    [(*case, versions) for case in garbage_first().values() for versions in ("auto", "2")],
 )
 def test_garbage_in_the_first_message_is_refused_and_a_better_one_taken(
-    raw: Raw, octets: bytes, error: tuple[int, ...], versions: str
+    octets: bytes, error: tuple[int, ...], versions: str
 ) -> None:
-    peer = server(raw, introduce=False, versions=versions)
+    peer = server(introduce=False, versions=versions)
     assert answered(peer, octets[:8] + word(8) + octets[12:]) == error
     peer.introduce()
     assert_works(peer)
 
 
 @pytest.mark.req("V2-9")
-def test_a_client_that_begins_with_a_call_is_told_of_properties_first_and_served_with_the_defaults(raw: Raw) -> None:
-    peer = server(raw, introduce=False)
+def test_a_client_that_begins_with_a_call_is_told_of_properties_first_and_served_with_the_defaults() -> None:
+    peer = server(introduce=False)
     peer.send(raw.message(XID, CALL, give=8))
     ready, call = peer.endpoint_events()
     assert isinstance(ready, Ready)
@@ -118,9 +113,9 @@ def test_a_client_that_begins_with_a_call_is_told_of_properties_first_and_served
     assert_works(peer)
 
 
-@each_draft("octets", lambda raw: [raw.error(XID, raw.SYSTEM), raw.error(XID, 1, 1, 1), raw.prefix(XID, ERROR, 1)])
-def test_an_error_as_the_first_message_is_discarded(raw: Raw, octets: bytes) -> None:
-    peer = server(raw, introduce=False)
+@each_case("octets", [raw.error(XID, raw.SYSTEM), raw.error(XID, 1, 1, 1), raw.prefix(XID, ERROR, 1)])
+def test_an_error_as_the_first_message_is_discarded(octets: bytes) -> None:
+    peer = server(introduce=False)
     discarded(peer, octets)
     # An error gives no credits: only the first message may go out.
     peer.introduce()
@@ -131,29 +126,25 @@ def test_an_error_as_the_first_message_is_discarded(raw: Raw, octets: bytes) -> 
 
 
 @pytest.mark.req("V2-13", "V2-68")
-@EACH_OFFER
+@each_case("versions", ["auto", "2"])
 @each_case("version", [0, 1, 3, 0xFFFFFFFF])
-def test_another_version_in_mid_connection_is_refused_and_not_run(raw: Raw, versions: str, version: int) -> None:
-    peer = server(raw, versions=versions)
+def test_another_version_in_mid_connection_is_refused_and_not_run(versions: str, version: int) -> None:
+    peer = server(versions=versions)
     for octets in (
         struct.pack(">IIIIIII", XID, version, 32, 0, 0, 0, 0) + CALL,
         raw.message(XID, CALL)[:4] + word(version) + raw.message(XID, CALL)[8:],
         struct.pack(">IIII", XID, version, 32, 0),
     ):
         (answer,) = peer.send(octets)
-        if raw is raw_messages_07 and version == 1:
-            assert struct.unpack(">II4xII", answer) == (XID, version, 4, raw.VERS_MISMATCH)
-        else:
-            assert struct.unpack(">II4xIIII", answer) == (XID, version, 4, 1, 2, 2)
+        assert struct.unpack(">II4xIIII", answer) == (XID, version, 4, 1, 2, 2)
         assert peer.endpoint_events() == []
     peer.received.clear()
     assert_works(peer)
 
 
-@FIRST_DRAFT
 @pytest.mark.req("V2-13")
-def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw) -> None:
-    peer = server(raw, versions="auto", introduce=False)
+def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run() -> None:
+    peer = server(versions="auto", introduce=False)
     version_1 = struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + CALL
     peer.send(version_1)
     assert [type(event) for event in peer.endpoint_events()] == [Ready, CallArrived]
@@ -171,9 +162,9 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
 
 
 @pytest.mark.req("V2-52")
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.prefix(XID, MSG) + word(0) + struct.pack(">III", 2, 0, 0) + CALL,
         raw.prefix(XID, MSG) + word(0) + struct.pack(">III", 1, 0, 0) + CALL,
         raw.prefix(XID, MSG) + word(0) + struct.pack(">IIII", 0, 0, 1, limits.CHUNK_SEGMENTS_MAX),
@@ -183,7 +174,7 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
         raw.message(0, kind=NOMSG, ends=5),
         raw.message(XID, kind=NOMSG, reply=raw.chunk((1, 2, 3))),
         raw.message(XID, kind=NOMSG, reads=raw.read_segment(4, (1, 2, 3))),
-        long_call(raw, (1, 8, 3)) + CALL,
+        long_call((1, 8, 3)) + CALL,
         raw.message(XID),
         raw.message(XID, CALL[:7]),
         raw.message(XID, struct.pack(">II", XID + 1, 0)),
@@ -196,7 +187,7 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
         raw.message(XID, CALL, reads=raw.read_segment(12, (1, 4, 3))),
         raw.message(XID, CALL, reads=raw.read_segment(8, (1, 8, 3)) + raw.read_segment(12, (1, 4, 3))),
         # a Position-Zero chunk that holds nothing
-        long_call(raw, (1, 0, 3)),
+        long_call((1, 0, 3)),
         # segments beyond all offsets, and larger than this side takes
         raw.message(XID, CALL, writes=raw.chunk((1, 8, 2**64 - 7))),
         raw.message(XID, CALL, reply=raw.chunk((1, (1 << 20) + 1, 0))),
@@ -207,29 +198,28 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
         raw.message(XID, CALL, ends=0xFFFFFFFF, reads=raw.read_segment(8, (6, 8, 0)), reply=raw.chunk((7, 8, 0))),
     ],
 )
-def test_header_against_the_rules_is_answered_with_bad_xdr(raw: Raw, octets: bytes) -> None:
-    peer = server(raw)
+def test_header_against_the_rules_is_answered_with_bad_xdr(octets: bytes) -> None:
+    peer = server()
     assert answered(peer, octets) == (raw.BAD_XDR,)
     assert_works(peer)
 
 
 @pytest.mark.req("V2-60", "V2-99", "V2-105")
-def test_more_than_is_pulled_of_one_call_is_refused_for_good(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(call_octets_pulled_max=9000))
+def test_more_than_is_pulled_of_one_call_is_refused_for_good() -> None:
+    peer = server(TransportConfig(call_octets_pulled_max=9000))
     assert answered(peer, raw.message(XID, CALL, reads=raw.read_segment(8, (1, 9001, 3)))) == (raw.SYSTEM,)
-    assert answered(peer, long_call(raw, (1, 9000, 3), (1, 4, 3))) == (raw.SYSTEM,)
+    assert answered(peer, long_call((1, 9000, 3), (1, 4, 3))) == (raw.SYSTEM,)
     assert_works(peer)
 
 
 # Messages that only a responder sends
 
 
-@FIRST_DRAFT
 @pytest.mark.req("V2-49")
 @each_case("flags", [0, RESPONSE, MORE, 0xFFFFFFFF])
 @each_case("code", range(12))
-def test_an_error_is_discarded_and_gives_no_credits(raw: Raw, code: int, flags: int) -> None:
-    peer = server(raw, give=0)
+def test_an_error_is_discarded_and_gives_no_credits(code: int, flags: int) -> None:
+    peer = server(give=0)
     for numbers in ((), (1,), (1, 1), (1, 1, 1)):
         octets = raw.error(XID, code, *numbers, flags=flags)
         discarded(peer, octets[:8] + word(0xFFFFFFFF) + octets[12:])
@@ -242,14 +232,14 @@ def test_an_error_is_discarded_and_gives_no_credits(raw: Raw, code: int, flags: 
 
 
 def assert_works_on_credit(peer: BareMessages) -> None:
-    peer.send(peer.raw.message(XID, CALL, give=1))
+    peer.send(raw.message(XID, CALL, give=1))
     peer.endpoint.reply(arrived(peer), message(XID, 1))
     assert [each.xid for each in peer.heard()] == [XID]
 
 
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.message(XID, CALL),
         raw.message(XID, CALL, MORE),
         raw.grant(1),
@@ -262,8 +252,8 @@ def assert_works_on_credit(peer: BareMessages) -> None:
         b"x",
     ],
 )
-def test_a_client_that_invalidates_anything_is_cut_off(raw: Raw, octets: bytes) -> None:
-    peer = server(raw)
+def test_a_client_that_invalidates_anything_is_cut_off(octets: bytes) -> None:
+    peer = server()
     region = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
     peer.send(octets, invalidate=region.handle)
     assert_ended(peer, "without answering")
@@ -273,8 +263,8 @@ def test_a_client_that_invalidates_anything_is_cut_off(raw: Raw, octets: bytes) 
 
 
 @each_case("ends", [False, True])
-def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(raw: Raw, ends: bool) -> None:
-    peer = server(raw)
+def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(ends: bool) -> None:
+    peer = server()
     for size in (9000, 2_000_000):
         region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE)
         handle = region.handle if ends else 0

@@ -10,7 +10,7 @@ from message_server import CALL, XID, arrived, assert_ended, assert_works, serve
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallArrived, Closed, TransportConfig
-from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft
+from support import raw_messages as raw
 from support.cases import each_case
 from support.raw_messages import (
     ERROR,
@@ -23,8 +23,8 @@ from support.raw_messages import (
 
 @pytest.mark.req("V2-4")
 @each_case("granted", [1, 4])
-def test_messages_beyond_the_grant_end_the_connection(raw: Raw, granted: int) -> None:
-    peer = server(raw, TransportConfig(credits_granted=granted), introduce=False)
+def test_messages_beyond_the_grant_end_the_connection(granted: int) -> None:
+    peer = server(TransportConfig(credits_granted=granted), introduce=False)
     peer.introduce()
     (told,) = peer.introduced
     for number in range(told.give):
@@ -39,8 +39,8 @@ def test_messages_beyond_the_grant_end_the_connection(raw: Raw, granted: int) ->
 
 @pytest.mark.req("V2-7")
 @each_case("granted", [1, 2, 200])
-def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(raw: Raw, granted: int) -> None:
-    peer = server(raw, TransportConfig(credits_granted=granted), give=0)
+def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(granted: int) -> None:
+    peer = server(TransportConfig(credits_granted=granted), give=0)
     (told,) = peer.introduced
     # All of them before the server looks at the first.
     for xid in range(1, told.give + 1):
@@ -56,9 +56,8 @@ def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(raw: Ra
     assert_works(peer)
 
 
-@FIRST_DRAFT
-def test_a_flood_of_grants_is_survived_and_answered_by_none(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(credits_granted=1), give=0)
+def test_a_flood_of_grants_is_survived_and_answered_by_none() -> None:
+    peer = server(TransportConfig(credits_granted=1), give=0)
     for _ in range(300):
         peer.send(raw.grant(0xFFFF))
         assert peer.heard() == []
@@ -67,8 +66,8 @@ def test_a_flood_of_grants_is_survived_and_answered_by_none(raw: Raw) -> None:
 
 
 @pytest.mark.req("V2-4")
-def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(credits_granted=4), give=0)
+def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up() -> None:
+    peer = server(TransportConfig(credits_granted=4), give=0)
     (told,) = peer.introduced
     # With each call that waits for its reply to leave, the client has one credit less.
     given = told.give
@@ -89,10 +88,10 @@ def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up(raw: R
     assert [each.xid for each in peer.heard() if each.xid] == list(range(1, sent + 1))
 
 
-@each_draft("octets", lambda raw: [raw.message(XID, b"", give=0), raw.properties(give=0)])
-def test_refusals_that_cannot_leave_do_not_pile_up(raw: Raw, octets: bytes) -> None:
+@each_case("octets", [raw.message(XID, b"", give=0), raw.properties(give=0)])
+def test_refusals_that_cannot_leave_do_not_pile_up(octets: bytes) -> None:
     """The client uses every credit for messages that are refused, and gives none."""
-    peer = server(raw, TransportConfig(credits_granted=4), give=0)
+    peer = server(TransportConfig(credits_granted=4), give=0)
     for count in range(2000):
         peer.send(octets)
         events = peer.endpoint_events()
@@ -105,8 +104,8 @@ def test_refusals_that_cannot_leave_do_not_pile_up(raw: Raw, octets: bytes) -> N
 
 
 @each_case("long", [False, True])
-def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(raw: Raw, long: bool) -> None:
-    peer = server(raw, TransportConfig(stalled_s=30.0), give=0)
+def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(long: bool) -> None:
+    peer = server(TransportConfig(stalled_s=30.0), give=0)
     peer.send(raw.message(XID, CALL, give=1))
     incoming = arrived(peer)
     # In two messages, of which one may leave; or in one, after another one that took the credit.
@@ -130,8 +129,8 @@ def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(raw:
     assert not peer.endpoint.timed
 
 
-def test_pieces_that_stop_coming_are_bounded_by_the_stall_deadline(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(stalled_s=30.0))
+def test_pieces_that_stop_coming_are_bounded_by_the_stall_deadline() -> None:
+    peer = server(TransportConfig(stalled_s=30.0))
     peer.send(raw.message(XID, CALL, MORE))
     assert peer.endpoint.untimed
     assert peer.endpoint.next_deadline_s(100.0) == 130.0
@@ -143,26 +142,26 @@ def test_pieces_that_stop_coming_are_bounded_by_the_stall_deadline(raw: Raw) -> 
     assert "within 30 s" in closed.reason
 
 
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.message(XID, b"", give=2),
         raw.prefix(XID, 77, give=2),
-        *in_first_draft(raw, lambda: [raw.message(XID, CALL, 4, give=2)]),
+        *[raw.message(XID, CALL, 4, give=2)],
         raw.message(XID, CALL, give=2, reply=raw.chunk(*[(1, 4, 3)] * (limits.CHUNK_SEGMENTS_MAX + 1))),
     ],
 )
-def test_credits_in_a_header_that_is_refused_count(raw: Raw, octets: bytes) -> None:
+def test_credits_in_a_header_that_is_refused_count(octets: bytes) -> None:
     """Its sender has counted them: were they lost, the two sides would wait for each other in the end."""
-    peer = server(raw, give=0)
+    peer = server(give=0)
     peer.send(octets)
     (error,) = peer.heard()
     assert error.kind == ERROR
     assert_works(peer)
 
 
-def test_credit_words_of_other_versions_count_for_nothing(raw: Raw) -> None:
-    peer = server(raw, give=0)
+def test_credit_words_of_other_versions_count_for_nothing() -> None:
+    peer = server(give=0)
     peer.send(raw.prefix(XID, MSG, give=100, version=3))
     assert peer.heard() == []
     peer.send(raw.message(XID, CALL, give=0))
@@ -170,9 +169,9 @@ def test_credit_words_of_other_versions_count_for_nothing(raw: Raw) -> None:
     assert peer.heard() == []
 
 
-def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(raw: Raw) -> None:
+def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever() -> None:
     """A connection with unanswered calls counts as in use: it is not ended as an idle one, nor gives up its place."""
-    peer = server(raw, TransportConfig(credits_granted=2))
+    peer = server(TransportConfig(credits_granted=2))
     for _ in range(50):
         peer.send(raw.message(XID, CALL))
         peer.endpoint.drop(arrived(peer))
@@ -181,10 +180,9 @@ def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(ra
     assert_works(peer)
 
 
-@FIRST_DRAFT
-def test_credits_of_calls_that_are_never_answered_come_back_to_a_peer_that_has_no_others(raw: Raw) -> None:
+def test_credits_of_calls_that_are_never_answered_come_back_to_a_peer_that_has_no_others() -> None:
     """RPCSEC_GSS drops calls whose sequence number has come before (RFC 2203 section 5.3.3.1)."""
-    peer = server(raw, TransportConfig(credits_granted=2))
+    peer = server(TransportConfig(credits_granted=2))
     peer.heard()
     for _ in range(3):
         for _ in range(2):

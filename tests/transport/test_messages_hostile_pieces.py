@@ -10,7 +10,7 @@ from message_server import CALL, XID, arrived, assert_works, server
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import IncomingCall, TransportConfig
-from support.both_drafts import Raw
+from support import raw_messages as raw
 from support.cases import each_case
 from support.raw_messages import (
     ERROR,
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.thorough
 
 
 @each_case("size", [0, 4, 4060])
-def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int) -> None:
-    peer = server(raw)
+def test_an_endless_call_is_given_up_and_dropped_to_its_end(size: int) -> None:
+    peer = server()
     errors: list[HeardMessage] = []
     pieces = 0
     while not errors:
@@ -43,8 +43,8 @@ def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int)
 
 
 @each_case("pieces", [9, 17])
-def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(raw: Raw, pieces: int) -> None:
-    peer = server(raw, TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
+def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(pieces: int) -> None:
+    peer = server(TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
     held: list[IncomingCall] = []
     size = 60_000
     octets = pieces * size

@@ -8,8 +8,7 @@ import pytest
 
 from message_server import XID, answered, assert_works, server
 from rpcrdma import limits
-from support import raw_messages, raw_messages_07
-from support.both_drafts import Raw, each_draft
+from support import raw_messages as raw
 from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
@@ -23,7 +22,7 @@ from support.raw_messages import (
 )
 
 
-def lies(raw: Raw) -> dict[str, bytes]:
+def lies() -> dict[str, bytes]:
     return {
         "a length beyond the message": raw.prefix(XID, CONNPROP) + struct.pack(">IIII", 1, 2, 8, 4096),
         "a length of 4 GiB": raw.prefix(XID, CONNPROP) + struct.pack(">IIII", 1, 2, 0xFFFFFFFF, 4096),
@@ -48,23 +47,13 @@ def lies(raw: Raw) -> dict[str, bytes]:
     }
 
 
-def again(raw: Raw) -> int:
-    """The error for properties that come a second time."""
-    return raw.INVAL_CONT if raw is raw_messages_07 else raw.BAD_XDR
-
-
 @pytest.mark.req("V2-32", "V2-33")
-@each_draft(
+@each_case(
     ("octets", "pieces"),
-    # In the last draft a set cannot go on in another message.
-    lambda raw: {
-        f"{name}, {pieces}": (octets, pieces)
-        for name, octets in lies(raw).items()
-        for pieces in ((1, 3) if raw is raw_messages else (1,))
-    },
+    [(octets, pieces) for octets in lies().values() for pieces in (1, 3)],
 )
-def test_property_sets_that_lie_are_answered_with_bad_xdr(raw: Raw, octets: bytes, pieces: int) -> None:
-    peer = server(raw, introduce=False)
+def test_property_sets_that_lie_are_answered_with_bad_xdr(octets: bytes, pieces: int) -> None:
+    peer = server(introduce=False)
     head, body = octets[:20], octets[20:]
     step = -(-len(body) // pieces)
     parts = [body[start : start + step] for start in range(0, len(body), step)]
@@ -72,14 +61,14 @@ def test_property_sets_that_lie_are_answered_with_bad_xdr(raw: Raw, octets: byte
         peer.send(raw.prefix(XID, CONNPROP, MORE, give=4) + part)
         peer.run()
         peer.received.clear()
-    assert answered(peer, head[:8] + word(4) + head[12:] + parts[-1]) == (raw.BAD_PROPVAL,)
+    assert answered(peer, head[:8] + word(4) + head[12:] + parts[-1]) == (raw.BAD_XDR,)
     peer.introduce()
     assert_works(peer)
 
 
 @pytest.mark.req("V2-34", "V2-69")
-def test_property_values_of_any_size_are_taken_as_they_are(raw: Raw) -> None:
-    peer = server(raw, introduce=False)
+def test_property_values_of_any_size_are_taken_as_they_are() -> None:
+    peer = server(introduce=False)
     # Empty: the default. Longer than it must be: the rest means nothing.
     peer.introduce(
         (SEND_SIZE, word(0xFFFFFFFF)),
@@ -99,11 +88,11 @@ def test_property_values_of_any_size_are_taken_as_they_are(raw: Raw) -> None:
 
 @pytest.mark.req("V2-93")
 @each_case("number", [1, 2, 3, 4, 5])
-def test_properties_that_come_a_second_time_are_refused_and_change_nothing(raw: Raw, number: int) -> None:
-    peer = server(raw)
+def test_properties_that_come_a_second_time_are_refused_and_change_nothing(number: int) -> None:
+    peer = server()
     before = peer.endpoint.peer_properties
     for _ in range(20):
-        assert answered(peer, raw.properties((number, word(2048)), xid=XID)) == (again(raw),)
+        assert answered(peer, raw.properties((number, word(2048)), xid=XID)) == (raw.BAD_XDR,)
     assert peer.endpoint.peer_properties == before
     assert peer.endpoint.inline_send_octets == 4096
     assert_works(peer)

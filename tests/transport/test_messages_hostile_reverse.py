@@ -8,9 +8,8 @@ from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
-from support import raw_messages_07
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import Raw, each_draft, in_first_draft
 from support.cases import each_case
 from support.raw_messages import (
     ERROR,
@@ -27,19 +26,12 @@ CALL = struct.pack(">II", XID, 0)
 REPLY = struct.pack(">II", XID, 1)
 
 
-def general(raw: Raw) -> tuple[int, bytes]:
-    """The property of an end that takes calls of any kind; the last draft has one level more."""
-    return REVERSE_SUPPORT, word(3 if raw is raw_messages_07 else 2)
+def client(config: TransportConfig | None = None) -> BareMessages:
+    return BareMessages(Role.CLIENT, config, reverse=True)
 
 
-def client(raw: Raw, config: TransportConfig | None = None) -> BareMessages:
-    return BareMessages(Role.CLIENT, config, reverse=True, raw=raw)
-
-
-def server(raw: Raw, *properties: tuple[int, bytes]) -> BareMessages:
-    if raw is raw_messages_07 and not properties:
-        properties = ((REVERSE_SUPPORT, word(2)),)
-    peer = BareMessages(Role.SERVER, TransportConfig(in_messages_octets_max=0), *properties, reverse=True, raw=raw)
+def server(*properties: tuple[int, bytes]) -> BareMessages:
+    peer = BareMessages(Role.SERVER, TransportConfig(in_messages_octets_max=0), *properties, reverse=True)
     peer.endpoint.allow_reverse()
     return peer
 
@@ -50,19 +42,19 @@ def answered(peer: BareMessages) -> list[HeardMessage]:
 
 def assert_both_ways(peer: BareMessages) -> None:
     """A call of the peer is answered, and one of the endpoint gets its reply."""
-    peer.send(peer.raw.message(XID, CALL, give=2))
+    peer.send(raw.message(XID, CALL, give=2))
     (incoming,) = calls_in(peer.endpoint_events())
     peer.endpoint.reply(incoming, message(XID, 1))
     assert [each.payload for each in answered(peer)] == [REPLY]
     peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
     assert [each.payload for each in answered(peer)] == [CALL]
-    peer.send(peer.raw.message(XID, REPLY, RESPONSE, give=2))
+    peer.send(raw.message(XID, REPLY, RESPONSE, give=2))
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
     assert not peer.endpoint_pd.regions
 
 
-def test_reverse_calls_beyond_the_credits_end_the_connection(raw: Raw) -> None:
-    peer = client(raw, TransportConfig(reverse_credits_granted=2))
+def test_reverse_calls_beyond_the_credits_end_the_connection() -> None:
+    peer = client(TransportConfig(reverse_credits_granted=2))
     own = peer.endpoint.call(1, message(1, 0), ReplyBound(8))
     peer.heard()
     for _ in range(40):
@@ -76,28 +68,21 @@ def test_reverse_calls_beyond_the_credits_end_the_connection(raw: Raw) -> None:
     assert closed.protocol_error
 
 
-@each_draft(
+@each_case(
     ("octets", "code"),
-    lambda raw: [
+    [
         (raw.message(XID, b""), raw.BAD_XDR),
         (raw.message(XID, CALL, ends=7), raw.BAD_XDR),
         (raw.message(XID, CALL, reads=raw.read_segment(8, (1, (1 << 20) + 1, 0))), raw.BAD_XDR),
         (raw.message(XID, CALL, writes=raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)), raw.WRITE_CHUNKS),
         (raw.prefix(XID, 99, give=1), raw.INVAL_HTYPE),
-        *in_first_draft(
-            raw,
-            lambda: [
-                (raw.message(XID, CALL, 8), raw.INVAL_CONT),
-                (raw.message(XID, kind=NOMSG, flags=MORE), raw.INVAL_CONT),
-            ],
-        ),
+        (raw.message(XID, CALL, 8), raw.INVAL_FLAG),
+        (raw.message(XID, kind=NOMSG, flags=MORE), raw.INVAL_FLAG),
     ],
 )
 @each_case("role", Role)
-def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
-    raw: Raw, role: Role, octets: bytes, code: int
-) -> None:
-    peer = client(raw) if role is Role.CLIENT else server(raw)
+def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(role: Role, octets: bytes, code: int) -> None:
+    peer = client() if role is Role.CLIENT else server()
     for _ in range(20):
         peer.send(octets)
         assert [(each.kind, each.numbers[0]) for each in answered(peer)] == [(ERROR, code)]
@@ -109,13 +94,13 @@ def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
 
 
 @each_case("xid", [XID, XID + 1])
-def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Raw, xid: int) -> None:
-    peer = client(raw)
+def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(xid: int) -> None:
+    peer = client()
     handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
     peer.heard()
     peer.send(raw.message(XID, REPLY, RESPONSE | MORE))
     peer.send(raw.message(xid, struct.pack(">II", xid, 0)))
-    assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_CONT,))]
+    assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_FLAG,))]
     (failed,) = peer.endpoint_events()
     assert isinstance(failed, CallFailed)
     assert failed.call is handle
@@ -125,9 +110,9 @@ def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Ra
     assert_both_ways(peer)
 
 
-@each_draft("code", lambda raw: [raw.BAD_XDR, *range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1), raw.SYSTEM])
-def test_errors_for_calls_of_a_server(raw: Raw, code: int) -> None:
-    peer = server(raw, general(raw))
+@each_case("code", [raw.BAD_XDR, *range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1), raw.SYSTEM])
+def test_errors_for_calls_of_a_server(code: int) -> None:
+    peer = server((REVERSE_SUPPORT, word(2)))
     data = {
         raw.READ_CHUNKS: (0,),
         raw.WRITE_CHUNKS: (0,),

@@ -20,8 +20,8 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from support import raw_messages
+from support import raw_messages as raw
 from support.bare_messages import BareMessages
-from support.both_drafts import Raw, each_draft, in_first_draft, offers
 from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
@@ -37,18 +37,18 @@ from support.raw_messages import (
 
 
 @pytest.mark.req("V2-10", "V2-11", "V2-90")
-@each_draft(
+@each_case(
     ("octets", "versions"),
-    lambda raw: [
+    [
         (octets, versions)
         for octets in (b"", b"x" * 15, raw.prefix(XID, 77), raw.message(XID, b"x"), raw.error(XID, 0))
-        for versions in offers(raw)
+        for versions in ("auto", "2")
     ],
 )
 def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is_answered(
-    raw: Raw, versions: str, octets: bytes
+    versions: str, octets: bytes
 ) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
+    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
     peer.endpoint.call(XID, message(XID, 0), NOTHING)
     peer.run()
     (first,) = peer.received
@@ -64,7 +64,7 @@ def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is
     assert peer.received == []
 
 
-def refusals_of_the_first_message(raw: Raw) -> list[tuple[bytes, str]]:
+def refusals_of_the_first_message() -> list[tuple[bytes, str]]:
     return [
         (raw.error(1, raw.BAD_XDR), "refused the transport properties"),
         (raw.error(1, raw.INVAL_HTYPE), "refused the transport properties"),
@@ -77,14 +77,14 @@ def refusals_of_the_first_message(raw: Raw) -> list[tuple[bytes, str]]:
 
 
 @pytest.mark.req("V2-14")
-@each_draft(
+@each_case(
     ("octets", "reason", "versions"),
-    lambda raw: [(*case, versions) for case in refusals_of_the_first_message(raw) for versions in offers(raw)],
+    [(*case, versions) for case in refusals_of_the_first_message() for versions in ("auto", "2")],
 )
 def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
-    raw: Raw, octets: bytes, reason: str, versions: str
+    octets: bytes, reason: str, versions: str
 ) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
+    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
     peer.endpoint.call(XID, message(XID, 0), NOTHING)
     peer.send(octets)
     failed, closed = peer.endpoint_events()
@@ -96,8 +96,8 @@ def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
 
 @pytest.mark.req("V2-14")
 @each_case("long", [False, True])
-def test_client_goes_on_with_an_older_version_once_and_not_back(raw: Raw, long: bool) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions="auto")
+def test_client_goes_on_with_an_older_version_once_and_not_back(long: bool) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
     refused = raw.error(1, 1, 1, 1) if long else struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1)
     peer.send(refused)
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
@@ -115,17 +115,17 @@ def test_client_goes_on_with_an_older_version_once_and_not_back(raw: Raw, long: 
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
 
 
-def test_the_owner_of_a_connection_decides_how_long_it_waits_for_the_first_answer(raw: Raw) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=offers(raw)[0])
+def test_the_owner_of_a_connection_decides_how_long_it_waits_for_the_first_answer() -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions=("auto", "2")[0])
     assert peer.endpoint.next_deadline_s(10.0) is None
     peer.endpoint.on_time(10.0 + 100 * limits.NEGOTIATION_S)
     assert peer.endpoint_events() == []
     assert peer.endpoint.unanswered
 
 
-@each_draft("octets", lambda raw: [raw.grant(3), raw.message(XID, CALL, give=3)])
-def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octets: bytes) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+@each_case("octets", [raw.grant(3), raw.message(XID, CALL, give=3)])
+def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False)
     peer.send(octets)
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
     assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
@@ -134,8 +134,8 @@ def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octe
 
 
 @pytest.mark.req("V2-9", "V2-10")
-def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+def test_properties_that_come_after_a_lone_grant_are_taken_once() -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False)
     peer.send(raw.grant(3))
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
     for receives in (8192, 2048):
@@ -151,9 +151,9 @@ def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> Non
 
 
 @pytest.mark.req("V2-48")
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         b"",
         REPLY,
         *(raw.message(XID, flags=RESPONSE)[:length] for length in range(1, raw.PREFIX_OCTETS)),
@@ -167,7 +167,7 @@ def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> Non
         raw.message(XID, kind=NOMSG),
         raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
         raw.prefix(XID, 77),
-        *in_first_draft(raw, lambda: [raw.prefix(XID, MSG, 0x80)]),
+        *[raw.prefix(XID, MSG, 0x80)],
         # an XID that no call has
         raw.message(XID + 1, struct.pack(">II", XID + 1, 1), RESPONSE),
         raw.message(XID + 1, b"", RESPONSE),
@@ -183,11 +183,11 @@ def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> Non
         raw.error(XID, raw.REPLY_RESOURCE, 1, 2),
         raw.error(XID, raw.SYSTEM)[:-2],
         # the version error in the form of version 1, for a version that has been agreed on
-        *in_first_draft(raw, lambda: [struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1)]),
+        *[struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1)],
     ],
 )
-def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> None:
-    peer = Client(raw)
+def test_message_that_answers_nothing_is_discarded(octets: bytes) -> None:
+    peer = Client()
     peer.send(octets)
     assert [each for each in peer.heard() if each.xid] == []
     assert peer.endpoint_events() == []
@@ -201,9 +201,9 @@ def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> N
 
 
 @pytest.mark.req("V2-48", "V2-24")
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.message(XID, CALL, RESPONSE),
         raw.message(XID, b"", RESPONSE),
         raw.message(XID, REPLY[:7], RESPONSE),
@@ -213,22 +213,17 @@ def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> N
         raw.message(XID, REPLY, RESPONSE, writes=raw.chunk()),
         raw.prefix(XID, MSG, RESPONSE) + word(0) + word(2),
         raw.prefix(XID, MSG, RESPONSE) + word(0) * 2 + struct.pack(">II", 1, 0xFFFFFFFF),
-        *in_first_draft(
-            raw,
-            lambda: [
-                raw.message(XID, REPLY, RESPONSE | 4),
-                raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
-                raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
-                raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
-                raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
-                raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
-                raw.prefix(XID, 77, RESPONSE),
-            ],
-        ),
+        raw.message(XID, REPLY, RESPONSE | 4),
+        raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
+        raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
+        raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
+        raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
+        raw.prefix(XID, 77, RESPONSE),
     ],
 )
-def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, octets: bytes) -> None:
-    peer = Client(raw)
+def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(octets: bytes) -> None:
+    peer = Client()
     peer.send(octets)
     assert isinstance(peer.failure(), RemoteProtocolError)
     assert [each for each in peer.heard() if each.xid] == []
@@ -243,8 +238,8 @@ def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, 
 
 
 @pytest.mark.req("V2-41")
-def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None:
-    peer = Client(raw)
+def test_replies_that_are_interleaved_fail_both_of_their_calls() -> None:
+    peer = Client()
     other = peer.endpoint.call(9, message(9, 0), NOTHING)
     peer.heard()
     peer.reply(REPLY, RESPONSE | MORE)
@@ -259,9 +254,9 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None
 
 
 @pytest.mark.req("V2-41", "V2-A3")
-@each_draft(
+@each_case(
     "octets",
-    lambda raw: [
+    [
         raw.message(99, struct.pack(">II", 99, 1), RESPONSE),
         raw.message(99, struct.pack(">II", 99, 1), RESPONSE | MORE),
         raw.message(99, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
@@ -274,10 +269,8 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None
     ],
 )
 @each_case("pieces", [1, 3])
-def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
-    raw: Raw, octets: bytes, pieces: int
-) -> None:
-    peer = Client(raw)
+def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(octets: bytes, pieces: int) -> None:
+    peer = Client()
     for _ in range(pieces):
         peer.reply(REPLY, RESPONSE | MORE)
     peer.send(octets)
@@ -291,8 +284,8 @@ def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
 
 @pytest.mark.thorough
 @each_case("size", [0, 4, 4060])
-def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) -> None:
-    peer = Client(raw)
+def test_a_reply_that_is_continued_for_ever_fails_its_call(size: int) -> None:
+    peer = Client()
     events: list = []
     sent = 0
     while not events:
@@ -314,8 +307,8 @@ def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) 
     assert_works(peer)
 
 
-def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out(raw: Raw) -> None:
-    peer = Client(raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
+def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out() -> None:
+    peer = Client(config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
     assert [each.flags for each in peer.calls] == [MORE] * 3
     peer.reply(give=0)
     assert isinstance(peer.event(), ReplyArrived)
@@ -330,9 +323,9 @@ def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still
     assert_works(peer)
 
 
-def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself(raw: Raw) -> None:
+def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself() -> None:
     config = TransportConfig(in_messages_octets_max=1 << 20)
-    peer = Client(raw, ReplyBound(20), config, argument=20_000, give=3)
+    peer = Client(ReplyBound(20), config, argument=20_000, give=3)
     peer.send(raw.error(XID, raw.REPLY_RESOURCE, 2_000))
     assert peer.heard() == []
     peer.send(raw.error(XID, raw.REPLY_RESOURCE, 1_200_000))

@@ -47,37 +47,34 @@ def sent(
 NEAR_S, FAR_S = 90e-6, 20e-3
 
 
-@each_case("version", ["2", "2-07"])
-def test_the_distance_changes_neither_results_nor_what_a_user_has_set(version: str) -> None:
-    assert sent(version, offering(36 * KIB), result=36 * KIB, round_trip_s=FAR_S) == (1, 2)
-    assert sent(version, offering(36 * KIB, 0), argument=4 * KIB, round_trip_s=FAR_S) == (1, 2)
-    assert sent(version, offering(36 * KIB, 64 * KIB), argument=64 * KIB, round_trip_s=FAR_S) == (1, 2)
+def test_the_distance_changes_neither_results_nor_what_a_user_has_set() -> None:
+    assert sent("2", offering(36 * KIB), result=36 * KIB, round_trip_s=FAR_S) == (1, 2)
+    assert sent("2", offering(36 * KIB, 0), argument=4 * KIB, round_trip_s=FAR_S) == (1, 2)
+    assert sent("2", offering(36 * KIB, 64 * KIB), argument=64 * KIB, round_trip_s=FAR_S) == (1, 2)
 
 
-@each_case("version", ["2", "2-07"])
 @each_case("octets", [4 * KIB, 16 * KIB, 36 * KIB])
-def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(version: str, octets: int) -> None:
+def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(octets: int) -> None:
     config = offering(octets)
     for count in (1, 2, 3):
-        assert sent(version, config, argument=count * octets - HEADERS) == (0, count + 1)
-    assert sent(version, config, argument=3 * octets) == (1, 2)
-    assert sent(version, config, result=octets - HEADERS) == (0, 2)
-    assert sent(version, config, result=octets) == (1, 2)
+        assert sent("2", config, argument=count * octets - HEADERS) == (0, count + 1)
+    assert sent("2", config, argument=3 * octets) == (1, 2)
+    assert sent("2", config, result=octets - HEADERS) == (0, 2)
+    assert sent("2", config, result=octets) == (1, 2)
 
 
 @pytest.mark.req("V2-103")
-@each_case("version", ["2", "2-07"])
 @each_case(("octets", "most", "messages"), [(4 * KIB, 12 * KIB, 3), (16 * KIB, 32 * KIB, 2), (36 * KIB, 72 * KIB, 2)])
 def test_small_and_moderate_replies_are_continued_and_need_no_reply_chunk(
-    version: str, octets: int, most: int, messages: int
+    octets: int, most: int, messages: int
 ) -> None:
     config = offering(octets)
     for plain, count in ((octets - HEADERS, 1), (octets + 4, 2), (most - HEADERS, messages)):
-        assert sent(version, config, plain=plain) == (0, count + 1)
+        assert sent("2", config, plain=plain) == (0, count + 1)
     # A longer one goes into one segment of a Reply chunk.
-    assert sent(version, config, plain=most + 4) == (1, 2)
+    assert sent("2", config, plain=most + 4) == (1, 2)
     # The first one waits for no credits.
-    pair = EndpointPair(config, config, version=version).connect()
+    pair = EndpointPair(config, config, version="2").connect()
     pair.client.call(7, message(7, 0), ReplyBound(2 * octets - HEADERS))
     (call,) = pair.arrived()
     assert pair.client.statistics.registrations == 0
@@ -87,26 +84,23 @@ def test_small_and_moderate_replies_are_continued_and_need_no_reply_chunk(
     assert [type(event) for event in pair.client_events()] == [ReplyArrived]
 
 
-@each_case("version", ["2", "2-07"])
-def test_long_calls_go_by_rdma_however_large_messages_are(version: str) -> None:
+def test_long_calls_go_by_rdma_however_large_messages_are() -> None:
     config = offering(64 * KIB)
-    assert sent(version, config, argument=128 * KIB) == (0, 4)
-    assert sent(version, config, argument=132 * KIB) == (1, 2)
+    assert sent("2", config, argument=128 * KIB) == (0, 4)
+    assert sent("2", config, argument=132 * KIB) == (1, 2)
 
 
-@each_case("version", ["2", "2-07"])
-def test_a_given_length_holds_for_calls_and_replies(version: str) -> None:
+def test_a_given_length_holds_for_calls_and_replies() -> None:
     by_rdma, in_messages = offering(8 * KIB, 0), offering(8 * KIB, 64 * KIB)
-    assert sent(version, by_rdma, argument=4 * KIB)[0] == sent(version, by_rdma, result=4 * KIB)[0] == 1
-    assert sent(version, in_messages, argument=60 * KIB) == sent(version, in_messages, result=60 * KIB) == (0, 9)
-    assert sent(version, in_messages, argument=64 * KIB)[0] == sent(version, in_messages, result=64 * KIB)[0] == 1
+    assert sent("2", by_rdma, argument=4 * KIB)[0] == sent("2", by_rdma, result=4 * KIB)[0] == 1
+    assert sent("2", in_messages, argument=60 * KIB) == sent("2", in_messages, result=60 * KIB) == (0, 9)
+    assert sent("2", in_messages, argument=64 * KIB)[0] == sent("2", in_messages, result=64 * KIB)[0] == 1
 
 
-@each_case("version", ["2", "2-07"])
-def test_a_reply_longer_than_what_is_ever_continued_goes_into_its_reply_chunk(version: str) -> None:
+def test_a_reply_longer_than_what_is_ever_continued_goes_into_its_reply_chunk() -> None:
     """However long the replies are that the server is told to continue."""
     octets = CONTINUED_OCTETS_MAX + KIB
-    pair = EndpointPair(offering(64 * KIB, 0), offering(64 * KIB, 2 * CONTINUED_OCTETS_MAX), version=version).connect()
+    pair = EndpointPair(offering(64 * KIB, 0), offering(64 * KIB, 2 * CONTINUED_OCTETS_MAX), version="2").connect()
     pair.client.call(7, message(7, 0), ReplyBound(octets))
     (call,) = pair.arrived()
     pair.server.reply(call, message(7, 1, (bytes(octets), None)))

@@ -152,7 +152,7 @@ def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() ->
     assert not server.endpoint.timed
 
 
-@each_case("version", ["1", "2", "2-07"])
+@each_case("version", ["1", "2"])
 def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
     """It is decided first how a message travels, and then its credits are taken: there are none to give back."""
     pair = EndpointPair(version=version).connect()

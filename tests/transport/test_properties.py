@@ -7,17 +7,16 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.config import ReverseSupport, TransportConfig
-from rpcrdma.transport.dialects.v2_00 import PROPERTIES
 from rpcrdma.transport.message import PropertySet
 from rpcrdma.transport.properties import (
     HOST_AUTHENTICATION,
+    PROPERTIES,
     Properties,
     decode_host_authentication,
     decode_properties,
     encode_host_authentication,
     encode_properties,
     properties_of,
-    rows_with,
 )
 from support.cases import each_case
 
@@ -100,13 +99,6 @@ def test_a_value_that_means_nothing_does_not_decode(number: int, value: bytes, f
 def test_a_property_comes_once(number: int) -> None:
     with pytest.raises(DecodeError, match="twice"):
         decode_properties(((number, b""), (2, word(4096)), (number, b"")), PROPERTIES)
-
-
-def test_levels_are_numbered_by_the_version() -> None:
-    rows = rows_with((ReverseSupport.GENERAL, ReverseSupport.NONE), default=ReverseSupport.GENERAL)
-    assert decode_properties((), rows).reverse is ReverseSupport.GENERAL
-    assert decode_properties(((5, word(1)),), rows).reverse is ReverseSupport.NONE
-    assert dict(encode_properties(DEFAULTS._replace(reverse=ReverseSupport.NONE), rows))[5] == word(1)
 
 
 def test_a_side_tells_what_it_is_configured_for() -> None:

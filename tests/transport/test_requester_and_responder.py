@@ -27,10 +27,9 @@ from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
-from rpcrdma.transport.dialects.v2_00 import Version2
-from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.connection_states import State
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
@@ -167,7 +166,7 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
             again(incoming)
 
 
-def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_told() -> None:
+def test_version_1_has_segments_of_any_length_and_version_2_those_that_were_told() -> None:
     session = BarePeer(Role.SERVER, TransportConfig(segment_octets_max=2000)).endpoint._session
     assert session.splits is False
     assert session.segment_octets_taken == 0xFFFFFFFF
@@ -180,15 +179,14 @@ def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_tol
     assert session.names_ended is True
 
 
-@each_case("dialect", [Version2, Version207])
-def test_messages_can_be_reserved_in_every_version_that_is_tried(dialect: type[Version2 | Version207]) -> None:
+def test_messages_can_be_reserved_each_time_that_version_2_is_tried() -> None:
     extension = Extension(name="reserves", reserve_max=5)
     session = BarePeer(Role.SERVER, extensions=[extension]).endpoint._session
     for _ in range(2):
-        session.use(dialect())
+        session.use(Version2())
         window, most = session.window, session.config.credits_granted + session.config.reverse_credits_requested + 5
         window.reserve(3)
-        first = dialect().window(session.config, Role.SERVER, reverse=False, reservable=0)
+        first = Version2().window(session.config, Role.SERVER, reverse=False, reservable=0)
         assert window.owed == first.owed + 3
         window.reserve(1000)
         assert first.owed + 3 < window.owed <= most, "and no more than that"
@@ -473,7 +471,7 @@ def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
     assert (statistics.calls_read_chunk, statistics.messages_continued) == (by_rdma, 1 - by_rdma)
 
 
-@each_case(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
+@each_case(("version", "splits"), [("1", False), ("2", True)])
 @each_case("role", list(Role))
 def test_a_session_begins_with_nothing_but_its_version(version: str, splits: bool, role: Role) -> None:
     pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
@@ -503,7 +501,6 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     [
         (ReverseSupport.NONE, (9000, CONTINUED_OCTETS_MAX)),
         (ReverseSupport.INLINE, (0, 0)),
-        (ReverseSupport.CONTINUED, (9000, CONTINUED_OCTETS_MAX)),
         (ReverseSupport.GENERAL, (9000, CONTINUED_OCTETS_MAX)),
     ],
 )

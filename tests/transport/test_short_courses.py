@@ -9,10 +9,9 @@ import pytest
 from dialect_messages import RpcMessage
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.dialects import v1, v2_00, v2_07
+from rpcrdma.transport.dialects import v1, v2
 from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.dialects.v2_00 import Version2
-from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingExtension, Refusal
 from support.cases import each_case
 from support.octets import words
@@ -35,7 +34,7 @@ V1 = [
     (REPLY, READ, words(XID, 1, CREDITS, 0, 1, 8, *NAMED, 0, 0, 0)),
     (CALL, AT_ZERO, words(XID, 1, CREDITS, 0, 1, 0, *NAMED, 0, 0, 0)),
 ]
-V2_00 = [
+V2 = [
     (CALL, NO_CHUNKS, 0, words(XID, 2, CREDITS, 0, 0, 0, 0, 0, 0)),
     (REPLY, NO_CHUNKS, 0, words(XID, 2, CREDITS, 0, 1, 0, 0, 0, 0)),
     (CALL, WRITE, 0, words(XID, 2, CREDITS, 0, 0, 0, 0, 1, 1, *NAMED, 0, 0)),
@@ -43,15 +42,6 @@ V2_00 = [
     (REPLY, WRITE, 0, words(XID, 2, CREDITS, 0, 1, 0, 0, 1, 1, *NAMED, 0, 0)),
     (CALL, READ, 0, words(XID, 2, CREDITS, 0, 0, 0, 1, 8, *NAMED, 0, 0, 0)),
     (CALL, READ, HANDLE, words(XID, 2, CREDITS, 0, 0, HANDLE, 1, 8, *NAMED, 0, 0, 0)),
-]
-V2_07 = [
-    (CALL, NO_CHUNKS, 0, words(XID, 2, CREDITS, 10, 0, 0, 0, 0)),
-    (REPLY, NO_CHUNKS, 0, words(XID, 2, CREDITS, 13, 0)),
-    (CALL, WRITE, 0, words(XID, 2, CREDITS, 10, 0, 0, 1, 1, *NAMED, 0, 0)),
-    (CALL, WRITE, HANDLE, words(XID, 2, CREDITS, 10, HANDLE, 0, 1, 1, *NAMED, 0, 0)),
-    (CALL, READ, 0, words(XID, 2, CREDITS, 10, 0, 1, 8, *NAMED, 0, 0, 0)),
-    (CALL, READ, HANDLE, words(XID, 2, CREDITS, 10, HANDLE, 1, 8, *NAMED, 0, 0, 0)),
-    (REPLY, WRITE, 0, words(XID, 2, CREDITS, 13, 1, 1, *NAMED, 0)),
 ]
 RESTS = (b"", b"\0", bytes(3), bytes(4), bytes(100))
 
@@ -110,33 +100,16 @@ def test_usual_messages_of_version_1_are_read_by_the_short_course(rest: bytes, m
 @each_case("rest", RESTS)
 def test_usual_messages_of_version_2_are_read_by_the_short_course(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Version2, "_decode_other", refuse)
-    for kind, chunks, ends, header in V2_00:
+    for kind, chunks, ends, header in V2:
         octets = header + payload(kind, rest)
         found = outcome(Version2(), octets)
         assert found == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header), ends=ends or None)
         assert type(found) is Inbound
         assert type(found.kind) is Kind
-    monkeypatch.setattr(v2_00, "_decode_one_segment", refuse)
-    for kind, chunks, _, header in V2_00[:2]:
+    monkeypatch.setattr(v2, "_decode_one_segment", refuse)
+    for kind, chunks, _, header in V2[:2]:
         octets = header + payload(kind, rest)
         assert outcome(Version2(), octets) == Inbound(kind, XID, CREDITS, 2, chunks, octets, 36)
-
-
-@each_case("rest", RESTS)
-def test_usual_messages_of_the_last_draft_are_read_by_the_short_course(
-    rest: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Version207, "_decode_other", refuse)
-    for kind, chunks, ends, header in V2_07:
-        octets = header + payload(kind, rest)
-        found = outcome(Version207(), octets)
-        assert found == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header), ends=ends or None)
-        assert type(found) is Inbound
-        assert type(found.kind) is Kind
-    monkeypatch.setattr(v2_07, "_decode_one_segment", refuse)
-    for kind, chunks, _, header in V2_07[:2]:
-        octets = header + payload(kind, rest)
-        assert outcome(Version207(), octets) == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header))
 
 
 def test_usual_messages_of_version_1_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,17 +119,9 @@ def test_usual_messages_of_version_1_are_written_by_the_short_course(monkeypatch
 
 
 def test_usual_messages_of_version_2_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(v2_00, "encode_message", refuse)
-    for kind, chunks, ends, header in V2_00:
+    monkeypatch.setattr(v2, "encode_message", refuse)
+    for kind, chunks, ends, header in V2:
         assert written(Version2, kind, chunks, ends) == header
-
-
-def test_usual_messages_of_the_last_draft_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, chunks, ends, header in V2_07:
-        assert written(Version207, kind, chunks, ends) == header
-    monkeypatch.setattr(v2_07, "encode_header", refuse)
-    for kind, chunks, ends, header in V2_07[:-1]:
-        assert written(Version207, kind, chunks, ends) == header
 
 
 ODD = (0, 1, 2, 3, 4, 5, 8, 10, 13, 0x80000000, 0xFFFFFFFF, XID, HANDLE)
@@ -184,26 +149,18 @@ def test_unusual_messages_of_version_1_are_the_same_by_either_course(
 
 
 @pytest.mark.req("V2-38")
-@each_case("number", range(len(V2_00)))
+@each_case("number", range(len(V2)))
 def test_unusual_messages_of_version_2_are_the_same_by_either_course(number: int) -> None:
-    kind, _, _, header = V2_00[number]
+    kind, _, _, header = V2[number]
     for octets in changed(header + payload(kind, bytes(12))):
         assert outcome(Version2(), octets) == Version2()._decode_other(octets), octets.hex(" ", 4)
-
-
-@each_case("number", range(len(V2_07)))
-def test_unusual_messages_of_the_last_draft_are_the_same_by_either_course(number: int) -> None:
-    kind, _, _, header = V2_07[number]
-    for octets in changed(header + payload(kind, bytes(12))):
-        assert outcome(Version207(), octets) == Version207()._decode_other(octets), octets.hex(" ", 4)
 
 
 @each_case(
     ("version", "owner", "messages"),
     [
         (Version1, v1, [header + words(XID, kind) for kind, _, header in V1[:2]]),
-        (Version2, Version2, [header + words(XID, kind) for kind, _, _, header in V2_00[:2]]),
-        (Version207, Version207, [header + words(XID, kind) for kind, _, _, header in V2_07[:2]]),
+        (Version2, Version2, [header + words(XID, kind) for kind, _, _, header in V2[:2]]),
     ],
 )
 def test_a_message_that_is_cut_off_takes_no_short_course(
@@ -218,7 +175,7 @@ def test_a_message_that_is_cut_off_takes_no_short_course(
 
 
 @pytest.mark.thorough
-@each_case("version", [Version1, Version2, Version207])
+@each_case("version", [Version1, Version2])
 def test_no_octets_make_a_dialect_raise(version: Any) -> None:
     named = words(1, 0, *NAMED), words(0, 1, 2, *NAMED, *NAMED), words(0, 0, 1, 1, *NAMED), words(0)
     lists = [first + second + third for first in named for second in named for third in named]
@@ -242,7 +199,6 @@ def test_positions_are_multiples_of_four(position: int) -> None:
     assert found == Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
     expected = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.HEADER))
     assert outcome(Version2(), words(XID, 2, CREDITS, 0, 0, 0) + read) == expected
-    assert outcome(Version207(), words(XID, 2, CREDITS, 10, 0) + read) == expected
 
 
 @pytest.mark.req("V1-38")
@@ -308,26 +264,14 @@ def test_flags_of_an_extension_are_its_own() -> None:
 def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> None:
     message = OutgoingExtension(XID, 64, 0x30, (), answer=answer)
     assert Version2().encode(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x31 if answer else 0x30)
-    assert Version2().encode_piece(message, CREDITS, 100) == words(XID, 2, CREDITS, 64, 0x33 if answer else 0x32)
-    assert Version207().encode(message, CREDITS) == words(XID, 2, CREDITS, 64)
+    assert Version2().encode_piece(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x33 if answer else 0x32)
 
 
-@each_case(
-    ("number", "cause"),
-    [(0, Cause.VERSION), (1, Cause.VERSION_MISMATCH), (3, Cause.VERSION), (0xFFFFFFFF, Cause.VERSION)],
-)
-def test_the_last_draft_tells_the_version_before_it_from_those_that_it_does_not_know(number: int, cause: Cause) -> None:
-    refusal = Refusal(cause, low=2, high=2) if cause is Cause.VERSION else Refusal(cause)
-    octets = words(XID, number, CREDITS, 10, 0, 0, 0, 0, XID, 0)
-    assert outcome(Version207(), octets) == Inbound(Kind.UNREADABLE, XID, CREDITS, number, refusal=refusal)
-
-
-@each_case("version", [Version2, Version207])
 @each_case("more", range(4))
-def test_errors_of_an_extension_have_as_many_words_as_it_says(version: Any, more: int) -> None:
-    dialect = version()
+def test_errors_of_an_extension_have_as_many_words_as_it_says(more: int) -> None:
+    dialect = Version2()
     dialect.extend({}, {200: 0, 201: 1, 202: 3})
-    prefix = words(XID, 2, CREDITS, 4) + (words(1) if version is Version2 else b"")
+    prefix = words(XID, 2, CREDITS, 4, 1)
 
     def found(*numbers: int) -> Any:
         return outcome(dialect, prefix + words(*numbers) + bytes(more))
@@ -342,7 +286,7 @@ def test_errors_of_an_extension_have_as_many_words_as_it_says(version: Any, more
         assert found(*numbers) is None
 
 
-@each_case("version", [Version1, Version2, Version207])
+@each_case("version", [Version1, Version2])
 def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
     two = (SEGMENT, Segment(1, 2, 3))
     unusual = [
@@ -372,7 +316,6 @@ def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
     [
         (Version1, words(XID, 1, CREDITS, 1, 1, 0, *NAMED, 0, 0, 0)),
         (Version2, words(XID, 2, CREDITS, 1, 0, HANDLE, 1, 0, *NAMED, 0, 0, 0)),
-        (Version207, words(XID, 2, CREDITS, 8, HANDLE, 1, 0, *NAMED, 0, 0, 0, 0)),
     ],
 )
 def test_a_long_call_has_a_type_of_its_own(version: Any, header: bytes) -> None:

@@ -13,11 +13,11 @@ from rpcrdma.transport import call_states, host_authentication, refusals, routin
 from rpcrdma.transport.carriers import Transmission
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport, Role
-from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
-from rpcrdma.transport.dialects.version_2 import _opens
+from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
+from rpcrdma.transport.dialects import header_v1, header_v2
+from rpcrdma.transport.dialects.v2 import _opens
 from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
@@ -37,7 +37,7 @@ class Begun(bytes):
         return self.size
 
 
-FIRST_CODES = {
+CODES = {
     Cause.VERSION: words(1, 3, 4),
     Cause.HEADER: words(2),
     Cause.PROPERTY: words(2),
@@ -48,55 +48,26 @@ FIRST_CODES = {
     Cause.SEGMENTS: words(7, 5),
     Cause.WRITE_RESOURCE: words(8, 1, 2),
     Cause.REPLY_RESOURCE: words(9, 2),
-    Cause.VERSION_MISMATCH: words(10),
     Cause.INELIGIBLE: words(10),
     Cause.TOO_LARGE: words(10),
     Cause.CHUNKS: words(10),
     Cause.SYSTEM: words(10),
 }
-LAST_CODES = {
-    Cause.VERSION: words(1, 3, 4),
-    Cause.HEADER: words(2),
-    Cause.PROPERTY: words(3),
-    Cause.HEADER_TYPE: words(4),
-    Cause.FLAGS: words(5),
-    Cause.READ_CHUNKS: words(6, 5),
-    Cause.WRITE_CHUNKS: words(7, 5),
-    Cause.SEGMENTS: words(8, 5),
-    Cause.WRITE_RESOURCE: words(9, 1, 2),
-    Cause.REPLY_RESOURCE: words(10, 2),
-    Cause.VERSION_MISMATCH: words(11),
-    Cause.INELIGIBLE: words(100),
-    Cause.TOO_LARGE: words(100),
-    Cause.CHUNKS: words(100),
-    Cause.SYSTEM: words(100),
-}
 
 
-def encoded(module: Any, refusal: Refusal) -> Any:
-    return module.ERRORS.encode(refusal)
-
-
-@each_case(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
-def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, bytes]) -> None:
-    assert set(module.ERRORS._by_cause) == set(codes)
-    assert [layout.size for layout in module.ERRORS._layouts] == [0, 4, 8, 12]
+def test_errors_have_the_codes_of_the_draft() -> None:
+    assert set(header_v2.ERRORS._by_cause) == set(CODES)
+    assert [layout.size for layout in header_v2.ERRORS._layouts] == [0, 4, 8, 12]
     refusal = Refusal(Cause.HEADER, 1, 2, 3, 4, 5)
-    assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
+    assert {cause: header_v2.ERRORS.encode(refusal._replace(cause=cause)) for cause in CODES} == CODES
 
 
-@each_case(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
 @each_case(
     ("needed", "told"),
     [(0xFFFFFFFE, 0xFFFFFFFE), (0xFFFFFFFF, 0xFFFFFFFF), (1 << 32, 0xFFFFFFFF), (1 << 40, 0xFFFFFFFF)],
 )
-def test_no_error_tells_more_than_a_word_can(module: Any, code: int, needed: int, told: int) -> None:
-    assert encoded(module, Refusal(Cause.REPLY_RESOURCE, needed=needed)) == words(code, told)
-
-
-def test_every_header_of_the_last_draft_can_be_encoded() -> None:
-    names = ("Rdma2Error", "Rdma2Grant", "Rdma2ConnProp", "Rdma2Call", "Rdma2Reply", "Rdma2Middle")
-    assert set(header_v2_07._ENCODERS) == {getattr(header_v2_07, name) for name in names}
+def test_no_error_tells_more_than_a_word_can(needed: int, told: int) -> None:
+    assert header_v2.ERRORS.encode(Refusal(Cause.REPLY_RESOURCE, needed=needed)) == words(9, told)
 
 
 def test_headers_have_nothing_that_they_are_not_given() -> None:
@@ -108,17 +79,10 @@ def test_headers_have_nothing_that_they_are_not_given() -> None:
     assert header_v1.RdmaDone(7, 9).version == 1
     error = header_v1.RdmaError(7, 9, 2)
     assert (error.low, error.high, error.version) == (0, 0, 1)
-    first = header_v2_00.Rdma2Msg(7, 9)
+    first = header_v2.Rdma2Msg(7, 9)
     assert (first.flags, first.inv_handle, first.chunks, first.size) == (0, 0, NO_CHUNKS, 36)
-    long = header_v2_00.Rdma2NoMsg(7, 9)
+    long = header_v2.Rdma2NoMsg(7, 9)
     assert (long.flags, long.inv_handle, long.chunks) == (0, 0, NO_CHUNKS)
-    assert header_v2_07.Rdma2ConnProp(7, 9, b"").final is True
-    call = header_v2_07.Rdma2Call(7, 9)
-    assert (call.inv_handle, call.chunks, call.external, call.size) == (0, NO_CHUNKS, False, 32)
-    reply = header_v2_07.Rdma2Reply(7, 9)
-    assert (reply.chunks, reply.external, reply.size) == (NO_CHUNKS, False, 20)
-    middle = header_v2_07.Rdma2Middle(7, 9, 100)
-    assert (middle.answers, middle.size) == (False, 20)
 
 
 def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
@@ -384,23 +348,12 @@ def test_each_form_narrows_its_own_limit() -> None:
     assert limits.write_chunks_max == 16
 
 
-def test_a_level_that_a_version_has_not_is_told_as_the_next_lower_one() -> None:
-    levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
-    told = {level: _Level(levels).encode(level) for level in ReverseSupport}
-    assert told == {
-        ReverseSupport.NONE: words(0),
-        ReverseSupport.INLINE: words(1),
-        ReverseSupport.CONTINUED: words(1),
-        ReverseSupport.GENERAL: words(2),
-    }
-
-
 @each_case("number", [0, 1, 2, 3, 4, 0xFFFFFFFF])
-def test_levels_that_a_version_has_not_do_not_decode(number: int) -> None:
-    levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
+def test_levels_that_there_are_not_do_not_decode(number: int) -> None:
+    levels = tuple(ReverseSupport)
     found: object = None
     try:
-        found = _Level(levels).decode(Reader(words(number)), "reverse")
+        found = _Level().decode(Reader(words(number)), "reverse")
     except DecodeError as error:
         found = type(error)
     assert found is (levels[number] if number < 3 else DecodeError)

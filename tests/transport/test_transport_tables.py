@@ -14,9 +14,9 @@ from rpcrdma.transport import Call, ReplyBound, Role
 from rpcrdma.transport import requester as requester_module
 from rpcrdma.transport.call_states import TRANSITIONS as CALL_TRANSITIONS
 from rpcrdma.transport.call_states import CallInput, CallState
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.wire.buffers import Buffer
 from support.octets import words

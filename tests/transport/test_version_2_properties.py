@@ -1,9 +1,6 @@
-"""Version 2 in both drafts: headers, properties and continued messages with any content."""
+"""Version 2: headers, properties and continued messages with any content."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from types import ModuleType
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +10,9 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
-from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
-from rpcrdma.transport.dialects.dialect import Dialect
+from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_property_set
-from rpcrdma.transport.dialects.v2_00 import Version2
-from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -27,8 +22,7 @@ from rpcrdma.transport.message import (
     OutgoingProperties,
     Refusal,
 )
-from rpcrdma.transport.properties import Properties, decode_properties, encode_properties
-from support.cases import each_case
+from rpcrdma.transport.properties import PROPERTIES, Properties, decode_properties, encode_properties
 
 WORDS = st.integers(0, 0xFFFFFFFF)
 SEGMENTS = st.builds(Segment, WORDS, WORDS, st.integers(0, (1 << 64) - 1))
@@ -57,7 +51,6 @@ REFUSALS = st.one_of(
     st.sampled_from([Cause.HEADER, Cause.HEADER_TYPE, Cause.FLAGS, Cause.SYSTEM]).map(Refusal),
 )
 PROPERTY_SETS = st.lists(st.tuples(WORDS, st.binary(max_size=20)), max_size=10).map(tuple)
-DRAFTS = each_case("make", [Version2, Version207])
 
 
 @st.composite
@@ -76,70 +69,60 @@ def expected(message: RpcMessage, credit_word: int, payload: bytes) -> Inbound:
     return Inbound(message.kind, message.xid, credit_word, 2, message.chunks, payload, 0, message.long, message.ends)
 
 
-@DRAFTS
 @given(message=messages(), credit_word=WORDS, rest=st.binary(max_size=50))
-def test_what_one_end_sends_is_what_the_other_gets(
-    make: Callable[[], Dialect], message: RpcMessage, credit_word: int, rest: bytes
-) -> None:
-    octets = make().encode(message, credit_word)
-    assert make().geometry.size_chunks(message.chunks) + 36 >= len(octets)
+def test_what_one_end_sends_is_what_the_other_gets(message: RpcMessage, credit_word: int, rest: bytes) -> None:
+    octets = Version2().encode(message, credit_word)
+    assert Version2().geometry.size_chunks(message.chunks) + 36 >= len(octets)
     payload = b"" if message.long else message.xid.to_bytes(4, "big") + int(message.kind).to_bytes(4, "big") + rest
-    assert simple(make().decode(octets + payload)) == expected(message, credit_word, payload)
+    assert simple(Version2().decode(octets + payload)) == expected(message, credit_word, payload)
 
 
-@DRAFTS
 @given(message=messages(may_be_long=False), cuts=st.lists(st.integers(0, 60), max_size=6))
-def test_what_is_sent_in_pieces_comes_whole(make: Callable[[], Dialect], message: RpcMessage, cuts: list[int]) -> None:
-    sender, receiver = make(), make()
+def test_what_is_sent_in_pieces_comes_whole(message: RpcMessage, cuts: list[int]) -> None:
+    sender, receiver = Version2(), Version2()
     payload = message.xid.to_bytes(4, "big") + int(message.kind).to_bytes(4, "big") + bytes(range(50))
     start = 0
     for cut in sorted(cuts):
         end = min(cut, len(payload))
-        piece = sender.encode_piece(message, 1, len(payload) - end)
+        piece = sender.encode_piece(message, 1)
         assert receiver.decode(piece + payload[start:end]) == Inbound(Kind.PIECE, message.xid, 1, 2)
         start = end
     assert simple(receiver.decode(sender.encode(message, 9) + payload[start:])) == expected(message, 9, payload)
 
 
-@DRAFTS
 @given(xid=WORDS, credit_word=WORDS, refusal=REFUSALS)
-def test_refusals_arrive(make: Callable[[], Dialect], xid: int, credit_word: int, refusal: Refusal) -> None:
-    octets = make().encode(OutgoingError(xid, 2, refusal, answers_call=True), credit_word)
-    found = make().decode_answer(octets)
-    if refusal.cause is Cause.VERSION and make is Version2 and not (1 <= refusal.low <= min(2, refusal.high)):
+def test_refusals_arrive(xid: int, credit_word: int, refusal: Refusal) -> None:
+    octets = Version2().encode(OutgoingError(xid, 2, refusal, answers_call=True), credit_word)
+    found = Version2().decode_answer(octets)
+    if refusal.cause is Cause.VERSION and not (1 <= refusal.low <= min(2, refusal.high)):
         assert found is None or found.refusal != refusal
     else:
         assert found == Inbound(Kind.ERROR, xid, credit_word, 2, refusal=refusal)
 
 
-@each_case(("make", "module"), [(Version2, header_v2_00), (Version207, header_v2_07)])
 @given(xid=WORDS, credit_word=WORDS, properties=PROPERTY_SETS)
 def test_properties_and_grants_arrive(
-    make: Callable[[], Dialect],
-    module: ModuleType,
     xid: int,
     credit_word: int,
     properties: tuple[tuple[int, bytes], ...],
 ) -> None:
-    octets = module.encode_header(module.Rdma2ConnProp(xid, credit_word, encode_property_set(properties)))
-    assert octets.startswith(make().encode(OutgoingProperties(xid, properties), credit_word))
-    assert make().decode(octets) == Inbound(Kind.PROPERTIES, xid, credit_word, 2, properties=properties)
-    assert make().decode(make().encode(OutgoingGrant(), credit_word)) == Inbound(Kind.GRANT, 0, credit_word, 2)
+    octets = header_v2.encode_header(header_v2.Rdma2ConnProp(xid, credit_word, encode_property_set(properties)))
+    assert octets.startswith(Version2().encode(OutgoingProperties(xid, properties), credit_word))
+    assert Version2().decode(octets) == Inbound(Kind.PROPERTIES, xid, credit_word, 2, properties=properties)
+    assert Version2().decode(Version2().encode(OutgoingGrant(), credit_word)) == Inbound(Kind.GRANT, 0, credit_word, 2)
     assert decode_property_set(encode_property_set(properties)) == properties
 
 
-@each_case("module", [v2_00, v2_07])
 @given(data=st.data())
-def test_values_of_properties_survive_the_round_trip(module: ModuleType, data: st.DataObject) -> None:
-    levels = [ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL]
+def test_values_of_properties_survive_the_round_trip(data: st.DataObject) -> None:
     sizes = st.integers(1024, 0xFFFFFFFF)
     own = Properties(
         *(data.draw(sizes) for _ in range(3)),
         data.draw(WORDS),
-        data.draw(st.sampled_from(levels)),
+        data.draw(st.sampled_from(ReverseSupport)),
         data.draw(st.none() | st.binary(max_size=300)),
     )
-    assert decode_properties(encode_properties(own, module.PROPERTIES), module.PROPERTIES) == own
+    assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
 
 
 OCTETS = st.binary(max_size=120) | st.lists(st.integers(0, 13)).map(
@@ -147,21 +130,19 @@ OCTETS = st.binary(max_size=120) | st.lists(st.integers(0, 13)).map(
 )
 
 
-@DRAFTS
 @given(received=st.lists(OCTETS, max_size=8))
-def test_any_messages_are_taken_without_an_exception(make: Callable[[], Dialect], received: list[bytes]) -> None:
-    dialect = make()
+def test_any_messages_are_taken_without_an_exception(received: list[bytes]) -> None:
+    dialect = Version2()
     for octets in received:
         found = dialect.decode(octets)
         assert found is None or len(found.data) <= limits.CONTINUED_OCTETS_MAX
 
 
-@each_case("module", [header_v2_00, header_v2_07])
 @given(octets=OCTETS)
-def test_any_octets_decode_or_raise_decode_error(module: ModuleType, octets: bytes) -> None:
+def test_any_octets_decode_or_raise_decode_error(octets: bytes) -> None:
     try:
-        header = module.decode_header(octets)
+        header = header_v2.decode_header(octets)
     except DecodeError:
         return
-    encoded = module.encode_header(header)
-    assert module.encode_header(module.decode_header(encoded)) == encoded
+    encoded = header_v2.encode_header(header)
+    assert header_v2.encode_header(header_v2.decode_header(encoded)) == encoded

@@ -22,7 +22,7 @@ from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.rtr.requests import Promises
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
-from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
+from rpcrdma.transport.message_windows import MessageWindow
 
 __all__ = [
     "DROPPED",
@@ -31,7 +31,6 @@ __all__ = [
     "NESTED",
     "PLAIN",
     "PROPERTIES",
-    "WINDOWS",
     "Call",
     "Endless",
     "Overrun",
@@ -40,15 +39,10 @@ __all__ = [
     "State",
     "Stuck",
     "Unpaid",
-    "Window",
     "admitted",
     "explore_mistaken",
     "print_sizes",
 ]
-
-Window: TypeAlias = IncrementalWindow | CumulativeWindow
-
-WINDOWS = (IncrementalWindow, CumulativeWindow)
 
 ERROR, DROPPED, PROPERTIES = 0, -1, -2
 """Instead of a number of pieces: a call is answered with an error, or never; or it is no call but properties."""
@@ -56,10 +50,8 @@ ERROR, DROPPED, PROPERTIES = 0, -1, -2
 GROUP = 1000
 """Added to a number of pieces: they are the messages of a group. A call promises the credits for such an answer."""
 
-_COUNTERS = 1 << 32
 
-
-def admitted(window: Window | CallWindow, message: Outgoing) -> int | None:
+def admitted(window: MessageWindow | CallWindow, message: Outgoing) -> int | None:
     """The credit word of a message; None if it has to wait, by the rule of the outbox."""
     if window.balance <= 0 or (message.kind is Kind.CALL and window.in_flight >= window.allowed):
         return None
@@ -162,7 +154,7 @@ class Space:
 
     def __init__(
         self,
-        windows: tuple[Window, Window],
+        windows: tuple[MessageWindow, MessageWindow],
         promises: tuple[Promises, Promises],
         work: tuple[tuple[Call, ...], tuple[Call, ...]],
         together: int = 1,
@@ -173,10 +165,8 @@ class Space:
         self._together = together
         self._reserved = reserved
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
-        self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving", "low")
-        if not self._cumulative:
-            self._fields += ("_unproven",)
+        self._fields += ("_unproven",)
         self._promising = reserved > 0 or any(call.promises for calls in work for call in calls)
         if self._promising or together > 1:
             self._fields += ("_learns",)
@@ -184,7 +174,7 @@ class Space:
             self._fields += ("_base",)
         if together > 1:
             _introduce(*windows)
-        self._get: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
+        self._get: Callable[[MessageWindow], tuple[int, ...]] = attrgetter(*self._fields)
         self._start: State = (
             (self._save(0), self._save(1)),
             ((), ()),
@@ -218,20 +208,12 @@ class Space:
             count += 1
         return count
 
-    def _load(self, state: State, end: int) -> Window:
-        """The window of one end as it is in that state, in which both have sent nothing by their counters.
-
-        Only differences of counters matter. So states that differ in nothing else are the same.
-        """
+    def _load(self, state: State, end: int) -> MessageWindow:
+        """The window of one end as it is in that state."""
         window = self._windows[end]
         window.balance, window.outstanding, window.in_flight, window.unanswered, *more = state[0][end]
-        window._heard, window.allowed, window._arriving, window.low, *more = more
+        window._heard, window.allowed, window._arriving, window.low, window._unproven, *more = more
         window.receives_wanted = window.outstanding + 1 + SPARE_RECEIVES
-        if self._cumulative:
-            window._sent = 0
-            window._received = -len(state[1][1 - end]) % _COUNTERS
-        else:
-            window._unproven, *more = more
         if more:
             window._learns, *more = more
         if more:
@@ -253,12 +235,6 @@ class Space:
         sides[end] = side
         if sent:
             channels[end] += sent
-            if self._cumulative:
-                # The windows count their own messages from there on.
-                before = len(sent)
-                channels[1 - end] = tuple(
-                    [(kind, (word - before) % _COUNTERS, told) for kind, word, told in channels[1 - end]]
-                )
             outstanding = windows[1 - end][1]
             if len(channels[end]) > outstanding + 1:
                 raise Overrun(state)
@@ -413,14 +389,14 @@ class Space:
         return self._next(state, end, side)
 
 
-def _introduce(first: Window, second: Window) -> None:
+def _introduce(first: MessageWindow, second: MessageWindow) -> None:
     """Both tell their properties, before which none may send several calls or replies in one message."""
     for sender, receiver in ((first, second), (second, first)):
         word = sender.admit(_SENT[Kind.PROPERTIES])
         assert receiver.on_arrival(Inbound(Kind.PROPERTIES, 1, word, 2))
 
 
-def _received(state: State, window: Window, side: Side, kind: Kind, told: Any) -> Side:
+def _received(state: State, window: MessageWindow, side: Side, kind: Kind, told: Any) -> Side:
     """The duties of an endpoint after a call, or an answer, has arrived."""
     within = window.on_received(_RECEIVED[kind])
     ready, waiting, handler_calls = list(side.ready), list(side.waiting), side.handler_calls
@@ -450,7 +426,7 @@ def _is_short(one: Call | tuple[int, int | None]) -> bool:
     return one[0] == 1 and not (isinstance(one, Call) and one.promises)
 
 
-def _as_carried(window: Window, promises: Promises, call: Call) -> tuple[int, Call]:
+def _as_carried(window: MessageWindow, promises: Promises, call: Call) -> tuple[int, Call]:
     """In how many messages a call goes, and how: as an extension decides that by the credits that there are."""
     group = call.pieces - GROUP if call.pieces > GROUP else 1
     if group > window.balance:
@@ -482,8 +458,8 @@ class Scenario(NamedTuple):
     reserved: int = 0
     promises_kind: type[Promises] = Promises
 
-    def space(self, kind: type[Window]) -> Space:
-        """With two windows of a kind."""
+    def space(self, kind: type[MessageWindow] = MessageWindow) -> Space:
+        """With two windows, which may be of a kind that makes a mistake."""
         windows = kind(*self.first, self.promises + self.reserved), kind(*self.second, 0)
         promises = self.promises_kind(self.promises, windows[0].reserve), Promises(0, windows[1].reserve)
         return Space(windows, promises, (self.calls, self.peer_calls), self.together, self.reserved)
@@ -493,19 +469,18 @@ NESTED = Call(1, 1, nested=True)
 PLAIN = Call(1, 1)
 
 
-def explore_mistaken(mistake: type, kind: type[Window], scenario: Scenario) -> None:
-    """Explores a scenario with windows of a kind, or with promises, that make a mistake in their policy."""
+def explore_mistaken(mistake: type, scenario: Scenario) -> None:
+    """Explores a scenario with windows, or with promises, that make a mistake in their policy."""
     if issubclass(mistake, Promises):
-        scenario._replace(promises_kind=mistake).space(kind).explore()
+        scenario._replace(promises_kind=mistake).space().explore()
         return
-    scenario.space(type(mistake.__name__, (mistake, kind), {"__slots__": ()})).explore()
+    scenario.space(type(mistake.__name__, (mistake, MessageWindow), {"__slots__": ()})).explore()
 
 
 def print_sizes(explored: Mapping[str, Iterable[Scenario]]) -> None:
-    """Explores scenarios with each kind of windows, and says how large their spaces are."""
-    for kind in WINDOWS:
-        for name, scenarios in explored.items():
-            begun = time.perf_counter()
-            count = sum(scenario.space(kind).explore() for scenario in scenarios)
-            sys.stdout.write(f"{kind.__name__}: {name}: {count} states, {time.perf_counter() - begun:.1f} s\n")
-            sys.stdout.flush()
+    """Explores scenarios, and says how large their spaces are."""
+    for name, scenarios in explored.items():
+        begun = time.perf_counter()
+        count = sum(scenario.space().explore() for scenario in scenarios)
+        sys.stdout.write(f"{name}: {count} states, {time.perf_counter() - begun:.1f} s\n")
+        sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Messages to give to a dialect, and their expected outcomes: for the tests of both drafts."""
+"""Messages to give to a dialect, and their expected outcomes."""
 
 from __future__ import annotations
 

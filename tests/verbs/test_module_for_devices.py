@@ -1,7 +1,7 @@
 """The extension module for RDMA devices over fake libraries: objects, their ends, errors, and memory that stays or not.
 
 The fakes (native/tests/fake_devices.c) take the place of libibverbs and librdmacm in a process of its own, which runs
-all cases. `make check-native` runs them with sanitizers.
+all cases. native/check.py runs them with sanitizers.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ pragma ddp args.data; pragma ddp args.where;
 
 
 @pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
-@each_case("version", ["1", "2", "2-07"])
+@each_case("version", ["1", "2"])
 # The rest is inline, or in a Long message.
 @each_case("plain", [100, 9000])
 def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(plain: int, version: str) -> None:

@@ -48,12 +48,8 @@ class Abilities:
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):
             self.met.add("markers")
-        # The last draft counts from the start of the connection, on which the properties were the first message.
-        granted = {"2": ("give", 0), "2-07": ("credit", 1)}
-        for version in versions.keys() & granted.keys():
-            field_name, sent = granted[version]
-            messages = int(versions[version].heard["header"][field_name]) - sent
-            self.given[f"{version}.granted"] = max(0, min(messages, _MESSAGES_MAX))
+        if "2" in versions:
+            self.given["2.granted"] = min(versions["2"].heard["header"]["give"], _MESSAGES_MAX)
         for version, outcome in versions.items():
             self._add_extension(version, outcome.heard)
 

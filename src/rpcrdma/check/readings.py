@@ -72,8 +72,7 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
         ),
         "ended-after-reverse-call": Reading(
             "the connection ends at a reverse call; we discard it, and keep the connection",
-            "RFC 8167 section 6 has the caller wait for the client's readiness; "
-            "draft-ietf-nfsv4-rpcrdma-version-two-07 section 4.6.3 lets the connection be lost",
+            "RFC 8167 section 6 has the caller wait for the client's readiness, and says nothing of the connection",
         ),
         "long-message-without-payload-discarded": Reading(
             "RDMA_NOMSG whose chunks hold no call is discarded as a reply to no call; we refuse it",

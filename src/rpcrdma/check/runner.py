@@ -25,8 +25,7 @@ FRESH_FILES = 4
 
 _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
-    "2": "the server does not speak version 2 (draft -00)",
-    "2-07": "the server does not speak version 2 (draft -07)",
+    "2": "the server does not speak version 2",
     "frames": FRAMES_NOT_SEEN,
     "nfs": "the program is not NFSv3",
     "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
@@ -57,13 +56,6 @@ _PROBES: Mapping[str, Mapping[str, Any]] = {
         "steps": [
             {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},
             {"hear": {"message": {"header": {"version": 2, "type": 5}}}},
-        ],
-    },
-    "2-07": {
-        "version": "2-07",
-        "steps": [
-            {"say": {"header": {"type": 7, "properties": [[2, {"words": [4096]}]]}}},
-            {"hear": {"message": {"header": {"version": 2, "type": 7}}}},
         ],
     },
 }
@@ -268,7 +260,7 @@ async def run_checks(
     """
     results = []
     files = iter(fresh_files)
-    version = next((name for name in ("1", "2", "2-07") if name in met), "1")
+    version = next((name for name in ("1", "2") if name in met), "1")
     witness = Witness(target, version, given, first_xid ^ 1 << 31)
     refused = 0
     budget = PassageBudget()

@@ -18,23 +18,18 @@ if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
-    from rpcrdma.dissect.fields import Message
 
 __all__ = [
-    "DRAFTS",
     "Choice",
     "add_choice_options",
     "add_decoding_options",
     "add_input_options",
     "chooses",
-    "draft_of",
     "open_input",
     "settings_for",
-    "tell_of_other_draft",
     "tell_what_was_left_out",
 ]
 
-DRAFTS = ("2", "2-07")
 _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
 _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
 
@@ -42,13 +37,6 @@ _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
 def add_input_options(parser: CommandParser, forms: str) -> None:
     """The file, which is one of these `forms`, and the options by which it is read."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
-    parser.add_argument(
-        "--rpcrdma-version",
-        choices=DRAFTS,
-        default=argparse.SUPPRESS,
-        help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
-        "(default: 2). Version 1 is always known",
-    )
     add_decoding_options(parser)
 
 
@@ -130,12 +118,6 @@ class Choice:
             console.talk(f"warning: no call of {args.procedure}{told}")
 
 
-def draft_of(args: argparse.Namespace) -> str:
-    """The draft of version 2."""
-    version: str = args.rpcrdma_version
-    return version if version in DRAFTS else DRAFTS[0]
-
-
 def settings_for(args: argparse.Namespace) -> Settings | None:
     """The decoder's settings; None after an error in a definition, which is printed."""
     from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
@@ -161,7 +143,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
         if not versions:
             console.error(f"{file} defines no program", "name the definition that has the program")
             return None
-    return Settings(draft_of(args), names, [extension_maker(words)() for words in args.add_extension])
+    return Settings(names, [extension_maker(words)() for words in args.add_extension])
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
@@ -169,16 +151,6 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
     if args.file is None or str(args.file) == "-":
         return sys.stdin.buffer
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
-
-
-def tell_of_other_draft(message: Message | None) -> None:
-    """Tells how to read the input if a message has a header type of the draft that was not chosen."""
-    if message is not None:
-        draft = message.facts["draft"]
-        console.talk(
-            f"hint: #{message.number} has a header type of draft {draft} of version 2; "
-            f"read the input with --rpcrdma-version {draft}"
-        )
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:

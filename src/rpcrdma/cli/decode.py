@@ -14,10 +14,8 @@ from rpcrdma.cli.capture_input import (
     add_choice_options,
     add_input_options,
     chooses,
-    draft_of,
     open_input,
     settings_for,
-    tell_of_other_draft,
     tell_what_was_left_out,
 )
 from rpcrdma.cli.console import ExitStatus
@@ -63,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         from rpcrdma.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma.dissect.wireshark import lua_dissector  # noqa: PLC0415
 
-        console.write(lua_dissector(header_versions()[draft_of(args)]))
+        console.write(lua_dissector(header_versions()["2"]))
         return ExitStatus.DONE
     settings = settings_for(args)
     if settings is None:
@@ -76,7 +74,6 @@ def run(args: argparse.Namespace) -> int:
 class _Count:
     messages: int = 0
     faulty: int = 0
-    of_other_draft: Message | None = None
 
 
 def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
@@ -112,7 +109,6 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         what = "an iWARP stream" if args.iwarp else "an RPC-over-RDMA message"
         _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)
-    tell_of_other_draft(count.of_other_draft)
     if not args.json:
         console.talk(f"{count.messages} messages, {count.faulty} with something wrong")
     if damage is not None:
@@ -141,8 +137,6 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
     for message in messages:
         count.messages += 1
         count.faulty += bool(message.faults)
-        if count.of_other_draft is None and "draft" in message.facts:
-            count.of_other_draft = message
         yield message
 
 

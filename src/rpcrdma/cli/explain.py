@@ -16,7 +16,6 @@ from rpcrdma.cli.capture_input import (
     add_input_options,
     open_input,
     settings_for,
-    tell_of_other_draft,
     tell_what_was_left_out,
 )
 from rpcrdma.cli.console import ExitStatus
@@ -25,7 +24,6 @@ from rpcrdma.cli.options import CommandParser, add_json
 if TYPE_CHECKING:
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
-    from rpcrdma.dissect.fields import Message
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 class _Count:
     def __init__(self) -> None:
         self.calls = self.failed = self.faults = self.deliberate = 0
-        self.of_other_draft: Message | None = None
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
         """Counts exchanges as they go by."""
@@ -76,8 +73,6 @@ class _Count:
             self.failed += exchange.failed
             self.faults += len(exchange.faults)
             self.deliberate += len(exchange.deliberate_faults)
-            if self.of_other_draft is None:
-                self.of_other_draft = next((one for one in exchange.messages if "draft" in one.facts), None)
             yield exchange
 
 
@@ -98,7 +93,6 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
     finally:
         tell_what_was_left_out(dissector, dissector.found)
     choice.tell_none()
-    tell_of_other_draft(count.of_other_draft)
     if not args.json:
         deliberate = f", {count.deliberate} that a checker broke on purpose" if count.deliberate else ""
         console.talk(

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 
+from rpcrdma import __version__
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
@@ -166,10 +167,7 @@ class _Version(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
     ) -> None:
         del namespace, values, option_string
-        # Reading the metadata takes longer than everything else that --help does.
-        from importlib.metadata import version  # noqa: PLC0415
-
-        console.write(f"rpcrdma {version('rpcrdma')}\n", flush=True)
+        console.write(f"rpcrdma {__version__}\n", flush=True)
         parser.exit(ExitStatus.DONE)
 
 

@@ -58,7 +58,7 @@ Run = Callable[[argparse.Namespace], int | Coroutine[Any, Any, int]]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-VERSIONS = ("auto", "1", "2", "2-07")
+VERSIONS = ("auto", "1", "2")
 """`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
 XPRTSEC = ("none", "tls", "mtls")
@@ -202,8 +202,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add_busy_poll(group)
     add_rpcrdma_version(
         group,
-        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (never 2-07) "
-        "(default: auto)",
+        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (default: auto)",
     )
     add_extension(
         group,

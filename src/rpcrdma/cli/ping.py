@@ -159,7 +159,6 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "lost": outcome.lost,
         "rtt_us": rtt,
         "version": agreed and agreed.version,
-        "dialect": agreed and agreed.dialect,
         "provider": agreed and agreed.provider,
         "device": agreed and agreed.device,
         "thresholds": agreed
@@ -236,7 +235,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         return
     thresholds, credits_ = report["thresholds"], report["credits"]
     device = "" if report["device"] is None else f" ({report['device']})"
-    console.data(f"RPC-over-RDMA version {report['dialect']}, provider {report['provider']}{device}")
+    console.data(f"RPC-over-RDMA version {report['version']}, provider {report['provider']}{device}")
     console.data(
         f"inline thresholds: send {thresholds['send_bytes']} bytes, receive {thresholds['receive_bytes']} bytes"
     )

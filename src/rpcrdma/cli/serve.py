@@ -166,7 +166,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_busy_poll(parser)
     add_rpcrdma_version(
         parser,
-        "version of RPC-over-RDMA: %(choices)s; auto speaks the version of each client (never 2-07), any other choice "
+        "version of RPC-over-RDMA: %(choices)s; auto speaks the version of each client, any other choice "
         "is the only version spoken (default: auto)",
     )
     add_extension(

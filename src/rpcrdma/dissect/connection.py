@@ -21,18 +21,15 @@ _BULK_HEAD_OCTETS = 1024
 
 
 class Settings:
-    """Settings of the decoder: the draft of version 2, the names of programs, and extensions that are not its own."""
+    """Settings of the decoder: the names of programs, and extensions that are not its own."""
 
-    def __init__(
-        self, version_2: str = "2", names: ProgramNames | None = None, extensions: Sequence[Extension] = ()
-    ) -> None:
+    def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
         self.versions: dict[str, HeaderVersion] = header_versions(extensions)
-        self.second = self.versions[version_2]
         self.names = names or ProgramNames()
 
     def conversation(self) -> Conversation:
         """A new one."""
-        return Conversation(self.second, self.versions, self.names)
+        return Conversation(self.versions, self.names)
 
 
 class RdmaConnection:

@@ -21,20 +21,9 @@ from rpcrdma.dissect.transmissions import REPORT, Transmissions
 
 __all__ = ["Conversation"]
 
-_DIRECTIONS = {
-    "RDMA2_CALL_EXTERNAL": True,
-    "RDMA2_CALL_MIDDLE": True,
-    "RDMA2_CALL_INLINE": True,
-    "RDMA2_REPLY_EXTERNAL": False,
-    "RDMA2_REPLY_MIDDLE": False,
-    "RDMA2_REPLY_INLINE": False,
-    "ROPT_XMTREQ": True,
-    "ROPT_XMTRESP": False,
-}
-"""Of header types without flags: whether they are calls."""
 _READ_REQUEST, _READ_RESPONSE, _WRITE = 1, 2, 0
 _REPLY_CHUNK = "Reply chunk"
-_LONG_CALLS = {"Position-Zero Read chunk", "Call chunk"}
+_LONG_CALL = "Position-Zero Read chunk"
 _WITHOUT_FIELDS = {
     Protection.PRIVACY: "the {} are private (RPCSEC_GSS)",
     Protection.CONTEXT: "the {} belong to a context of RPCSEC_GSS",
@@ -86,7 +75,6 @@ class _Exposed:
 class Conversation:
     """The calls and replies of a connection so far; an end is 0 or 1. `late`: the beginning was not seen."""
 
-    second: HeaderVersion
     versions: dict[str, HeaderVersion]
     names: ProgramNames
     late: bool = False
@@ -109,7 +97,7 @@ class Conversation:
 
     def send(self, end: int, data: bytes, message: Message, invalidated: int | None = None) -> None:
         """Tells of a message that `end` has sent."""
-        header = walk_message_header(data, self.second, self.versions)
+        header = walk_message_header(data, self.versions)
         message.protocol = "rpcrdma"
         message.groups.append(header.group)
         payload = data[header.size :] if header.kind in header.version.with_payload and not header.faults else b""
@@ -123,8 +111,6 @@ class Conversation:
         facts = message.facts
         facts |= {"version": header.version.name, "type": header.kind or None, "xid": header.xid}
         facts |= {"header_octets": header.size, "payload_octets": len(payload)} | piece.facts
-        if draft := self._other_draft(header):
-            facts["draft"] = draft
         if chunks := _chunks_of(header):
             facts["chunks"] = [
                 {"chunk": chunk.name, "segments": [segment._asdict() for segment in chunk.segments]} for chunk in chunks
@@ -151,14 +137,6 @@ class Conversation:
         xid = f" xid {header.xid:#010x}" if header.xid is not None else ""
         message.summary = f"{header.kind or header.group.name}{xid}" + (f": {said}" if said else "")
 
-    def _other_draft(self, header: Header) -> str:
-        """The draft of version 2 that alone has the type of a header, if it is not the chosen one."""
-        if header.kind or header.version is not self.second:
-            return ""
-        code = header.group.number(self.second.type_field)
-        drafts = (one for one in self.versions.values() if one.number == self.second.number)
-        return next((draft.name for draft in drafts if code in draft.definition.codes["header_type"]), "")
-
     def _rpc(self, header: Header, start: bytes | None, *, whole: bool) -> RpcHeader | None:
         if start is None or header.faults:
             return None
@@ -176,7 +154,7 @@ class Conversation:
         if header.version.number == 2:
             if header.kind.startswith(("RDMA2_CONNPROP", REPORT)):
                 return None
-            return _DIRECTIONS.get(header.kind) if header.response is None else not header.response
+            return None if header.response is None else not header.response
         if header.reads:
             return True
         return False if (1 - end, header.xid or 0) in self._calls else None
@@ -205,7 +183,7 @@ class Conversation:
                 self._answered(end, header.xid, message, "refuses")
             said = message.facts["error"] = report_shown(header)
             return said
-        if (header.kind.endswith("NOMSG") and not header.segments and not header.xid) or header.kind == "RDMA2_GRANT":
+        if header.kind.endswith("NOMSG") and not header.segments and not header.xid:
             message.facts["message"] = "grant"
             return "a grant of credits"
         if header.xid is None or "CONNPROP" in header.kind:
@@ -338,7 +316,7 @@ class Conversation:
                 return
             found, place = served
             self._tell_served(found, message)
-            if found.chunk in _LONG_CALLS:
+            if found.chunk == _LONG_CALL:
                 self._take_long_call(found, place, rdmap, message)
 
     def _take_long_call(self, found: _Exposed, place: int, rdmap: RdmapMessage, message: Message) -> None:
@@ -428,7 +406,7 @@ def _chunks_of(header: Header) -> list[_Chunk]:
         by_position.setdefault(position, []).append(segment)
     found = []
     for position, segments in by_position.items():
-        name = f"Read chunk at {position}" if position else "Position-Zero Read chunk"
+        name = f"Read chunk at {position}" if position else _LONG_CALL
         found.append(_Chunk(name, segments, position))
     found += [_Chunk(f"Write chunk {number}", chunk) for number, chunk in enumerate(header.writes, 1)]
     if header.reply is not None:

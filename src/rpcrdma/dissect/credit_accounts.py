@@ -10,8 +10,6 @@ from rpcrdma.dissect.headers import Header
 
 __all__ = ["CreditAccount", "CreditsSaid", "account_for"]
 
-_COUNT = 1 << 32
-
 
 @dataclass(frozen=True, slots=True)
 class CreditsSaid:
@@ -64,7 +62,7 @@ class _Calls:
 
 
 class _Increments:
-    """Draft -00: every message gives some more, and uses one unless it is an asynchronous grant."""
+    """Version 2: every message gives some more, and uses one unless it is an asynchronous grant."""
 
     version = "2"
 
@@ -87,32 +85,6 @@ class _Increments:
         return CreditsSaid(note, facts, beyond)
 
 
-class _Totals:
-    """Draft -07: every message says how many the receiver may have sent since the connection began."""
-
-    version = "2-07"
-
-    def __init__(self) -> None:
-        self._sent = [0, 0]
-        self._limit = [1, 1]
-
-    def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        del is_call
-        self._sent[end] = (self._sent[end] + 1) % _COUNT
-        over = (self._sent[end] - self._limit[end]) % _COUNT
-        beyond = ""
-        # One grant may be sent beyond the limit.
-        if 0 < over < _COUNT // 2 and header.kind != "RDMA2_GRANT":
-            beyond = f"message {self._sent[end]} of its sender, the limit is {self._limit[end]}"
-        self._limit[1 - end] = header.number("rdma_credit")
-        left = (self._limit[end] - self._sent[end]) % _COUNT
-        left = left if left < _COUNT // 2 else 0
-        note = f"the receiver may send up to its message {self._limit[1 - end]}; the sender has {left} credits left"
-        return CreditsSaid(note, {"limit": self._limit[1 - end], "sent": self._sent[end], "left": left}, beyond)
-
-
 def account_for(version: str | None) -> CreditAccount:
     """A new account by the rules of a version."""
-    if version == _Increments.version:
-        return _Increments()
-    return _Totals() if version == _Totals.version else _Calls()
+    return _Increments() if version == _Increments.version else _Calls()

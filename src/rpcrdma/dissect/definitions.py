@@ -22,8 +22,7 @@ __all__ = ["Definition", "Note", "compiled_text", "definition"]
 _DOCUMENTS = {
     "rpc": "RFC 5531",
     "rpcrdma1": "RFC 8166",
-    "rpcrdma2_00": "version-two-00",
-    "rpcrdma2_07": "version-two-07",
+    "rpcrdma2": "version-two-00",
     "rpcrdma_rtr": "rtrext",
 }
 """What the sections of a definition are of; drafts by the end of their names."""

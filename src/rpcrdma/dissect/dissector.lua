@@ -145,7 +145,7 @@ function Walk:member(tree, member)
     local group = tree:add(self.tvb(start, 4), member.name)
     local count
     local around = self.chunk
-    if member.name == "rdma_call" or member.name == "rdma_reads" or member.name == "rdma_writes" then
+    if member.name == "rdma_reads" or member.name == "rdma_writes" then
         self.chunk = member.name
     end
     if kind == "struct" then
@@ -295,16 +295,15 @@ local function check(walk, tree, kind, more, payload_octets, rpc)
     local flags = found.rdma_flags or 0
     local chunks = 0
     for _, name in ipairs(CHUNKS) do chunks = chunks + (count[name] or 0) end
-    local call, reads = walk.positions.rdma_call or {}, walk.positions.rdma_reads or {}
+    local reads = walk.positions.rdma_reads or {}
     local facts = {
         ["payload"] = payload_octets > 0,
         ["call"] = rpc ~= nil and rpc.direction == 0,
         ["reply"] = rpc ~= nil and rpc.direction == 1,
         ["other XID"] = rpc ~= nil and rpc.xid ~= found.rdma_xid,
         ["chunks"] = chunks > 0,
-        ["reads"] = #call + #reads > 0,
+        ["reads"] = #reads > 0,
         ["Reply chunk"] = (count.rdma_reply or 0) + (count.rdma_provisional_reply or 0) > 0,
-        ["Call chunk"] = #call > 0,
         ["foreign handle"] = (found.rdma_inv_handle or 0) ~= 0 and not walk.handles[found.rdma_inv_handle],
         ["reserved"] = flags >= 4,
         ["more"] = more,
@@ -312,34 +311,21 @@ local function check(walk, tree, kind, more, payload_octets, rpc)
         ["response"] = found.rdma_flags == nil or flags % 2 == 1,
         ["XID"] = found.rdma_xid ~= 0,
     }
-    for _, position in ipairs(call) do
-        if position ~= 0 then facts["Call chunk"] = false end
-    end
-    local last = 0
     for _, position in ipairs(reads) do
         if position == 0 then facts["zero"] = true end
-        if position < last then facts["backwards"] = true end
-        last = position
     end
-    local function mark(rules)
-        local any = false
-        for _, rule in ipairs(rules) do
-            local is_broken = rule.kinds == nil or rule.kinds[kind] == true
-            for name, wanted in pairs(rule.facts) do
-                if (facts[name] or false) ~= wanted then is_broken = false end
-            end
-            if is_broken then
-                any = true
-                local reason = rule.reason:gsub("{kind}", kind)
-                if rpc then reason = reason:gsub("{rpc_xid}", string.format("0x%08x", rpc.xid)) end
-                local item = walk.items[rule.member] or tree
-                item:add_proto_expert_info(rule_broken, reason)
-            end
+    for _, rule in ipairs(RULES) do
+        local is_broken = rule.kinds == nil or rule.kinds[kind] == true
+        for name, wanted in pairs(rule.facts) do
+            if (facts[name] or false) ~= wanted then is_broken = false end
         end
-        return any
+        if is_broken then
+            local reason = rule.reason:gsub("{kind}", kind)
+            if rpc then reason = reason:gsub("{rpc_xid}", string.format("0x%08x", rpc.xid)) end
+            local item = walk.items[rule.member] or tree
+            item:add_proto_expert_info(rule_broken, reason)
+        end
     end
-    -- Of a header that no decoder takes nothing else is said.
-    if not mark(LIST_RULES) then mark(RULES) end
 end
 
 local function describe(pinfo, walk, kind, more)
@@ -405,8 +391,7 @@ function protocol.dissector(tvb, pinfo, root)
         describe(pinfo, walk, "header type " .. code, false)
         return tvb:len()
     end
-    local more = kind:match("_MIDDLE$") ~= nil
-    if walk.found.rdma_flags then more = math.floor(walk.found.rdma_flags / 2) % 2 == 1 end
+    local more = math.floor((walk.found.rdma_flags or 0) / 2) % 2 == 1
     describe(pinfo, walk, kind, more)
     local body = kind:lower()
     if kind == "RDMA2_CONNPROP" and more then

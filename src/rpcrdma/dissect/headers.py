@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.dissect.definitions import Definition, Note, definition
 from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.rule_table import LIST_RULES, broken
 from rpcrdma.dissect.xdr_walk import Walk
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class HeaderVersion:
 
 
 def header_versions(extensions: Sequence[Extension] = ()) -> dict[str, HeaderVersion]:
-    """Returns the versions by the names that `--rpcrdma-version` gives them.
+    """Returns the versions by their names.
 
     Args:
         extensions: Extensions of version 2, whose rows name further header types, properties and errors.
@@ -84,17 +83,9 @@ def _versions() -> dict[str, HeaderVersion]:
         "2": HeaderVersion(
             "2",
             2,
-            definition("rpcrdma2_00", _EXTENSION),
+            definition("rpcrdma2", _EXTENSION),
             "rdma_htype",
             frozenset({"RDMA2_MSG"}) | _TRANSMISSIONS,
-        ),
-        "2-07": HeaderVersion(
-            "2-07",
-            2,
-            definition("rpcrdma2_07", _EXTENSION),
-            "rdma_htype",
-            frozenset({"RDMA2_CALL_MIDDLE", "RDMA2_CALL_INLINE", "RDMA2_REPLY_MIDDLE", "RDMA2_REPLY_INLINE"})
-            | _TRANSMISSIONS,
         ),
     }
 
@@ -103,7 +94,7 @@ def _versions() -> dict[str, HeaderVersion]:
 class Header:
     """A header as far as it could be read; `faults` says why it ends early or which rule it breaks.
 
-    `size`: its octets; the payload follows. `reads`: the segments of Read and Call chunks with their Positions.
+    `size`: its octets; the payload follows. `reads`: the segments of Read chunks with their Positions.
     """
 
     version: HeaderVersion
@@ -202,13 +193,12 @@ def _with_body(header: Header, walk: Walk) -> Header:
     header.size = header.group.size = walk.pos
     if not header.faults:
         _check_values(header)
-        _check_lists(header)
     _collect_chunks(header)
     return header
 
 
-def walk_message_header(data: bytes, second: HeaderVersion, versions: dict[str, HeaderVersion]) -> Header:
-    """The header of any version: by the version number in it, version 2 as `second` has it."""
+def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
+    """The header of any version: by the version number in it."""
     if len(data) == _VERSION_RANGE.size:
         _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)
         # Refusals of a version look the same in all versions. In version 2 these octets could also say something else,
@@ -216,8 +206,8 @@ def walk_message_header(data: bytes, second: HeaderVersion, versions: dict[str, 
         if number != 1 and kind == 4 and code == 1 and low in {1, 2} and low <= high:
             return walk_header(versions["1"], data)
     number = int.from_bytes(data[4:8], "big") if len(data) >= 8 else 1
-    if number == second.number:
-        return walk_header(second, data)
+    if number == 2:
+        return walk_header(versions["2"], data)
     header = walk_header(versions["1"], data)
     if number != 1 and header.kind != "RDMA_ERROR" and header.faults:
         header.group.name = "RPC-over-RDMA of an unknown version"
@@ -238,20 +228,6 @@ def _check_values(header: Header) -> None:
             header.fault_at(one, "neither a request's nor a response's", one.section)
 
 
-def _check_lists(header: Header) -> None:
-    """Checks the rules on lists without which a header cannot be decoded."""
-    call, reads = ([_position(entry) for entry in _entries(header, name)] for name in ("rdma_call", "rdma_reads"))
-    facts = {
-        "Call chunk": bool(call) and not any(call),
-        "zero": 0 in reads,
-        "backwards": reads != sorted(reads),
-        "Reply chunk": bool(_entries(header, "rdma_reply")),
-    }
-    holding = {name for name, holds in facts.items() if holds}
-    for rule in broken(LIST_RULES.get(header.version.name, ()), header.kind, holding):
-        header.fault(rule.member, rule.reason, rule.section, rule.requirement)
-
-
 def _entries(header: Header, *names: str) -> list[Field]:
     listed = header.find(*names)
     return listed.fields if listed is not None else []
@@ -262,7 +238,7 @@ def _position(entry: Field) -> int:
 
 
 def _collect_chunks(header: Header) -> None:
-    for entry in [*_entries(header, "rdma_call"), *_entries(header, "rdma_reads")]:
+    for entry in _entries(header, "rdma_reads"):
         segment = _segment(entry.member("target") or entry.member("rdma_target"))
         if segment is not None:
             header.reads.append((_position(entry), segment))

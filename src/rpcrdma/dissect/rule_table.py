@@ -5,9 +5,8 @@ Either side finds the facts in its own way:
 
 - `payload`: octets follow the header; `call`, `reply`: an RPC message of that kind begins there; `other XID`: one that
   has another XID than the header
-- `chunks`, `reads`, `Reply chunk`: the header has any chunk, a Read list (or Call chunk), a Reply chunk
-- `zero`: a Read segment is at Position Zero; `backwards`: Positions in the Read list go backwards; `Call chunk`: there
-  is one, all of it at Position Zero
+- `chunks`, `reads`, `Reply chunk`: the header has any chunk, a Read list, a Reply chunk
+- `zero`: a Read segment is at Position Zero
 - `foreign handle`: the handle that may be invalidated is in no chunk
 - `reserved`, `more`, `response`: flags; `XID`, `credits`: these are not 0
 """
@@ -17,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["LIST_RULES", "RULES", "Rule", "broken"]
+__all__ = ["RULES", "Rule", "broken"]
 
 
 class Rule(NamedTuple):
@@ -65,7 +64,7 @@ _VERSION_1 = (
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "RFC 8166 4.3.1", "V1-44"),
 )
 
-_DRAFT_00 = (
+_VERSION_2 = (
     Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-00 6.3.1"),
     Rule((), ("reserved",), "rdma_flags", "reserved flags are set", "version-two-00 6.3.2", "V2-37"),
     Rule(
@@ -119,66 +118,5 @@ _DRAFT_00 = (
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-00 6.3.3"),
 )
 
-_CALLS = {"RDMA2_CALL_MIDDLE": "6.3.6", "RDMA2_CALL_INLINE": "6.3.7"}
-_REPLIES = {"RDMA2_REPLY_MIDDLE": "6.3.9", "RDMA2_REPLY_INLINE": "6.3.10"}
-
-_DRAFT_07 = (
-    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-07 6.2.1"),
-    Rule(("RDMA2_CALL_INLINE",), ("not payload",), "rdma_htype", _NO_PART, "version-two-07 6.3.7"),
-    Rule(("RDMA2_REPLY_INLINE",), ("not payload",), "rdma_htype", _NO_PART, "version-two-07 6.3.10"),
-    *(
-        Rule((kind,), ("reply",), "rdma_htype", "a reply follows", f"version-two-07 {at}")
-        for kind, at in _CALLS.items()
-    ),
-    *(
-        Rule((kind,), ("call",), "rdma_htype", "a call follows", f"version-two-07 {at}")
-        for kind, at in _REPLIES.items()
-    ),
-    Rule(("ROPT_XMTREQ",), ("reply",), "rdma_htype", "a reply follows", "rtrext 9.2"),
-    Rule(("ROPT_XMTRESP",), ("call",), "rdma_htype", "a call follows", "rtrext 9.3"),
-    Rule(("RDMA2_GRANT",), ("XID",), "rdma_xid", "a grant of credits has XID 0", "version-two-07 6.3.2", "V2-A11"),
-    Rule((), ("foreign handle",), "rdma_inv_handle", _FOREIGN, "version-two-07 6.5"),
-    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-07 4.5.1.1"),
-)
-
-RULES: Mapping[str, tuple[Rule, ...]] = {"1": _VERSION_1, "2": _DRAFT_00, "2-07": _DRAFT_07}
+RULES: Mapping[str, tuple[Rule, ...]] = {"1": _VERSION_1, "2": _VERSION_2}
 """By the name of the version."""
-
-_IN_CALLS = ("RDMA2_CALL_EXTERNAL", "RDMA2_CALL_INLINE")
-
-LIST_RULES: Mapping[str, tuple[Rule, ...]] = {
-    "2-07": (
-        Rule(
-            ("RDMA2_CALL_EXTERNAL",),
-            ("not Call chunk",),
-            "rdma_call",
-            "one chunk at Position Zero holds the RPC call",
-            "version-two-07 4.5.1.2",
-        ),
-        Rule(
-            _IN_CALLS,
-            ("zero",),
-            "rdma_reads",
-            "Position Zero is for the Call chunk",
-            "version-two-07 4.5.1.1",
-            "V2-A12",
-        ),
-        Rule(
-            _IN_CALLS,
-            ("not zero", "backwards"),
-            "rdma_reads",
-            "Positions do not go backwards",
-            "version-two-07 4.5.1.1",
-            "V2-A10",
-        ),
-        Rule(
-            ("RDMA2_REPLY_EXTERNAL",),
-            ("not Reply chunk",),
-            "rdma_reply",
-            "no Reply chunk holds the RPC reply",
-            "version-two-07 6.3.8",
-            "V2-A13",
-        ),
-    )
-}
-"""What makes a header one that no decoder takes."""

@@ -40,10 +40,9 @@ class Piece:
 @dataclass(slots=True)
 class _Sequence:
     xid: int | None
-    family: str
+    kind: str
     pieces: int = 0
     octets: int = 0
-    remaining: int | None = None
     start: bytearray = field(default_factory=bytearray)
 
 
@@ -58,7 +57,7 @@ class Sequences:
         with_rpc = header.kind in header.version.with_payload
         sequence = self._unfinished.get(end)
         more = _goes_on(header)
-        if sequence is not None and (sequence.xid, sequence.family) == (header.xid, header.kind) == (header.xid, _SET):
+        if sequence is not None and (sequence.xid, sequence.kind) == (header.xid, header.kind) == (header.xid, _SET):
             # The end of a property set makes no sense by itself.
             header.faults.clear()
             header.group.fields = [one for one in header.group.fields if one.offset < _PREFIX_OCTETS]
@@ -67,22 +66,22 @@ class Sequences:
         if header.faults or header.kind.endswith(("_ERROR", "_REPTERR")) or is_grant(header):
             # These may stand between the pieces of a sequence, and are none.
             return Piece()
-        family = _family(header)
         piece = Piece()
-        if sequence is not None and (sequence.xid, sequence.family) != (header.xid, family):
+        if sequence is not None and (sequence.xid, sequence.kind) != (header.xid, header.kind):
             reason = f"the sequence with XID {sequence.xid or 0:#010x} has not ended"
-            requirement = "V2-41" if header.version.name == "2" else ""
-            piece.faults.append(FieldFault("rdma_xid", 0, reason, _section(header), requirement))
+            piece.faults.append(FieldFault("rdma_xid", 0, reason, "version-two-00 6.3.2", "V2-41"))
             del self._unfinished[end]
             sequence = None
         if sequence is None:
             if not more:
                 begins_rpc = with_rpc and bool(payload)
                 return Piece(True, begins_rpc, payload, 1, len(payload), faults=piece.faults)
-            sequence = self._unfinished[end] = _Sequence(header.xid, family)
+            sequence = self._unfinished[end] = _Sequence(header.xid, header.kind)
         is_properties = header.kind == _SET
         part = data[_PREFIX_OCTETS:] if is_properties else payload
-        self._join(sequence, header, part, piece)
+        sequence.pieces += 1
+        sequence.octets += len(part)
+        sequence.start += part[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
         if not more:
             del self._unfinished[end]
         piece.complete = not more
@@ -95,39 +94,14 @@ class Sequences:
             _read_properties(header, piece)
         return piece
 
-    @staticmethod
-    def _join(sequence: _Sequence, header: Header, part: bytes, piece: Piece) -> None:
-        remaining = header.find("rdma_remaining")
-        left = remaining.value if remaining is not None and isinstance(remaining.value, int) else None
-        if sequence.remaining is not None and sequence.remaining - len(part) != (left or 0):
-            reason = f"{sequence.remaining} octets were to follow, these are {len(part)} and then {left or 0}"
-            piece.faults.append(FieldFault("rdma_remaining", 16, reason, _section(header)))
-        sequence.remaining = left
-        sequence.pieces += 1
-        sequence.octets += len(part)
-        sequence.start += part[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
-
 
 def _goes_on(header: Header) -> bool:
-    if header.version.name == "2":
-        return bool(header.number("rdma_flags") & _MORE)
-    return header.kind.endswith("_MIDDLE")
+    return header.version.number == 2 and bool(header.number("rdma_flags") & _MORE)
 
 
 def is_grant(header: Header) -> bool:
     """Whether it is nothing but a grant of credits."""
-    return header.kind == "RDMA2_GRANT" or (header.kind == "RDMA2_NOMSG" and not header.xid)
-
-
-def _family(header: Header) -> str:
-    """Types that may stand in one sequence have the same."""
-    if header.version.name == "2-07":
-        return header.kind.rpartition("_")[0]
-    return header.kind
-
-
-def _section(header: Header) -> str:
-    return "version-two-07 7.1.4" if header.version.name == "2-07" else "version-two-00 6.3.2"
+    return header.kind == "RDMA2_NOMSG" and not header.xid
 
 
 def _read_properties(header: Header, piece: Piece) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rpcrdma import file_limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
-from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
+from rpcrdma.dissect.rule_table import RULES, Rule
 from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
 
@@ -20,7 +20,6 @@ __all__ = ["lua_dissector"]
 
 _PREFIX = "rpcrdma2"
 _CHUNKS = (
-    "rdma_call",
     "rdma_reads",
     "rdma_writes",
     "rdma_reply",
@@ -36,7 +35,7 @@ _MASKS = {
 
 
 def lua_dissector(version: HeaderVersion) -> str:
-    """The dissector of one draft of version 2, as the text of a file in Lua."""
+    """The dissector of version 2, as the text of a file in Lua."""
     definition = version.definition
     tables = "\n\n".join(
         [
@@ -48,7 +47,6 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local ERRORS = {_by_number(definition.codes['error_code'])}",
             f"local WITH_PAYLOAD = {_set(version.with_payload)}",
             f"local POSITIONS = {_set(['rdma_position'])}",
-            f"local LIST_RULES = {_rules(LIST_RULES.get(version.name, ()))}",
             f"local RULES = {_rules(RULES[version.name])}",
             f"local CHUNKS = {{ {', '.join(json.dumps(name) for name in _CHUNKS)} }}",
         ]

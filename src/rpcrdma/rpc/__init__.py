@@ -14,15 +14,20 @@ if TYPE_CHECKING:
     from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program, null_procedure
     from rpcrdma.rpc.reply_bound import ReplyBound
     from rpcrdma.rpc.service import (
+        MAY_BLOCK,
+        ActAs,
         CallContext,
         ProcedureUnavailable,
         ReverseCaller,
         Service,
+        Steps,
         in_worker,
         inline_or_worker,
     )
 
 __all__ = [
+    "MAY_BLOCK",
+    "ActAs",
     "AuthFlavor",
     "CallContext",
     "CallMethod",
@@ -35,6 +40,7 @@ __all__ = [
     "ReplyBound",
     "ReverseCaller",
     "Service",
+    "Steps",
     "SyncClientStub",
     "VoidCallMethod",
     "by_procedure",
@@ -54,10 +60,13 @@ __getattr__, __dir__ = deferred(
         "rpcrdma.rpc.program": ("Caller", "OctetsMax", "Procedure", "Program", "null_procedure"),
         "rpcrdma.rpc.reply_bound": ("ReplyBound",),
         "rpcrdma.rpc.service": (
+            "MAY_BLOCK",
+            "ActAs",
             "CallContext",
             "ProcedureUnavailable",
             "ReverseCaller",
             "Service",
+            "Steps",
             "in_worker",
             "inline_or_worker",
         ),

@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
@@ -16,13 +16,15 @@ from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.wire.buffers import Memory
 
 __all__ = [
+    "MAY_BLOCK",
+    "ActAs",
     "CallContext",
     "CredentialTooWeak",
     "Execution",
     "ProcedureUnavailable",
     "ReverseCaller",
     "Service",
-    "Surroundings",
+    "Steps",
     "execution_of",
     "in_worker",
     "inline_or_worker",
@@ -33,8 +35,29 @@ R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
 P = ParamSpec("P")
 
-Surroundings: TypeAlias = AbstractContextManager[Any] | None
-"""The context manager around the rest of a handler, such as an identity of its thread; None: the thread's own."""
+MAY_BLOCK: Final = None
+"""The step of a handler (see `inline_or_worker`) that may block from here on: the rest runs in a worker thread."""
+
+
+class ActAs:
+    """The step of a handler that continues in a worker thread, within a context manager up to the next step.
+
+    An `OSError` of entering `identity` is raised by the `yield`. If this is the first step of the handler, the rest
+    must be brief: it may block, but seldom does. Brief calls run in one thread, which stays within `identity` if the
+    next call has the same.
+
+    Args:
+        identity: the context manager, which may be entered many times, such as a user as whom the thread acts.
+    """
+
+    __slots__ = ("identity",)
+
+    def __init__(self, identity: AbstractContextManager[Any]) -> None:
+        self.identity = identity
+
+
+Steps: TypeAlias = Generator[ActAs | None, None, R]
+"""The steps of a handler (see `inline_or_worker`), MAY_BLOCK or ActAs, and its result."""
 
 
 class Execution(enum.Enum):
@@ -186,16 +209,13 @@ def in_worker(handler: H) -> H:
     return handler
 
 
-def inline_or_worker(handler: Callable[P, Generator[Surroundings, None, R]]) -> Callable[P, R]:
-    """Marks a generator function that blocks at times: before it does, it says `yield`, and goes on in a worker thread.
+def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
+    """Marks a generator function that blocks at times: it says `yield MAY_BLOCK` or `yield ActAs(...)` before.
 
-    One that is not in need of a thread returns its result in the event loop without a `yield`. Across a `yield` it
-    keeps its buffers, but must hold no lock and nothing else of the thread. A type checker sees the handler as its
-    caller does: a function from arguments to result.
-
-    `yield surroundings` goes on within a context manager, up to the next `yield`, which leaves it. An `OSError` of
-    entering it is raised by the `yield`. If this is the handler's first `yield`, the rest must be brief: it may block,
-    but seldom does. Brief calls run in one thread, which does not leave the surroundings if the next call has the same.
+    The handler continues in a worker thread then; `CallContext.may_block` tells where it runs. One that is not in need
+    of a thread returns its result in the event loop without a `yield`. Across a `yield` it keeps its buffers, but must
+    hold no lock and nothing else of the thread. A type checker sees the handler as its caller does: a function from
+    arguments to result.
 
     Raises:
         TypeError: the handler is no generator function.

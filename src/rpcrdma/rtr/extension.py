@@ -410,8 +410,8 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Whether the flag RESPONSE contradicts the header type that began the group, in a version with flags."""
-        return self._link.has_flags and lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
+        """Whether the flag RESPONSE contradicts the header type that began the group."""
+        return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
         """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.

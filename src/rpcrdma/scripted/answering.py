@@ -50,7 +50,7 @@ from rpcrdma.scripted.values import Names, number, octets
 __all__ = ["PeerMaker", "ServingConversation"]
 
 _PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
-_INLINE_OCTETS = {"1": 1024, "2": 4096, "2-07": 4096}
+_INLINE_OCTETS = {"1": 1024, "2": 4096}
 """The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
 _GARBAGE_ARGS = 4
 _NO_CALL = "the client made no call of this kind"

@@ -2,7 +2,7 @@
 
 A conversation is a mapping with these keys, of which only "steps" must be there:
 
-- "version": the layout of transport headers: "1" (the default), "2" or "2-07".
+- "version": the layout of transport headers: "1" (the default) or "2".
 - "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. An RDMA Read is answered in
   segments of the region's "segment_octets", after "alone_ms" in which no other RDMA Read may come; with "answered":
   false the steps hear it, and answer. A segment in a chunk, {"memory": NAME}, has the region's handle, offset and
@@ -32,8 +32,6 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   Beside the key of a step may be
   "aside": TEXT: the step only shows the result of another one, and its failure is no mistake of the other side;
   "breaks": the step's failure breaks this statement of the ledger.
-
-{"given": "messages"} is the number of messages that have come.
 """
 
 from __future__ import annotations
@@ -251,7 +249,6 @@ class LiveConversation:
         self.outcome = outcome
         self._peer = peer
         self._names = names
-        names.given["messages"] = 0
         self._timeout_s = timeout_s
         self._regions: dict[str, RawMemory] = {}
         self._own_buffer: Mapping[str, int] = {}
@@ -443,8 +440,6 @@ class LiveConversation:
                 await self._peer.remind()
         heard = await asyncio.shield(task)
         self._begun = None
-        if heard.kind == "message":
-            self._names.given["messages"] = number(self._names.given["messages"], self._names, "messages") + 1
         self._anything_heard = self._anything_heard or (self._peer.started and heard.kind != "startup")
         return heard
 

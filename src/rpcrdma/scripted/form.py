@@ -38,7 +38,7 @@ def check_conversation(conversation: Any, *, serves: bool = False) -> None:
     _listed(_step(conversation.get("version", "1"), serves=serves))(conversation["steps"], "steps")
 
 
-_OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "messages", "index"))
+_OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "index"))
 """The names that each conversation gives to itself."""
 
 

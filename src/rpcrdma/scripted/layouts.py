@@ -1,9 +1,9 @@
 """The transport headers of all versions as tables: for each type of header, its fields in the order of the wire.
 
-Version 1 is that of RFC 8166 section 4, version 2 of draft-ietf-nfsv4-rpcrdma-version-two-00 sections 6 and 7, and
-2-07 that of the last draft; both have the types of the round-trip extension, from 0x101 on. Kinds of fields: `word` and
-`half` are numbers of 32 and 16 bits; `reads`, `writes` and `chunk` are the lists of chunks; `properties` the transport
-properties; `numbers` all words up to the end; `items`, `directions`, `transmission` and `lead` those of the extension.
+Version 1 is that of RFC 8166 section 4, version 2 of draft-ietf-nfsv4-rpcrdma-version-two-00 sections 6 and 7, with the
+types of the round-trip extension, from 0x101 on. Kinds of fields: `word` and `half` are numbers of 32 and 16 bits;
+`reads`, `writes` and `chunk` are the lists of chunks; `properties` the transport properties; `numbers` all words up to
+the end; `items`, `directions`, `transmission` and `lead` those of the extension.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _ERROR: Fields = (("error", "word"), ("numbers", "numbers"))
 _START: Fields = (("xid", "word"), ("version", "word"))
 _PROPERTIES: Fields = (("properties", "properties"),)
 _CALL: Fields = (("invalidate", "word"),)
-_PIECE: Fields = (("remaining", "word"),)
 _PAYLOAD: Fields = (("payload_octets", "word"),)
 _ROUND_TRIP_BODIES: Mapping[int, Fields] = {
     0x101: (("items", "items"), ("directions", "directions"), ("count", "word"), ("extra_receives", "word"), *_PAYLOAD),
@@ -75,61 +74,18 @@ _VERSION_2 = VersionHeaders(
     idle=frozenset({5}),
 )
 
-_VERSION_2_07 = VersionHeaders(
-    prefix=(*_START, ("credit", "word"), ("type", "word")),
-    bodies=MappingProxyType(
-        {
-            4: _ERROR,
-            5: (),
-            6: _PROPERTIES,
-            7: _PROPERTIES,
-            8: (*_CALL, ("call", "reads"), *_CHUNKS),
-            9: _PIECE,
-            10: _CALL + _CHUNKS,
-            11: (("writes", "writes"), ("reply", "chunk")),
-            12: _PIECE,
-            13: (("writes", "writes"),),
-            **_ROUND_TRIP_BODIES,
-        }
-    ),
-    names=MappingProxyType(
-        {
-            4: "RDMA2_ERROR",
-            5: "RDMA2_GRANT",
-            6: "RDMA2_CONNPROP_MIDDLE",
-            7: "RDMA2_CONNPROP_FINAL",
-            8: "RDMA2_CALL_EXTERNAL",
-            9: "RDMA2_CALL_MIDDLE",
-            10: "RDMA2_CALL_INLINE",
-            11: "RDMA2_REPLY_EXTERNAL",
-            12: "RDMA2_REPLY_MIDDLE",
-            13: "RDMA2_REPLY_INLINE",
-            **_ROUND_TRIP_NAMES,
-        }
-    ),
-    usual=10,
-    error=4,
-    # The peer may have sent so many messages since the connection began.
-    defaults=MappingProxyType({"version": 2, "credit": 1000, "type": 10}),
-    idle=frozenset({5, 6, 7}),
-)
-
-LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": _VERSION_2, "2-07": _VERSION_2_07})
+LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": _VERSION_2})
 """The layouts by the name of the version."""
-
-_FIRST_OF_DRAFT_00 = frozenset({0, 1, 5})
 
 
 def version_of_first(message: bytes) -> str:
-    """The version of a client's first message, whose number is the same in both drafts of version 2."""
-    if message[4:8] != b"\0\0\0\2":
-        return "1"
-    return "2" if int.from_bytes(message[12:16]) in _FIRST_OF_DRAFT_00 else "2-07"
+    """The version of a client's first message."""
+    return "2" if message[4:8] == b"\0\0\0\2" else "1"
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Whether further messages belong to the RPC message of this one: MORE is set, or the type says so."""
-    return bool(header.get("flags", 0) & 2) if version == "2" else version == "2-07" and header.get("type") in {9, 12}
+    """Whether further messages belong to the RPC message of this one: MORE is set."""
+    return version == "2" and bool(header.get("flags", 0) & 2)
 
 
 def is_call(version: str, message: Mapping[str, Any]) -> bool:
@@ -139,6 +95,4 @@ def is_call(version: str, message: Mapping[str, Any]) -> bool:
         # A long reply has no Read list (RFC 8166 section 4.3.1).
         replies = message.get("rpc", {}).get("direction") == 1 if header.get("type") == 0 else not header.get("reads")
         return header.get("type") in {0, 1} and not replies
-    if version == "2":
-        return header.get("type") in {0, 1, 0x101} and not header["flags"] & 1
-    return header.get("type") in {8, 9, 10, 0x101}
+    return header.get("type") in {0, 1, 0x101} and not header["flags"] & 1

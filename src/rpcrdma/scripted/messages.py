@@ -155,7 +155,7 @@ def _item(header: Mapping[str, Any], rpc: Mapping[str, Any]) -> dict[str, int] |
 
 
 def _count_segments(header: Mapping[str, Any]) -> int:
-    lists = [header.get("call"), header.get("reads"), header.get("reply"), *(header.get("writes") or [])]
+    lists = [header.get("reads"), header.get("reply"), *(header.get("writes") or [])]
     lists += [item.get("segments") for item in header.get("items") or []]
     lists += [result.get("segments") for each in header.get("directions") or [] for result in each["results"]]
     return sum(len(each or []) for each in lists)
@@ -235,7 +235,7 @@ def message_words(version: str, fields: Mapping[str, Any]) -> str:
     words += [f"{name} {header[name]}" for name in ("credit", "give") if name in header]
     if "error" in header:
         words.append(f"error {header['error']} {header.get('numbers') or ''}".rstrip())
-    for name in ("call", "reads", "writes"):
+    for name in ("reads", "writes"):
         if header.get(name):
             words.append(f"{name} {len(header[name])}")
     if header.get("reply") is not None:

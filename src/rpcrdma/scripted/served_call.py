@@ -30,23 +30,22 @@ REQUEST = 0x101
 _IN_SEGMENTS = 2
 _READLINK, _READ = (100003, 3, 5), (100003, 3, 6)
 _ATTRIBUTES_OCTETS = 84
-_LONG_REPLY = {"1": 1, "2": 1, "2-07": 11}
-"""Header types of replies whose RPC message is in the Reply chunk."""
-_NO_ROOM = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 9}, "2-07": {"type": 4, "error": 10}}
+_LONG_REPLY = 1
+"""The header type of replies whose RPC message is in the Reply chunk."""
+_NO_ROOM = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 9}}
 """Headers of errors that refuse a reply without room for it; those of version 2 tell its octets."""
-_REPLY_HEADER_OCTETS = {"1": 28, "2": 36, "2-07": 20}
+_REPLY_HEADER_OCTETS = {"1": 28, "2": 36}
 """Headers of inline replies without chunks."""
-_REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}, "2-07": {"type": 13}}
+_REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}}
 
 
 def read_segments(header: Mapping[str, Any]) -> list[Segment]:
-    """The segments that a responder reads, by Position; those of a long call have Position 0.
+    """The segments that a responder reads, by Position.
 
     Raises:
         RemoteProtocolError: a Position is not a multiple of four.
     """
-    long = [{**each, "position": 0} for each in header.get("call") or []]
-    segments = sorted([*long, *(header.get("reads") or [])], key=lambda each: each["position"])
+    segments = sorted(header.get("reads") or [], key=lambda each: each["position"])
     wrong = [each["position"] for each in segments if each["position"] % 4]
     if wrong:
         raise RemoteProtocolError(f"a Read chunk has the Position {wrong[0]}, which is not a multiple of four")
@@ -156,7 +155,7 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
         return _without_room(version, reply)
     pieces = _spread(reply, room)
     long = {id(segment): len(data) for segment, data in pieces}
-    told["type"] = _LONG_REPLY[version]
+    told["type"] = _LONG_REPLY
     told["reply"] = [{**segment, "length": long.get(id(segment), 0)} for segment in room]
     return PlannedReply(header=told, writes=[*writes, *pieces])
 

@@ -35,8 +35,6 @@ class ReverseSupport(enum.Enum):
     """No calls."""
     INLINE = "inline"
     """Calls and replies without chunks, in one message each."""
-    CONTINUED = "continued"
-    """Calls and replies without chunks, in one or several messages."""
     GENERAL = "general"
     """Calls and replies with all means of the forward direction."""
 

@@ -16,13 +16,13 @@ from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data
 from rpcrdma.transport.properties import Properties
@@ -172,11 +172,6 @@ class Endpoint:
     def version(self) -> int:
         """The version of RPC-over-RDMA; before `Ready`, the version that is being tried."""
         return self._session.dialect.version
-
-    @property
-    def dialect(self) -> str:
-        """The name of the version, which distinguishes the drafts of version 2."""
-        return self._session.dialect.name
 
     @property
     def unanswered(self) -> bool:

@@ -19,6 +19,7 @@ from rpcrdma.transport.awaited_answers import AwaitedAnswers, ExtensionError, Ex
 from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -29,7 +30,6 @@ from rpcrdma.transport.message import (
     Refusal,
 )
 from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.properties import with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
@@ -211,11 +211,6 @@ class ExtensionLink:
     def prefix_octets(self) -> int:
         """The octets before the body of a message of the extension."""
         return self._hub.session.dialect.geometry.prefix
-
-    @property
-    def has_flags(self) -> bool:
-        """Whether headers have flags, which also tell whether the XID is one of the receiver's."""
-        return self._hub.session.dialect.has_flags
 
     @property
     def round_trip_s(self) -> float:
@@ -560,8 +555,6 @@ class Extensions:
             raise TransportClosed(session.failure or "the connection is not open yet")
         if not session.dialect.introduces:
             raise LocalProtocolError("the connection speaks a version without extensions")
-        if (flags or row.continues) and not session.dialect.has_flags:
-            raise LocalProtocolError(f"{row.name}: the version that the connection speaks has no flags")
         octets = sum(map(len, body)) + session.dialect.geometry.call_header
         if octets > session.send_octets and not row.continues:
             raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")

@@ -16,6 +16,7 @@ from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, is_error
 from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
@@ -27,7 +28,6 @@ from rpcrdma.transport.message import (
     PropertySet,
     Refusal,
 )
-from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.properties import (
     decode_host_authentication,
@@ -43,9 +43,6 @@ __all__ = ["Introduction"]
 
 _NOT_AN_ANSWER = frozenset({Kind.PIECE, Kind.PROPERTIES, Kind.UNREADABLE, Kind.ERROR})
 """Messages after which their sender may still send its properties."""
-
-_AROUND_VALUE_OCTETS = 64
-"""The octets of a message with one value of host authentication beyond that value: header and lengths."""
 
 _START = struct.Struct(">IIII")
 """XID, version, credits and type of message: the same in every version."""
@@ -145,13 +142,6 @@ class Introduction:
         if self._extensions is not None:
             told += self._extensions.own
         session.limit_first_message()
-        octets = len(session.dialect.encode_properties(told)) + _AROUND_VALUE_OCTETS
-        if octets > session.send_octets and not session.dialect.continues_properties:
-            session.qp.abort(
-                f"the transport properties of this end take {octets} octets, and its first message may have "
-                f"{session.send_octets}; use fewer extensions"
-            )
-            return
         self._send(told)
 
     def _send(self, properties: PropertySet) -> None:
@@ -202,8 +192,8 @@ class Introduction:
             finished = self._authenticator.finished
         if self._session.dialect.introduces and not self._introduced:
             self._introduce(value)
-        elif value is not None and not self._send_value(value):
-            return
+        elif value is not None:
+            self._send(encode_host_authentication(value))
         if finished:
             self._move(Input.AGREE)
         else:
@@ -217,35 +207,18 @@ class Introduction:
         except HostAuthenticationFailed as error:
             self._refuse(error)
             return
-        if answer is not None and not self._send_value(answer):
-            return
+        if answer is not None:
+            self._send(encode_host_authentication(answer))
         if authenticator.finished:
             self._wait_s = self._due_s = None
             self._move(Input.AGREE)
-
-    def _send_value(self, value: bytes) -> bool:
-        """Sends a further value of host authentication; False, and the connection ends, if it exceeds a message."""
-        session = self._session
-        # The allowance exceeds the header and the numbers.
-        if not session.dialect.continues_properties and len(value) + _AROUND_VALUE_OCTETS > session.send_octets:
-            session.refuse(
-                HostAuthenticationFailed(
-                    f"host authentication failed: the certificates of this side take {len(value)} octets, and the peer "
-                    f"receives no more than {session.send_octets}; shorten the chain in the file of "
-                    "HostAuthentication(certificate=...)",
-                    cause="too long",
-                )
-            )
-            return False
-        self._send(encode_host_authentication(value))
-        return True
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
         """Ends the connection after an alert to the peer."""
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:
-                self._send_value(error.alert)
+                self._send(encode_host_authentication(error.alert))
             else:
                 if session.state is State.AWAITING:
                     self._move(Input.INTRODUCE)
@@ -262,7 +235,6 @@ class Introduction:
             return False
         session, authenticator = self._session, self._authenticator
         rows = session.dialect.properties
-        cause = Cause.PROPERTY if session.peer is None else session.dialect.properties_again
         with contextlib.suppress(DecodeError):
             if session.peer is None:
                 told = message.properties
@@ -279,7 +251,7 @@ class Introduction:
             if authenticator is not None:
                 self._authenticate(authenticator, decode_host_authentication(message.properties, rows))
                 return True
-        refusal = Refusal(cause)
+        refusal = Refusal(Cause.PROPERTY)
         self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
         return True
 

@@ -59,7 +59,6 @@ class Cause(enum.Enum):
 
     VERSION = "version"
     """The receiver speaks other versions of the protocol."""
-    VERSION_MISMATCH = "version mismatch"
     """The receiver speaks that version, but not on this connection."""
     HEADER = "header"
     """The header is invalid, or names an impossible range of memory."""

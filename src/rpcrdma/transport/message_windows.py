@@ -13,14 +13,11 @@ credits for replies, and if a message waits because no credit is left, the peer 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
-
 from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing
 
-__all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow", "calls_counted"]
+__all__ = ["CREDITS_MAX", "MessageWindow", "calls_counted"]
 
 CREDITS_MAX = 0xFFFF
 """The largest value of a 16-bit credit field."""
@@ -30,10 +27,7 @@ _SPARE = 1
 
 _KNOWN_SURPLUS = 1 + _SPARE
 """After a call or a reply of one message, the credit balance plus the calls in flight, less the replies owed, exceeds
-the number of calls that the peer is known to take by at most this: `_MessageWindow._count` would learn nothing new."""
-
-_COUNTER_MASK = 0xFFFFFFFF
-_COUNTER_HALF = 1 << 31
+the number of calls that the peer is known to take by at most this: `MessageWindow._count` would learn nothing new."""
 
 _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
     Kind.CALL,
@@ -56,8 +50,12 @@ def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tupl
     return config.reverse_credits_requested if reverse else 0, granted
 
 
-class _MessageWindow(ABC):
-    """The accounting that both credit formats share.
+class MessageWindow:
+    """The accounting of one connection.
+
+    Credit words have two halves: the most credits that can be outstanding, and the number newly granted. Grants take no
+    credit: each side keeps a spare receive for one. The next grant therefore waits until the peer has used a credit
+    that only the previous grant can have given. `_unproven` messages prove that; 0 if it is proved.
 
     Calls of this side: `requested` is the most that it wants to have unanswered; `allowed` is the number that the peer
     was seen to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance`
@@ -75,6 +73,8 @@ class _MessageWindow(ABC):
         "_heard",
         "_learns",
         "_pool",
+        "_unproven",
+        "_upper_half",
         "allowed",
         "balance",
         "granted",
@@ -105,6 +105,8 @@ class _MessageWindow(ABC):
         self.receives_wanted = 2 + SPARE_RECEIVES
         self.low = True
         self._learns = True
+        self._unproven = 0
+        self._upper_half = self._pool << 16
 
     def reserve(self, messages: int) -> None:
         """Lets the peer send more messages than calls and replies need, or fewer again if negative.
@@ -119,9 +121,25 @@ class _MessageWindow(ABC):
         """Keeps `allowed` as it is: the peer grants credits from here on that are not meant for calls."""
         self._learns = False
 
-    @abstractmethod
     def admit(self, message: Outgoing) -> int:
         """Takes a credit for a message, and grants the credits that the peer should have."""
+        kind = message.kind
+        if kind is _CALL:
+            self.in_flight += 1
+        elif message.answers_call:
+            self.unanswered -= 1
+        self.balance -= 1
+        if kind is _ERROR:
+            self.low = True
+            return self._upper_half
+        # The usual case of `_give`, without the call: some credits are owed.
+        wanted = self._base + self.in_flight - self.unanswered
+        given = wanted - self.outstanding
+        if given <= 0 or wanted > self._pool:
+            return self._upper_half | self._give()
+        self.outstanding = wanted
+        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        return self._upper_half | given
 
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Takes one credit for `count` calls or replies in one message.
@@ -138,7 +156,31 @@ class _MessageWindow(ABC):
 
     def admit_piece(self, _message: Outgoing) -> int:
         """Takes a credit, of any purpose: no other message can go out before the last piece."""
-        return self._word(self._give())
+        self.balance -= 1
+        return self._upper_half | self._give()
+
+    def on_arrival(self, message: Inbound | None) -> bool:
+        """Counts a message, except for the credit words of errors and of other versions."""
+        self._heard = True
+        kind = None if message is None else message.kind
+        if kind is not _GRANT:
+            if not self.outstanding:
+                return False
+            self.outstanding = outstanding = self.outstanding - 1
+            self.low = 2 * outstanding <= self._base + self.in_flight - self.unanswered
+            if self._unproven:
+                self._unproven -= 1
+        if message is not None and kind is not _ERROR and (kind is not _UNREADABLE or _gives(message)):
+            self.balance = balance = self.balance + (message.credit_word & CREDITS_MAX)
+            if (
+                (kind is not _REPLY and kind is not _CALL)
+                or self._arriving
+                or balance > self._balance_max
+                or self.in_flight + balance - self.unanswered > self.allowed + _KNOWN_SURPLUS
+            ):
+                self.balance = min(balance, CREDITS_MAX)
+                self._count(message.kind)
+        return True
 
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the end of a call of this side.
@@ -169,7 +211,7 @@ class _MessageWindow(ABC):
     @property
     def refresh_due(self) -> bool:
         """Whether an asynchronous grant should go out, and the peer has a receive for it; False unless `low`."""
-        return self._grant_passes and self._refreshable
+        return not self._unproven and self._refreshable
 
     @property
     def _refreshable(self) -> bool:
@@ -179,7 +221,12 @@ class _MessageWindow(ABC):
         message waits for a single one.
         """
         owed = self.owed
-        return self._heard and owed > 0 and (self.outstanding <= 0 or (owed > 1 and owed >= self.outstanding))
+        return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))
+
+    def grant_word(self) -> int:
+        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
+        self._unproven = self.outstanding + 1
+        return self._upper_half | self._give()
 
     def _count(self, kind: Kind) -> None:
         """Learns how many calls the peer takes from the balance after a message of this kind.
@@ -207,155 +254,8 @@ class _MessageWindow(ABC):
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
         return given
 
-    @property
-    @abstractmethod
-    def _grant_passes(self) -> bool:
-        """Whether the peer has a receive for an asynchronous grant."""
-
-    @abstractmethod
-    def _word(self, given: int, /) -> int:
-        """Takes one credit, and encodes the credit word of a header that grants `given` credits."""
-
 
 def _gives(unreadable: Inbound) -> bool:
     """Whether a refused message has a credit word of this version, whose grant its sender has counted."""
     refusal = unreadable.refusal
-    return refusal is not None and refusal.cause not in {Cause.VERSION, Cause.VERSION_MISMATCH}
-
-
-class IncrementalWindow(_MessageWindow):
-    """Credit words of two halves: the most credits that can be outstanding, and the number newly granted.
-
-    Grants take no credit: each side keeps a spare receive for one. The next grant therefore waits until the peer has
-    used a credit that only the previous grant can have given. `_unproven` messages prove that; 0 if it is proved.
-    """
-
-    __slots__ = ("_unproven", "_upper_half")
-    errors_give: ClassVar[bool] = False
-    """Whether the peer counts the credits in errors."""
-
-    def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
-        super().__init__(requested, granted, reservable)
-        self._unproven = 0
-        self._upper_half = self._pool << 16
-
-    def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message, except for the credit words of errors and of other versions."""
-        self._heard = True
-        kind = None if message is None else message.kind
-        if kind is not _GRANT:
-            if not self.outstanding:
-                return False
-            self.outstanding = outstanding = self.outstanding - 1
-            self.low = 2 * outstanding <= self._base + self.in_flight - self.unanswered
-            if self._unproven:
-                self._unproven -= 1
-        if message is not None and kind is not _ERROR and (kind is not _UNREADABLE or _gives(message)):
-            self.balance = balance = self.balance + (message.credit_word & CREDITS_MAX)
-            if (
-                (kind is not _REPLY and kind is not _CALL)
-                or self._arriving
-                or balance > self._balance_max
-                or self.in_flight + balance - self.unanswered > self.allowed + _KNOWN_SURPLUS
-            ):
-                self.balance = min(balance, CREDITS_MAX)
-                self._count(message.kind)
-        return True
-
-    @property
-    def _grant_passes(self) -> bool:
-        return not self._unproven
-
-    def grant_word(self) -> int:
-        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
-        self._unproven = self.outstanding + 1
-        return self._upper_half | self._give()
-
-    def admit(self, message: Outgoing) -> int:
-        kind = message.kind
-        if kind is _CALL:
-            self.in_flight += 1
-        elif message.answers_call:
-            self.unanswered -= 1
-        self.balance -= 1
-        if kind is _ERROR and not self.errors_give:
-            self.low = True
-            return self._upper_half
-        # The usual case of `_give`, without the call: some credits are owed.
-        wanted = self._base + self.in_flight - self.unanswered
-        given = wanted - self.outstanding
-        if given <= 0 or wanted > self._pool:
-            return self._upper_half | self._give()
-        self.outstanding = wanted
-        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
-        return self._upper_half | given
-
-    def _word(self, given: int, /) -> int:
-        self.balance -= 1
-        return self._upper_half | given
-
-
-class CumulativeWindow(_MessageWindow):
-    """Credit words that say how many messages the peer may have sent since the connection began, modulo 2^32.
-
-    Grants count as every Send does, but one may go out when no credit is left.
-    """
-
-    __slots__ = ("_received", "_sent")
-
-    def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
-        super().__init__(requested, granted, reservable)
-        self._sent = 0
-        self._received = 0
-
-    def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message; each credit word replaces the previous one, so it may also take credits back."""
-        self._heard = True
-        kind = None if message is None else message.kind
-        self._received += 1
-        self.outstanding = outstanding = self.outstanding - 1
-        self.low = 2 * outstanding <= self._base + self.in_flight - self.unanswered
-        if outstanding < (-1 if kind is _GRANT else 0):
-            return False
-        if message is not None and (kind is not _UNREADABLE or _gives(message)):
-            balance = (message.credit_word - self._sent) & _COUNTER_MASK
-            if balance >= _COUNTER_HALF:
-                balance -= _COUNTER_MASK + 1
-            self.balance = balance
-            if (
-                (kind is not _REPLY and kind is not _CALL)
-                or self._arriving
-                or balance > self._balance_max
-                or self.in_flight + balance - self.unanswered > self.allowed + _KNOWN_SURPLUS
-            ):
-                self._count(message.kind)
-        return True
-
-    @property
-    def _grant_passes(self) -> bool:
-        return self.balance >= 0
-
-    def grant_word(self) -> int:
-        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
-        return self._word(self._give())
-
-    def admit(self, message: Outgoing) -> int:
-        if message.kind is _CALL:
-            self.in_flight += 1
-        elif message.answers_call:
-            self.unanswered -= 1
-        self.balance -= 1
-        self._sent += 1
-        # As in `IncrementalWindow.admit`.
-        wanted = self._base + self.in_flight - self.unanswered
-        if self.outstanding < wanted <= self._pool:
-            self.outstanding = wanted
-            self.receives_wanted = wanted + 1 + SPARE_RECEIVES
-        else:
-            self._give()
-        return (self._received + self.outstanding) & _COUNTER_MASK
-
-    def _word(self, _given: int, /) -> int:
-        self.balance -= 1
-        self._sent += 1
-        return (self._received + self.outstanding) & _COUNTER_MASK
+    return refusal is not None and refusal.cause is not Cause.VERSION

@@ -24,9 +24,9 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import Batcher, Transmission
+from rpcrdma.transport.connection_states import MAY_LEAVE, State
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
-from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.wire.buffers import Buffer
@@ -361,7 +361,7 @@ class Outbox:
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
         part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))
-        header = session.dialect.encode_piece(message, credit_word, sequence.octets)
+        header = session.dialect.encode_piece(message, credit_word)
         session.statistics.pieces_sent += 1
         self._transmit(None, [header, *part])
 

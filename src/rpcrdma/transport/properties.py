@@ -1,13 +1,12 @@
 """Transport properties, by which each end of a connection describes itself, as rows.
 
-A row has the number of a property, its codec and its default. This module has the numbers that versions share; a
-version completes its rows with `rows_with`.
+A row has the number of a property, its codec and its default.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from rpcrdma import limits
@@ -18,6 +17,7 @@ from rpcrdma.wire.buffers import Reader
 
 __all__ = [
     "HOST_AUTHENTICATION",
+    "PROPERTIES",
     "RECEIVE_SIZE",
     "SMALLEST_MESSAGE_OCTETS",
     "Properties",
@@ -27,7 +27,6 @@ __all__ = [
     "encode_host_authentication",
     "encode_properties",
     "properties_of",
-    "rows_with",
     "with_receive_octets",
 ]
 
@@ -93,21 +92,20 @@ class _Number(NamedTuple):
         return value
 
 
-class _Level(NamedTuple):
-    """A uint32: the index of a level in the version's list, from the lowest."""
+_LEVELS = tuple(ReverseSupport)
 
-    levels: tuple[ReverseSupport, ...]
+
+class _Level(NamedTuple):
+    """A uint32: the number of a level of `ReverseSupport`, from the lowest."""
 
     def encode(self, value: ReverseSupport) -> bytes:
-        """Encodes a level; one that the version lacks becomes the next lower one."""
-        lower = list(ReverseSupport)[: list(ReverseSupport).index(value) + 1]
-        return _WORD.pack(max(place for place, level in enumerate(self.levels) if level in lower))
+        return _WORD.pack(_LEVELS.index(value))
 
     def decode(self, reader: Reader, field: str) -> ReverseSupport:
         level = reader.u32(field)
-        if level >= len(self.levels):
-            raise DecodeError(field, 0, f"at most {len(self.levels) - 1}", str(level))
-        return self.levels[level]
+        if level >= len(_LEVELS):
+            raise DecodeError(field, 0, f"at most {len(_LEVELS) - 1}", str(level))
+        return _LEVELS[level]
 
 
 class _Opaque(NamedTuple):
@@ -126,17 +124,18 @@ class _Opaque(NamedTuple):
 _HOST_AUTHENTICATION = Property(HOST_AUTHENTICATION, "host_authentication", _Opaque(), None)
 
 
-def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapping[int, Property]:
-    """Returns the rows of a version with these levels of `Properties.reverse`, numbered from 0."""
-    rows = (
+PROPERTIES: Mapping[int, Property] = {
+    row.number: row
+    for row in (
         Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
         Property(RECEIVE_SIZE, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
         Property(3, "segment_octets_max", _Number(SMALLEST_MESSAGE_OCTETS), 1 << 20),
         Property(4, "segments_max", _Number(), 16),
-        Property(5, "reverse", _Level(tuple(levels)), default),
+        Property(5, "reverse", _Level(), ReverseSupport.INLINE),
         _HOST_AUTHENTICATION,
     )
-    return {row.number: row for row in rows}
+}
+"""The rows by their numbers."""
 
 
 def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes | None = None) -> Properties:

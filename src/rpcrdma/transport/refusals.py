@@ -59,7 +59,6 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
     Cause.REPLY_RESOURCE: lambda refusal: f"{_CHUNKS}: the reply has {refusal.needed} octets",
     Cause.HEADER: lambda _: "the server could not read the call's transport header",
     Cause.HEADER_TYPE: lambda _: "the server does not know the type of the call's transport header",
-    Cause.VERSION_MISMATCH: lambda _: "the server was sent another version of RPC-over-RDMA than before",
     Cause.FLAGS: lambda _: "the server does not take the flags, or the order, of the call's messages",
     Cause.PROPERTY: lambda _: "the server does not take a transport property",
     Cause.INELIGIBLE: lambda _: "an argument of the call may not be moved in a Read chunk",

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NoReturn
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
@@ -21,11 +20,11 @@ from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, segments_needed
 from rpcrdma.transport.config import ReverseSupport
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
@@ -195,9 +194,7 @@ class Requester:
         """Returns the payload of a call in a direction without chunks, if its largest reply needs none either."""
         session = self._session
         geometry = session.dialect.geometry
-        continued = session.splits and session.reverse_support is ReverseSupport.CONTINUED
-        most_sent = CONTINUED_OCTETS_MAX if continued else session.send_octets
-        most_received = CONTINUED_OCTETS_MAX if continued else session.receive_octets
+        most_sent, most_received = session.send_octets, session.receive_octets
         call_octets = geometry.call_header + payload.length
         reply_octets = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
         reply_octets += sum((length + 3) & ~3 for length in bound.items)

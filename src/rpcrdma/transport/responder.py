@@ -17,10 +17,10 @@ from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX

@@ -7,10 +7,10 @@ from types import MethodType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Inbound, Kind
-from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import Responder
 

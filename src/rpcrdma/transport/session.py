@@ -9,10 +9,10 @@ from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.transport.carriers import Batcher
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.connection_states import TRANSITIONS, Input, State
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
-from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import (
     DIRECT_OCTETS_MIN,
     REPLY_ALLOWANCE_OCTETS,

@@ -13,7 +13,7 @@ __all__ = ["OUR_PORT", "START", "STOP", "TCP_PORT"]
 
 OUR_PORT = 20051
 TCP_PORT = 20053
-_VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--rpcrdma-version 2-07", "--extension rtr")
+_VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--extension rtr")
 _COMMAND = "python3 -m rpcrdma"
 START = f"""
 mkdir -p /run/served

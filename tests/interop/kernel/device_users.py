@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 _TESTS_S = 120.0
 _DEMO_S = 60.0
-_VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--rpcrdma-version 2-07", "--extension rtr")
+_VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--extension rtr")
 _PYTEST = """
 cd /data
 export RPCRDMA_TEST_DEVICE=ADDRESS HOME=/tmp

@@ -245,10 +245,10 @@ _NOT_MADE_BY_OURS = (
         "client.v2.credits.in-pieces",
         "client.v2.properties.segment-size",
     ),
-    *("client.reverse.as-many-as-granted", "client.v2.reverse*", "client.v2.rtr*", "client.v207*"),
+    *("client.reverse.as-many-as-granted", "client.v2.reverse*", "client.v2.rtr*"),
 )
 """Checks that are left out: no call here has arguments beyond the threshold that no chunk can carry, and the client has
-no services, does not prefer the round-trip extension, and speaks one draft.
+no services, and does not prefer the round-trip extension.
 """
 
 

@@ -33,7 +33,7 @@ class Check:
     run: Callable[[Lab], None]
     quick: bool
     named: bool
-    """It takes long, and runs only where it is named, as by `make interop-verbs`."""
+    """It takes long, and runs only where it is named, as `verbs-*`."""
     newer: bool
     """It uses `Lab.newer`."""
 

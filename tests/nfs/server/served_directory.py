@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, NfsServices, build_services, object_tree, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
-from rpcrdma.rpc.service import Execution, Surroundings, execution_of
+from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = ["Server"]
@@ -81,16 +80,16 @@ class Server:
         return reply
 
     @staticmethod
-    def _finish(handler: Generator[Surroundings, None, Any], context: FakeContext) -> Any:
+    def _finish(handler: Steps[Any], context: FakeContext) -> Any:
         worker = Worker()
         try:
-            within = next(handler)
+            step = next(handler)
             context.may_block = True
-            return worker.finish(handler, within)
+            return worker.finish(handler, step)
         except StopIteration as end:
             return end.value
         finally:
-            worker.go_within(None)
+            worker.act_as(None)
 
     def mount(self, path: str = "/", **options: Any) -> bytes:
         reply = self.call("mnt", path, **options)

@@ -13,7 +13,7 @@ import pytest
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, backend, object_tree
 from rpcrdma.nfs.server.file_access import OpenFiles
-from rpcrdma.nfs.server.object_tree import ObjectCache
+from rpcrdma.nfs.server.object_cache import ObjectCache
 
 THREADS = 6
 

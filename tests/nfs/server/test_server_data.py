@@ -94,8 +94,8 @@ def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk
     file = server.create(root, f"in memory: {in_memory}")
     on_disk(server, not in_memory)
     backend = server.services.nfs.backend
-    real, looked = backend.nodes.get, []
-    monkeypatch.setattr(backend.nodes, "get", lambda handle: looked.append(handle) or real(handle))
+    real, looked = backend.locate, []
+    monkeypatch.setattr(backend, "locate", lambda handle, context: looked.append(handle) or real(handle, context))
     assert server.write(file, b"data").value.count == 4
     assert looked == [file]
     assert server.contexts[-1].may_block is not in_memory
@@ -260,13 +260,16 @@ def test_a_file_removed_behind_our_back_is_stale_to_readers(server: Any, root: b
     assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 0, 1)) == "STALE"
 
 
-def test_idle_files_are_closed_but_not_lost(server: Any, root: bytes, tree: Path) -> None:
+def test_idle_files_alone_are_closed_and_not_lost(server: Any, root: bytes, tree: Path) -> None:
     file = server.lookup(root, "hello.txt")
-    server.read(file)
-    for _ in range(2):
-        server.services.nfs.close_idle()
-    links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    assert tree / "hello.txt" not in links
+    # The object and the file, while they are in use.
+    for used, descriptors in ((True, 2), (False, 0)):
+        for _ in range(2):
+            if used:
+                server.read(file)
+            server.services.nfs.close_idle()
+        links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        assert links.count(tree / "hello.txt") == descriptors
     assert server.read(file) == b"hello, world\n"
 
 

@@ -448,7 +448,7 @@ def test_objects_far_down_are_like_others_and_reached_in_few_steps(
     assert server.getattr_status(chain[290]) == "OK"
     assert len(opened) <= 40
     # And lets nearly all others stay in the cache.
-    assert len(server.services.nfs.backend.nodes) <= 20
+    assert len(server.services.nfs.backend.nodes.held) <= 20
     (tree / LONG).rename(tmp_path / "outside")
     for handle in (chain[-1], chain[150], chain[1]):
         assert server.getattr_status(handle) == "STALE"
@@ -456,7 +456,7 @@ def test_objects_far_down_are_like_others_and_reached_in_few_steps(
     for handle in (chain[1], chain[150], chain[-1]):
         assert server.getattr_status(handle) == "OK"
     lowest = server.lookup(chain[-1], "sub")
-    os.rmdir("sub", dir_fd=server.services.nfs.backend.nodes.get(chain[-1]).fd)
+    os.rmdir("sub", dir_fd=server.services.nfs.backend.nodes.held[chain[-1]].fd)
     assert server.getattr_status(lowest) == "STALE"
 
 
@@ -501,14 +501,17 @@ def test_one_climb_serves_all_directories_below_each_other_far_down(
 def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[int]]) -> None:
     server, handles, climbs = far_down
     backend, context = server.services.nfs.backend, server.contexts[-1]
-    node = backend.nodes.get(handles[-1])
-    assert backend.locate_at_once(handles[-1], context) is node
+    node = backend.nodes.held[handles[-1]]
+    context.may_block = False
+    assert backend.locate(handles[-1], context) is node
     node.levels = 0
-    assert backend.locate_at_once(handles[-1], context) is None
+    assert backend.locate(handles[-1], context) is None
     assert len(climbs) == 1
+    context.may_block = True
     assert backend.locate(handles[-1], context) is node
     assert len(climbs) == 2
-    assert backend.locate_at_once(handles[-1], context) is node
+    context.may_block = False
+    assert backend.locate(handles[-1], context) is node
 
 
 def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(

@@ -213,7 +213,7 @@ def test_a_file_with_another_name_stays_open_when_one_is_removed(start: Any, tre
 def test_a_directory_in_two_exports_has_one_lock(start: Any, tree: Path) -> None:
     server = start([Export(name="/", directory=tree), Export(name="/inner", directory=tree / "a")])
     backend = server.services.nfs.backend
-    outer = backend.nodes.get(server.lookup(server.mount(), "a"))
+    outer = backend.nodes.held[server.lookup(server.mount(), "a")]
     inner = next(tree.root for tree in backend.trees.values() if tree.export.name == "/inner")
     assert outer.handle != inner.handle
     assert outer.lock is inner.lock

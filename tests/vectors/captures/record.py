@@ -152,8 +152,6 @@ KINDS = {
     "v2-read": Kind(_read, "2"),
     "v2-continued-call": Kind(_long_call, "2"),
     "v2-continued-reply": Kind(_long_reply, "2"),
-    "v2-07-write": Kind(_write, "2-07"),
-    "v2-07-continued-call": Kind(_long_call, "2-07"),
     "extension-read": Kind(functools.partial(_read, octets=PLACED_OCTETS), "2", "rtr"),
     "extension-write": Kind(functools.partial(_write, octets=PLACED_OCTETS), "2", "rtr"),
     "reverse": Kind(script=_reverse),
@@ -176,7 +174,7 @@ NAMES = (*KINDS, *FROM_GUESTS, "tshark-read")
 def options_of(name: str) -> list[str]:
     """The options of `rpcrdma explain` that a capture needs."""
     definition = FOLDER.parents[2] / "src" / "rpcrdma" / "simulation" / "sized_calls.x"
-    return ["--program", str(definition), "--rpcrdma-version", "2-07" if name.startswith("v2-07") else "2"]
+    return ["--program", str(definition)]
 
 
 def capture_of(name: str) -> Path:

@@ -12,7 +12,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 from typing import Any, ClassVar, TypeAlias
 
@@ -32,7 +32,7 @@ from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
-from rpcrdma.rpc.service import CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Surroundings
+from rpcrdma.rpc.service import ActAs, CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Steps
 from rpcrdma.xdr.codec import Encoder, Payload
 
 __all__ = ["Answering", "AtMostOnce", "HandlerRunner", "ServerCall"]
@@ -72,10 +72,10 @@ class ServerCall(CallWithResults):
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
-    rest: Generator[Surroundings, None, Any] | None = None
+    rest: Steps[Any] | None = None
     """Of a handler that has begun in the event loop and goes on in a worker thread."""
-    within: Surroundings = None
-    """The surroundings that the rest of the handler asked for."""
+    step: ActAs | None = None
+    """The first step of that handler."""
     once: _Run | None = None
     """Of a call that must not run twice, while its handler runs."""
     statistics: CallStatistics | None = None
@@ -411,7 +411,7 @@ class HandlerRunner:
             result = route.handler(call.args, call)
             if execution is _INLINE_OR_WORKER:
                 try:
-                    call.within = next(result)
+                    call.step = next(result)
                 except StopIteration as end:
                     reply = call.success(end.value)
                 else:
@@ -529,7 +529,7 @@ class HandlerRunner:
             source.host,
             source,
             call,
-            brief=call.within is not None,
+            brief=call.step is not None,
             may_be_let_go=may_be_let_go,
             waits_for=None if waits_for is None else waits_for(call.args),
         )
@@ -550,10 +550,10 @@ class HandlerRunner:
         try:
             rest, call.rest = call.rest, None
             if rest is None:
-                worker.go_within(None)
+                worker.act_as(None)
                 result = call.route.handler(call.args, call)
             else:
-                result = worker.finish(rest, call.within)
+                result = worker.finish(rest, call.step)
             return call.success(result), None
         except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
             return call.failure(error), error

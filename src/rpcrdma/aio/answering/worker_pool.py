@@ -21,11 +21,12 @@ import asyncio
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
-from rpcrdma.rpc.service import Surroundings
+from rpcrdma.rpc.service import ActAs, Steps
 
 __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
 
@@ -90,36 +91,36 @@ class _Bell:
 
 
 class Worker:
-    """A thread. It stays within the surroundings of a call until a call with others comes."""
+    """A thread. It keeps the identity of a call until a call with another comes."""
 
-    __slots__ = ("bell", "within")
+    __slots__ = ("bell", "identity")
 
     def __init__(self) -> None:
         self.bell = _Bell(blocks=True)
-        self.within: Surroundings = None
+        self.identity: AbstractContextManager[Any] | None = None
 
-    def go_within(self, surroundings: Surroundings) -> None:
-        """Leaves the present surroundings, if they are others, and enters these; None has no others."""
-        within = self.within
-        if surroundings is within:
+    def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
+        """Leaves the present identity, if it is another, and enters this one; None is the thread's own."""
+        present = self.identity
+        if identity is present:
             return
-        if within is not None:
-            within.__exit__(None, None, None)
-            self.within = None
-        if surroundings is not None:
-            surroundings.__enter__()
-            self.within = surroundings
+        if present is not None:
+            present.__exit__(None, None, None)
+            self.identity = None
+        if identity is not None:
+            identity.__enter__()
+            self.identity = identity
 
-    def finish(self, rest: Generator[Surroundings, None, R], within: Surroundings) -> R:
-        """The result of a handler that may block from here on, where it goes on within these surroundings."""
+    def finish(self, rest: Steps[R], step: ActAs | None) -> R:
+        """The result of a handler whose last step was this one."""
         try:
             while True:
                 try:
-                    self.go_within(within)
+                    self.act_as(step.identity if step is not None else None)
                 except OSError as error:
-                    within = rest.throw(error)
+                    step = rest.throw(error)
                 else:
-                    within = next(rest)
+                    step = next(rest)
         except StopIteration as end:
             result: R = end.value
             return result
@@ -359,7 +360,7 @@ class WorkerPool(Generic[T, R]):
             if not self._ended:
                 worker.bell.wait()
             if self._ended:
-                worker.go_within(None)
+                worker.act_as(None)
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:

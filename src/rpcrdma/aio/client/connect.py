@@ -380,7 +380,7 @@ async def _dial(
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
         place,
-        agreed.dialect,
+        agreed.version,
         ProviderInUse(agreed.provider, agreed.device),
         agreed.inline_send_octets,
         agreed.inline_receive_octets,

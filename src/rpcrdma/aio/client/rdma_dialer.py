@@ -117,7 +117,7 @@ class RdmaDialer:
         if newest == fallback or not silent:
             connection = await answer
             if newest != fallback:
-                known.found(server, connection.negotiated.dialect, loop.time())
+                known.found(server, str(connection.negotiated.version), loop.time())
             return connection
         if patient:
             # It is known to speak this version: a server that is restarted, or has too many start-ups, ends some.
@@ -132,7 +132,7 @@ class RdmaDialer:
             refused = second.done() and second.exception() is not None
             await asyncio.wait([answer], timeout=None if refused else answer_s * _PATIENCE)
         if answer.done() and answer.exception() is None:
-            known.found(server, first.negotiated.dialect, loop.time())
+            known.found(server, str(first.negotiated.version), loop.time())
             return first
         try:
             connection = await second

@@ -24,8 +24,6 @@ class Negotiated:
 
     version: int
     """Of RPC-over-RDMA."""
-    dialect: str
-    """Its name, which tells drafts of one version apart."""
     provider: str
     device: str | None
     """The RDMA device of this end; None of a provider without."""
@@ -57,7 +55,6 @@ def negotiated(
     """The present terms of the connection of `endpoint`."""
     return Negotiated(
         version=endpoint.version,
-        dialect=endpoint.dialect,
         provider=provider,
         device=terms.device,
         inline_send_octets=endpoint.inline_send_octets,

@@ -458,7 +458,7 @@ class RdmaConnection(CallsMade):
 
     def _on_call_failed(self, call: Call, error: RpcRdmaError) -> None:
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
-            reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
+            reason = f"{error}, not version {self._endpoint.version}, which it was known by"
             self._on_version_refused()
             # Before the caller goes on, which may want to call on another connection at once.
             self._loop.call_soon(self.abort, reason)

@@ -220,7 +220,7 @@ class RdmaServer:
             "rdma connection from %s: version %s, provider %s, inline %d/%d octets, credits %d (back: %d), %s, "
             "remote invalidation %s, reads %d/%d%s%s",
             name,
-            agreed.dialect,
+            agreed.version,
             ProviderInUse(agreed.provider, agreed.device),
             agreed.inline_receive_octets,
             agreed.inline_send_octets,

@@ -35,7 +35,7 @@ CATALOGUE: tuple[Check, ...] = (
 )
 """The checks of servers in the order in which they run."""
 
-# The last checks of a draft refuse its version, after which a client may speak version 1.
+# The last checks of version 2 refuse it, after which a client may speak version 1.
 CLIENT_CATALOGUE: tuple[Check, ...] = (
     *clients.CLIENT_CHECKS,
     *clients_reverse.CLIENT_CHECKS,

@@ -1,4 +1,4 @@
-"""Checks of clients by calls of the server (RFC 8167, and section 4.6 of the last draft of version 2).
+"""Checks of clients by calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
 
 A client of version 1 does not tell whether it takes such calls: it answers each of them, or discards it. Clients of
 version 2 tell it by property 5. Either way the client's own calls go on.
@@ -12,8 +12,8 @@ from typing import Any
 
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.catalogue.clients import CALLS
-from rpcrdma.check.catalogue.clients_version_2 import DraftClient
-from rpcrdma.check.catalogue.version_2 import DRAFTS
+from rpcrdma.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma.check.catalogue.version_2 import CODES
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CLIENT_CHECKS"]
@@ -111,19 +111,16 @@ class _First(_Client):
 
 
 class _Second(_Client):
-    """A client of a draft of version 2, whose calls go on in the meantime."""
+    """A client of version 2, whose calls go on in the meantime."""
 
-    def __init__(self, client: DraftClient) -> None:
+    def __init__(self) -> None:
+        self.client = Version2Client()
         names = ("READ_CHUNKS", "WRITE_CHUNKS", "SEGMENTS", "WRITE_RESOURCE", "REPLY_RESOURCE")
-        of_replies: Any = {"flags": 1} if client.first_draft else {"type": {"any": [11, 13]}}
-        super().__init__(client.calls, [client.draft.codes[name] for name in names], version=2, **of_replies)
-        self.client = client
+        super().__init__(self.client.calls, [CODES[name] for name in names], version=2, flags=1)
 
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        reverse: dict[str, Any] = {"header": {"type": {"any": [4, 11, 13]}}}
-        if self.client.first_draft:
-            reverse = {"header": {"flags": 1}}
-        return [{"serve": {"each": [*answers, *self.calls], "until": reverse, "most": _CALLS_MAX}}] * times
+        until = {"header": {"flags": 1}}
+        return [{"serve": {"each": [*answers, *self.calls], "until": until, "most": _CALLS_MAX}}] * times
 
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
         steps = [hear(*answers, _SILENCE, _ENDED, *self.calls), {"answer": {}}]
@@ -135,8 +132,7 @@ class _Second(_Client):
         """A check of clients that tell support of reverse calls, or none."""
         client = self.client
         told = client.properties["message"]
-        # Without the property the level is 1 in the first draft, and 0 in the last one.
-        without = {"any": [{"words": [0]}, *([] if client.first_draft else [None, ""])]}
+        without = {"words": [0]}  # Without the property the level is 1.
         lacking = {"5": without if support else {"not": without}}
         unmet = {"message": {**told, "header": {**told["header"], "properties": lacking}}}
         properties = hear({**unmet, "unmet": _NO_SUPPORT if support else _SUPPORT}, client.properties)
@@ -210,23 +206,16 @@ def _of_version_1() -> list[Check]:
     ]  # fmt: skip
 
 
-def _of_draft(client: _Second) -> list[Check]:
-    first = client.client.first_draft
-    checks = _of_all_versions(client, "V2-A6 V2-76 V2-77", "V2-A6 BD-1", "V2-38" if first else "BD-3", "V2-A8")
-    checks.append(
+def _of_version_2() -> list[Check]:
+    client = _Second()
+    return [
+        *_of_all_versions(client, "V2-A6 V2-76 V2-77", "V2-A6 BD-1", "V2-38", "V2-A8"),
         client.check("without-support", "A client without support of reverse calls goes on after one", "V2-A7 BD-22",
-                     client.called(), *client.passed_over(client.refused(3, 4)), support=False)
-    )  # fmt: skip
-    if first:
-        checks.append(
-            client.check("response", "A reverse call with RESPONSE is discarded", "V2-38",
-                         client.called(header={"flags": 1}), *client.passed_over())
-        )  # fmt: skip
-    return checks
+                     client.called(), *client.passed_over(client.refused(3, 4)), support=False),
+        client.check("response", "A reverse call with RESPONSE is discarded", "V2-38",
+                     client.called(header={"flags": 1}), *client.passed_over()),
+    ]  # fmt: skip
 
 
-CLIENT_CHECKS: tuple[Check, ...] = (
-    *_of_version_1(),
-    *(each for draft in DRAFTS for each in _of_draft(_Second(DraftClient(draft)))),
-)
+CLIENT_CHECKS: tuple[Check, ...] = (*_of_version_1(), *_of_version_2())
 """The checks in the order in which connections meet them."""

@@ -1,4 +1,4 @@
-"""Checks of clients with the round-trip extension, in both drafts of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
+"""Checks of clients with the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
 The scripted server tells the extension by the code points of this library. A directed READ, whose result may come in
 segments of the client's receive buffers, is answered by hand: {"given": "client.segment_at"} and the names beside it
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.clients_version_2 import DraftClient
+from rpcrdma.check.catalogue.clients_version_2 import Version2Client
 from rpcrdma.check.catalogue.round_trip_codes import (
     BY_SIZE,
     CHOICE,
@@ -38,7 +38,7 @@ from rpcrdma.check.catalogue.round_trip_codes import (
     UNEXPECTED,
     extension_properties,
 )
-from rpcrdma.check.catalogue.version_2 import DRAFTS
+from rpcrdma.check.catalogue.version_2 import CODES
 from rpcrdma.check.entry import Check, Step
 
 __all__ = ["CLIENT_CHECKS"]
@@ -70,12 +70,10 @@ def _properties(
 
 
 class _Checks:
-    """The checks of one draft."""
+    """The checks, with the patterns that they share."""
 
-    def __init__(self, client: DraftClient) -> None:
-        self.client = client
-        self._answering: Mapping[str, Any] = {"flags": 1} if client.first_draft else {}
-        self._calling: Mapping[str, Any] = {"flags": 0} if client.first_draft else {}
+    def __init__(self) -> None:
+        self.client = Version2Client(_RECEIVE_OCTETS)
 
     def request(self, **fields: Any) -> dict[str, Any]:
         """The pattern of a Transmit Request that the server takes."""
@@ -87,7 +85,7 @@ class _Checks:
             "count": {"min": 1, "max": TRANSMISSIONS},
             "items": items,
             "directions": {"all": {"results": ways}},
-            **self._calling,
+            "flags": 0,
             **fields,
         }
         return {"message": {"header": header, "octets": {"max": _RECEIVE_OCTETS}, "invalidates": None}}
@@ -147,7 +145,7 @@ class _Checks:
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
         """A Transmit Response with a READ's result, whose data are at these places; `message` has the other fields."""
-        header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), **self._answering}
+        header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
         results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
         bulk = {"bulk": {"at": {"given": "client.segment_at"}, "data": {"pattern": _LENGTH}}}
@@ -160,13 +158,13 @@ class _Checks:
 
     def continued(self, number: int = 1, **header: Any) -> Step:
         """A Transmit Continue of a response, without a payload."""
-        given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, **self._answering, **header}
+        given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, "flags": 1, **header}
         return say(header=given, body="")
 
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
         """A Report Error about this transmission of a response; the client goes on."""
         xid = xid or {"given": "call.xid"}
-        header = {"type": REPORT, "version": 2, "xid": xid, **self._calling}
+        header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}
         header |= {"bad": {"xid": xid, "direction": 1, "number": number}, "fault": fault}
         reports = [
             {"message": {"header": header, "invalidates": None}},
@@ -180,7 +178,7 @@ class _Checks:
         """Requests, and the limits that the server has told."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
-        next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, **self._calling}
+        next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
         any_write, any_read = {"rpc": {"procedure": _WRITE}}, {"rpc": {"procedure": _READ}}
         one = self.request(count=1)
         plain = self.request(items={"all": {"type": EXPLICIT}})
@@ -208,12 +206,12 @@ class _Checks:
                        {"serve": {"each": self.client.calls, "until": any_read}}, told=_properties(support=0)),
             self.check("request.refused", "After INVAL_HTYPE the call fails, or comes again without the extension",
                        "RT-20 V2-36", self.until(**of_request),
-                       self.client.error(self.client.draft.codes["INVAL_HTYPE"]),
+                       self.client.error(CODES["INVAL_HTYPE"]),
                        hear(*self.client.calls, *self.other, {"end": {}})),
             self.check("request.reported", "After a Report Error the call fails, or comes again without the extension",
                        "RT-4", self.until(**of_request),
                        say(header={"type": REPORT, "xid": _XID, "bad": {"xid": _XID, "direction": 0, "number": 0},
-                                   "fault": PAYLOAD, "numbers": [1, 0, 0], **self._answering}),
+                                   "fault": PAYLOAD, "numbers": [1, 0, 0], "flags": 1}),
                        hear(*self.client.calls, *self.other, {"end": {}})),
         ]  # fmt: skip
 
@@ -242,7 +240,6 @@ class _Checks:
 
     def faults(self) -> list[Check]:
         """Faults of responses, each with its report; headers against the XDR have none."""
-        client = self.client
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)
@@ -260,8 +257,7 @@ class _Checks:
             return wrong(name, title, "RT-32 RT-6", [self.response(item)], self.going_on)
 
         octets = {"given": "client.segment_octets"}
-        plain = {"type": 0, "flags": 1} if client.first_draft else {"type": 13}
-        within = say(header={"xid": _XID, **plain}, rpc={"xid": _XID, "accepted": 0})
+        within = say(header={"xid": _XID, "type": 0, "flags": 1}, rpc={"xid": _XID, "accepted": 0})
         return [
             placed("number-beyond", "The number of a segment beyond the buffers is reported", {"numbers": [9999]},
                    SEGMENT_NUMBER),
@@ -300,7 +296,5 @@ class _Checks:
         return [*self.requests(), *self.responses(), *self.faults()]
 
 
-CLIENT_CHECKS: tuple[Check, ...] = tuple(
-    each for draft in DRAFTS for each in _Checks(DraftClient(draft, _RECEIVE_OCTETS)).all()
-)
+CLIENT_CHECKS: tuple[Check, ...] = tuple(_Checks().all())
 """The checks in the order in which connections meet them."""

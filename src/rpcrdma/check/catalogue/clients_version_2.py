@@ -1,4 +1,4 @@
-"""Checks of clients of version 2, in both drafts: one taxonomy, with the types and codes of each draft.
+"""Checks of clients of version 2.
 
 Sections are those of draft-ietf-nfsv4-rpcrdma-version-two-00. Each conversation begins with the properties of both
 sides; the client makes two calls or more of any kind, or those with chunks that a check waits for.
@@ -6,14 +6,15 @@ sides; the client makes two calls or more of any kind, or those with chunks that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.catalogue.clients import terminates
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CODES, CONNPROP, V2
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CLIENT_CHECKS", "DraftClient"]
+__all__ = ["CLIENT_CHECKS", "Version2Client"]
 
 _XID = {"heard": "header.xid"}
 _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
@@ -31,29 +32,26 @@ _NEEDED = 1 << 16
 """More octets than the reply to a call of a check has."""
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
 _SOME_AT_ZERO = {"not": {"all": {"position": {"min": 1}}}}
-_TYPES: dict[str, tuple[dict[str, Any], ...]] = {
-    "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0, "reads": _SOME_AT_ZERO}, {"type": 0, "flags": 2}),
-    "2-07": ({"type": 10}, {"type": 8, "call": {"all": {"position": 0}}}, {"type": 9}),
-}
+_INLINE: dict[str, Any] = {"type": 0, "flags": 0}
+_LONG: dict[str, Any] = {"type": 1, "flags": 0, "reads": _SOME_AT_ZERO}
+_CONTINUED: dict[str, Any] = {"type": 0, "flags": 2}
 """The headers of calls: inline, long, and continued in further messages."""
 
 
-class DraftClient:
-    """The parts of conversations with clients of one draft, whose messages have up to `octets`."""
+class Version2Client:
+    """The parts of conversations with clients, whose messages have up to `octets`."""
 
-    def __init__(self, draft: Draft, octets: int = _THRESHOLD) -> None:
-        self.draft = draft
+    one_call: Mapping[str, Any] = {"give": 1}
+    """Credits for one call."""
+    no_more: Mapping[str, Any] = {"give": 0}
+    continued = _CONTINUED
+
+    def __init__(self, octets: int = _THRESHOLD) -> None:
         self._octets = octets
-        self.first_draft = draft.version == "2"
-        self.answering: dict[str, Any] = {"flags": 1} if self.first_draft else {}
-        inline, self.long, self.piece = _TYPES[draft.version]
-        self.calls = [self._call(inline, rpc=_RPC), self._call(self.long), self._call(self.piece, rpc=_RPC)]
-        self.other = [self._call({**each, "xid": {"not": _XID}}) for each in (inline, self.long, self.piece)]
+        self.calls = [self._call(_INLINE, rpc=_RPC), self._call(_LONG), self._call(_CONTINUED, rpc=_RPC)]
+        self.other = [self._call({**each, "xid": {"not": _XID}}) for each in (_INLINE, _LONG, _CONTINUED)]
         self.any: Step = {"serve": {"each": self.calls}}
         self.next = hear(*self.calls)
-        # For the properties of the client, a grant in the last draft, and one call.
-        self.one_call = {"give": 1} if self.first_draft else {"credit": 3}
-        self.no_more = {"give": 0} if self.first_draft else {"credit": 3}
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
         """Calls with so many segments; `again`: with the XID of the last call."""
@@ -95,13 +93,13 @@ class DraftClient:
     @property
     def properties(self) -> dict[str, Any]:
         """The pattern of the client's properties, which fit the receives that every server has."""
-        told = {"version": 2, "type": self.draft.properties}
+        told = {"version": 2, "type": CONNPROP}
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
         """The properties of the server; the Receive Buffer Size alone unless some are given."""
         told = properties or ([2, {"words": [_THRESHOLD]}],)
-        return self.draft.told(*told, **{"xid": _XID, **header})
+        return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
         """The reply to the last call, with these fields in its header and its message."""
@@ -122,9 +120,9 @@ class DraftClient:
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """A check with all its steps; `conversation` has its keys and `needs`."""
-        title = f"{title} ({'draft -00' if self.first_draft else 'draft -07'})"
-        name = f"client.{self.draft.family}.{name}"
-        return check(name, title, statements, *steps, version=self.draft.version, **conversation)
+        return check(
+            f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
+        )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """A check behind the properties of both sides."""
@@ -149,20 +147,18 @@ class DraftClient:
 
     def error(self, code: int, *numbers: int) -> Step:
         """RDMA2_ERROR for the last call."""
-        return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), **self.answering})
+        return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
-    def part(self, body: Any, remaining: int) -> Step:
+    def part(self, body: Any) -> Step:
         """A part of a reply that is continued."""
-        if self.first_draft:
-            return say(header={"xid": _XID, "flags": 3}, body=body)
-        return say(header={"xid": _XID, "type": 12, "remaining": remaining}, body=body)
+        return say(header={"xid": _XID, "flags": 3}, body=body)
 
     def last_part(self, body: Any) -> Step:
         """The end of a continued reply."""
-        return say(header={"xid": _XID, **({"flags": 1} if self.first_draft else {"type": 13})}, body=body)
+        return say(header={"xid": _XID, "flags": 1}, body=body)
 
 
-def _properties(client: DraftClient) -> list[Check]:
+def _properties(client: Version2Client) -> list[Check]:
     return [
         client.first("first", "The properties come first, and no call before the server's", "V2-90 V2-10 V2-11",
                      _QUIET, client.told(), client.any, client.reply(), client.next),
@@ -187,7 +183,7 @@ def _properties(client: DraftClient) -> list[Check]:
     ]  # fmt: skip
 
 
-def _headers(client: DraftClient) -> list[Check]:
+def _headers(client: Version2Client) -> list[Check]:
     reply, discarded = client.reply, client.discarded
     broken = [{"count": 0xFFFFFFFF, "segments": []}]
     return [
@@ -206,31 +202,26 @@ def _headers(client: DraftClient) -> list[Check]:
                   client.error(99)),
         *(client.check(f"error.{name.lower().replace('_', '-')}",
                        f"After {name} the call ends, and is not sent again as it was", statements, client.any,
-                       client.error(client.draft.codes[name], *numbers), hear(*client.other, {"end": {}}))
+                       client.error(CODES[name], *numbers), hear(*client.other, {"end": {}}))
           for name, statements, numbers in (
-              ("BAD_XDR", "V2-52", ()), ("INVAL_HTYPE", "V2-36", ()), ("INVAL_CONT", "V2-41", ()),
+              ("BAD_XDR", "V2-52", ()), ("INVAL_HTYPE", "V2-36", ()), ("INVAL_FLAG", "V2-41", ()),
               ("WRITE_RESOURCE", "V2-89", (1, 1 << 30)), ("REPLY_RESOURCE", "V2-89", (1 << 30,)),
               ("SYSTEM", "V2-60", ()))),
     ]  # fmt: skip
 
 
-def _pieces(client: DraftClient) -> list[Check]:
+def _pieces(client: Version2Client) -> list[Check]:
     start = {"words": [_XID, 1, 0]}
-    checks = [
+    return [
         client.check("reply.in-two-messages", "A reply in two messages is joined", "V2-46 V2-2", client.any,
-                     client.part(start, 12), client.last_part(_NO_RESULTS), hear(*client.other)),
+                     client.part(start), client.last_part(_NO_RESULTS), hear(*client.other)),
         client.check("call.in-pieces", "The messages of a continued call have one XID and no other call between",
-                     "V2-41 V2-2 V2-43", client.until(**client.piece),
+                     "V2-41 V2-2 V2-43", client.until(**client.continued),
                      hear({"message": {"header": {"version": 2, "xid": _XID}}}), needs="program"),
     ]  # fmt: skip
-    if not client.first_draft:
-        without = client.wrong(type=11, reply=None, message={"body": ""})
-        checks.append(client.no_reply("reply.long-without-chunk", "REPLY_EXTERNAL without a Reply chunk is no reply",
-                                      "V2-A13", without))  # fmt: skip
-    return checks
 
 
-def _chunks(client: DraftClient) -> list[Check]:
+def _chunks(client: Version2Client) -> list[Check]:
     sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
     fitting_sink = client.until(each=client.fitting, procedure=_READ, writes=[[{"length": {"min": 1}}]])
     source = client.until(each=client.fitting, procedure=_WRITE,
@@ -239,7 +230,6 @@ def _chunks(client: DraftClient) -> list[Check]:
     by_chunk = client.until(writes=[], reply={"not": None})
     beyond: dict[str, Any] = {each: {"heard": f"header.reply.0.{each}"} for each in ("handle", "offset")}
     beyond["length"] = {"heard": "header.reply.0.length", "plus": 4}
-    long = {"type": 1} if client.first_draft else {"type": 11}
     again = {"writes": {"any": [None, {"not": [[{"handle": old["handle"]}]]}]}}
     anew = [{"message": {**each["message"], "header": {**each["message"]["header"], **again}}} for each in client.calls]
     named = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]], invalidate={"min": 1})
@@ -260,43 +250,42 @@ def _chunks(client: DraftClient) -> list[Check]:
                      client.reply(writes=[[{**_SINK, "length": {**_SINK["length"], "plus": 4}}]]),
                      hear(*client.calls, {"end": {}}), needs="program"),
         client.check("reply-chunk.longer", "A long reply that tells more octets than its Reply chunk has is broken",
-                     "V2-52 V2-64", by_chunk, client.reply(**long, reply=[beyond], message={"body": ""}),
+                     "V2-52 V2-64", by_chunk, client.reply(type=1, reply=[beyond], message={"body": ""}),
                      hear(*client.calls, {"end": {}}), needs="program"),
         client.check("write.finished-call", "A later RDMA Write to the memory of a finished READ is reported",
                      "V2-96 V2-95",
                      client.until(each=[{**each, "as": "old"} for each in client.calls], procedure=_READ,
                                   writes=[[{"length": {"min": 1}}]]),
                      client.reply(), hear(*anew), say(payload="00000000", ddp={"opcode": "write", **old}),
-                     client.error(client.draft.codes["SYSTEM"]), hear(*terminates(0x1100, 0x1102)), needs="program"),
+                     client.error(CODES["SYSTEM"]), hear(*terminates(0x1100, 0x1102)), needs="program"),
     ]  # fmt: skip
 
 
-def _too_many_chunks(client: DraftClient) -> list[Check]:
+def _too_many_chunks(client: Version2Client) -> list[Check]:
     sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
     source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
-    codes = client.draft.codes
     by_reply_chunk = [
         {"message": {**each["message"], "header": {**each["message"]["header"], "reply": {"not": None}}}}
         for each in client.calls[:2]
     ]
     return [
         client.check("error.read-chunks", "After READ_CHUNKS a call comes again in a Position-Zero chunk, or fails",
-                     "V2-54 V2-28", source, client.error(codes["READ_CHUNKS"], 0),
+                     "V2-54 V2-28", source, client.error(CODES["READ_CHUNKS"], 0),
                      hear(client.calls[1], *client.other, {"end": {}}), needs="program"),
         client.first("error.segments", "After SEGMENTS a call comes again with no more segments than told, or fails",
                      "V2-A18 V2-57",
                      client.told([2, {"words": [_THRESHOLD]}], [3, {"words": [_SEGMENT_OCTETS]}]),
                      {"serve": {"each": client.calls, "until": {"segments": {"min": 3}}}},
-                     client.error(codes["SEGMENTS"], 2),
+                     client.error(CODES["SEGMENTS"], 2),
                      hear(*client.up_to_segments(2, again=True), *client.other, {"end": {}}), needs="program"),
         # A responder that takes no Write chunk at all tells the room for the whole reply.
         client.check("error.write-chunks", "After REPLY_RESOURCE a READ comes again with a Reply chunk, or fails",
-                     "V2-56", sink, client.error(codes["REPLY_RESOURCE"], _NEEDED),
+                     "V2-56", sink, client.error(CODES["REPLY_RESOURCE"], _NEEDED),
                      hear(*by_reply_chunk, *client.other, {"end": {}}), needs="program"),
     ]  # fmt: skip
 
 
-def _other_version(client: DraftClient) -> list[Check]:
+def _other_version(client: Version2Client) -> list[Check]:
     # A client may begin later connections with version 1.
     return [
         client.first("version-error", "After ERR_VERS the client goes on with version 1, or gives the server up",
@@ -308,8 +297,7 @@ def _other_version(client: DraftClient) -> list[Check]:
 
 CLIENT_CHECKS: tuple[Check, ...] = tuple(
     each
-    for client in map(DraftClient, DRAFTS)
     for part in (_properties, _headers, _pieces, _chunks, _too_many_chunks, _other_version)
-    for each in part(client)
+    for each in part(Version2Client())
 )
 """The checks in the order in which connections meet them."""

@@ -8,12 +8,11 @@ recall a delegation, as `back_channel` describes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.check.answers import accepted, afterwards, hear, say
 from rpcrdma.check.catalogue.back_channel import ONE_HOLDER, TWO_HOLDERS, CallTrigger
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import V2
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "PROPERTIES", "WATCH"]
@@ -52,33 +51,25 @@ class _First:
         return check(f"v1.{name}", title, statements, *steps, **conversation)
 
 
-@dataclass(frozen=True, slots=True)
 class _Second:
-    """A draft of version 2."""
+    """Version 2."""
 
-    draft: Draft
-
-    @property
-    def version(self) -> str:
-        return self.draft.version
+    version = "2"
 
     def accepted(self, plus: int = 0) -> dict[str, Any]:
-        return self.draft.accepted(plus)
+        return V2.accepted(plus)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
-        return self.draft.afterwards(plus)
+        return V2.afterwards(plus)
 
     def call(self) -> dict[str, Any]:
-        if self.version == "2":
-            return {"version": 2, "type": 0, "flags": 0, "reads": [], "writes": [], "reply": None}
-        return {"version": 2, "type": 10, "reads": [], "writes": [], "reply": None}
+        return {"version": 2, "type": 0, "flags": 0, "reads": [], "writes": [], "reply": None}
 
     def reply(self, **fields: Any) -> dict[str, Any]:
-        return {**({"flags": 1} if self.version == "2" else {"type": 13}), **fields}
+        return {"flags": 1, **fields}
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        told = self.draft.told(*PROPERTIES)
-        return self.draft.first(name, title, statements, told, self.draft.introduction[1], *steps, **conversation)
+        return V2.first(name, title, statements, V2.told(*PROPERTIES), V2.introduction[1], *steps, **conversation)
 
 
 _Speaker = _First | _Second
@@ -150,7 +141,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
         return made(f"reply.{name}", title, statements, *wrong, answered, *going_on)
 
     first, second = speaker.version == "1", speaker.version == "2"
-    none = {"credit": 0} if speaker.version != "2" else {"give": 0}
+    none = {"credit": 0} if speaker.version == "1" else {"give": 0}
     other = {**_CALLED, "plus": 1}
     answered = reply()
     header_statements = ("BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76") + trigger.statements_of_call
@@ -212,7 +203,7 @@ def _to_anyone(speaker: _Speaker) -> list[Check]:
     """Messages of the reverse direction that no server needs to expect."""
     reply = {"header": speaker.reply(), "rpc": {"accepted": 0}}
     statements = "BD-7 BD-11" if speaker.version == "1" else "V2-A6"
-    none = {"credit": 0} if speaker.version != "2" else {"give": 0}
+    none = {"credit": 0} if speaker.version == "1" else {"give": 0}
     alone = {"body": {"words": [_XID]}}
     return [
         speaker.check("reverse.reply.to-no-call", "A reply to no call is discarded", statements,
@@ -232,7 +223,7 @@ def _uninvited() -> Check:
     return check("v1.reverse.uninvited", "Without a cause no reverse call comes", "BD-11 BD-22", *steps)
 
 
-_SPEAKERS: tuple[_Speaker, ...] = (_First(), *(_Second(draft) for draft in DRAFTS))
+_SPEAKERS: tuple[_Speaker, ...] = (_First(), _Second())
 
 CHECKS: tuple[Check, ...] = (
     _uninvited(),

@@ -1,4 +1,4 @@
-"""Checks of the round-trip extension in both drafts of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
+"""Checks of the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
 Its code points are those of `round_trip_codes`; a server that tells other ones is not seen. The names of given values
 begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of the
@@ -9,7 +9,6 @@ transmissions of the longest request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from rpcrdma.check.answers import NULL_OCTETS, hear, say
@@ -38,7 +37,7 @@ from rpcrdma.check.catalogue.round_trips_headers import (
     request,
     write_request,
 )
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CONNPROP, Family
 from rpcrdma.check.entry import Check, Step
 
 __all__ = ["CHECKS", "PROPERTIES"]
@@ -73,41 +72,38 @@ def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 
     return _request(rpc=read_call(count), directions=directions, extra_receives=extra)
 
 
-def _write(draft: Draft, octets: int, item: Mapping[str, Any], **fields: Any) -> Step:
-    return say(**write_request(draft, octets, item, **fields))
+def _write(octets: int, item: Mapping[str, Any], **fields: Any) -> Step:
+    return say(**write_request(octets, item, **fields))
+
+
+_FAMILY = Family("v2.rtr")
 
 
 class _Checks:
-    """The checks of one draft."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft = replace(draft, family=f"{draft.family}.rtr")
-        self._reply_flags = {"flags": 1} if draft.version == "2" else {}
+    """The checks, with the patterns that they share."""
 
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
         """A check behind the properties of both sides."""
-        draft = self._draft
-        own = {need: f"{draft.version}.{need}" for need in ("requests", "continuation", "segments")}
+        own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
-        begin = [draft.told(*PROPERTIES), draft.introduction[1]]
-        return draft.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
+        begin = [_FAMILY.told(*PROPERTIES), _FAMILY.introduction[1]]
+        return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
         """A Transmit Response with results at these places."""
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
-        return hear({"message": {"header": {**header, **self._reply_flags}, "rpc": rpc, **message}})
+        return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
         """Headers with mistakes, and groups with faults."""
-        draft = self._draft
         checks = []
-        for row in mistakes(draft):
-            answers = [draft.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
+        for row in mistakes():
+            answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
             # A transmission of a faulty group may have the next XID.
-            steps = [*row.behind, hear(*answers), *(row.then or draft.afterwards(2))]
+            steps = [*row.behind, hear(*answers), *(row.then or _FAMILY.afterwards(2))]
             checks.append(
                 self.check(row.id, row.title, row.statements, *row.before, say(**row.message), *steps, needs=row.needs,
                            **row.conversation)
@@ -116,20 +112,19 @@ class _Checks:
 
     def requests(self) -> list[Check]:
         """Requests in one transmission and in several."""
-        draft, version = self._draft, self._draft.version
         head = {"words": [_XID, 0]}
         tail = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
-        receive = {2: {"any": [None, {"words": [{"given": f"{version}.receive_octets"}]}]}}
+        receive = {2: {"any": [None, {"words": [{"given": "2.receive_octets"}]}]}}
         told = {
             "version": 2,
-            "type": draft.properties,
+            "type": CONNPROP,
             "properties": {str(which): has for which, has in receive.items()},
         }
-        whole = [hear(*answered(draft)), *draft.afterwards()]
+        whole = [hear(*answered()), *_FAMILY.afterwards()]
         return [
-            draft.first("properties", "The Receive Buffer Size is the sum of the segments of the structure",
-                       "RT-10 RT-29", draft.told(*PROPERTIES), hear({"message": {"header": told}}),
-                       needs=f"{version}.requests"),
+            _FAMILY.first("properties", "The Receive Buffer Size is the sum of the segments of the structure",
+                       "RT-10 RT-29", _FAMILY.told(*PROPERTIES), hear({"message": {"header": told}}),
+                       needs="2.requests"),
             self.check("null", "An empty call in a Transmit Request is answered", "RT-19 RT-12 RT-30", _request(),
                        *whole),
             self.check("padding-behind", "Octets behind the payload are passed over", "RT-12",
@@ -142,45 +137,43 @@ class _Checks:
                        _request(body=head, count=2), _continue(1, {"words": [3, *tail["words"][1:]]}),
                        hear({"message": {"header": {"xid": _XID, "version": 2}, "invalidates": None,
                                          "rpc": {"xid": _XID, "direction": 1, "status": 1}}}),
-                       *draft.afterwards(), needs="continuation"),
+                       *_FAMILY.afterwards(), needs="continuation"),
             self.check("report.discarded", "A report of no transmission of the server is discarded", "RT-4",
                        say(header={"type": REPORT, "bad": {"xid": _XID, "direction": 1, "number": 0},
-                                   "fault": UNEXPECTED}), *draft.afterwards()),
+                                   "fault": UNEXPECTED}), *_FAMILY.afterwards()),
             self.check("response.to-no-call", "A Transmit Response to no call is discarded", "RT-19",
-                       say(header={"type": RESPONSE, "count": 1, **self._reply_flags}, body={"words": [_XID, 1, 0]}),
-                       *draft.afterwards()),
+                       say(header={"type": RESPONSE, "count": 1, "flags": 1}, body={"words": [_XID, 1, 0]}),
+                       *_FAMILY.afterwards()),
         ]  # fmt: skip
 
     def items(self) -> list[Check]:
         """Data of requests in segments of the server's buffers, and by RDMA."""
-        draft, version = self._draft, self._draft.version
-        segments = {"given": f"{version}.segments"}
+        segments = {"given": "2.segments"}
         data = {"pattern": 100}
 
         def taken(name: str, title: str, statements: str, *steps: Step, needs: str = "", memory: Any = None) -> Check:
             seen = shown(100, statements.partition(" ")[0])
-            return self.check(name, title, statements, *made_old(), *steps, hear(draft.done()), *seen,
+            return self.check(name, title, statements, *made_old(), *steps, hear(_FAMILY.done()), *seen,
                               needs=f"nfs write {needs}", memory=memory or {})  # fmt: skip
 
         source = {"source": {"content": data}}
         return [
             taken("write.in-segment", "WRITE takes its data from a segment of the receive buffer", "RT-23 RT-24 RT-12",
-                  _write(draft, 100, {"type": IN_SEGMENTS, "numbers": [0]}, bulk=data), needs="segments"),
+                  _write(100, {"type": IN_SEGMENTS, "numbers": [0]}, bulk=data), needs="segments"),
             taken("write.at-an-offset", "WRITE takes data that begins within a segment", "RT-23",
-                  _write(draft, 100, {"type": IN_SEGMENTS, "offset": 8, "numbers": [0]},
+                  _write(100, {"type": IN_SEGMENTS, "offset": 8, "numbers": [0]},
                          bulk=[{"zeros": 8}, data]), needs="segments"),
             taken("write.in-continuation", "Segments are numbered through all buffers of a request, unused ones, too",
                   "RT-5 RT-13",
-                  _write(draft, 100, {"type": IN_SEGMENTS, "numbers": [segments]}, count=2),
-                  _continue(1, bulk={"at": {"given": f"{version}.segment_at"}, "data": data}),
+                  _write(100, {"type": IN_SEGMENTS, "numbers": [segments]}, count=2),
+                  _continue(1, bulk={"at": {"given": "2.segment_at"}, "data": data}),
                   needs="segments continuation"),
             taken("write.explicit", "WRITE reads its data from the memory that the request names", "RT-23",
-                  _write(draft, 100, {"type": EXPLICIT, "segments": [{"memory": "source"}]}), memory=source),
+                  _write(100, {"type": EXPLICIT, "segments": [{"memory": "source"}]}), memory=source),
         ]  # fmt: skip
 
     def directions(self) -> list[Check]:
         """Results in segments of the check's buffers, and by RDMA, in the allowed combinations (section 7.4)."""
-        draft = self._draft
         content = {"given": "content", "first": 100}
         by_send = {"least": 0, "type": IN_SEGMENTS}
         by_rdma = {"least": 0, "type": EXPLICIT, "segments": [_SINK_SEGMENT]}
@@ -195,7 +188,7 @@ class _Checks:
         untouched = {"memory": {"sink": {"written": 0}}}
 
         def read(name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-            return self.check(f"read.{name}", title, statements, *steps, *draft.afterwards(),
+            return self.check(f"read.{name}", title, statements, *steps, *_FAMILY.afterwards(),
                               needs=f"nfs file {needs}", memory=_SINK)  # fmt: skip
 
         return [
@@ -222,21 +215,21 @@ class _Checks:
                                 "numbers": [0, 1, 2, 3, 4]}, count=2,
                                body={"ends": {"given": "content", "first": 4096}}),
                  hear({"message": {"header": {"type": CONTINUE, "version": 2, "xid": _XID, "number": 1,
-                                              "begun_by": RESPONSE, "payload_octets": 0, **self._reply_flags},
+                                              "begun_by": RESPONSE, "payload_octets": 0, "flags": 1},
                                    "body": {"ends": {"given": "content", "from": 4096, "first": 904}}}}),
                  untouched),
             read("no-room", "A result takes no more transmissions than the request permits", "RT-18 RT-11",
                  _read(5000, by_send), hear({"message": {"header": {"type": 4, "xid": _XID}}})),
             self.check("direction.unused", "A direction of a call without results is answered with none", "RT-25 RT-7",
                        _request(directions=[{"begin": 0, "end": ANY_END, "results": [by_rdma]}]),
-                       self.response(none, rpc={}), untouched, *draft.afterwards(), memory=_SINK),
+                       self.response(none, rpc={}), untouched, *_FAMILY.afterwards(), memory=_SINK),
         ]  # fmt: skip
 
 
-def _all(draft: Draft) -> Sequence[Check]:
-    checks = _Checks(draft)
+def _all() -> Sequence[Check]:
+    checks = _Checks()
     return [*checks.requests(), *checks.mistakes(), *checks.items(), *checks.directions()]
 
 
-CHECKS: tuple[Check, ...] = tuple(each for draft in DRAFTS for each in _all(draft))
+CHECKS: tuple[Check, ...] = tuple(_all())
 """Checks of the round-trip extension."""

@@ -32,7 +32,7 @@ from rpcrdma.check.catalogue.round_trip_codes import (
     TOO_SHORT,
     UNEXPECTED,
 )
-from rpcrdma.check.catalogue.version_2 import Draft
+from rpcrdma.check.catalogue.version_2 import V2
 
 __all__ = ["ANY_END", "answered", "continuation", "mistakes", "request", "write_request"]
 
@@ -60,30 +60,26 @@ def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
 
 
-def write_request(draft: Draft, octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
+def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
     """WRITE of a pattern whose data is at these places."""
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
-    at = {"at": {"given": f"{draft.version}.segment_at"}}
+    at = {"at": {"given": "2.segment_at"}}
     more = {} if bulk is None else {"bulk": {**at, "data": bulk}}
     return request(rpc=write_call(octets), items=placed, **more, **fields)
 
 
-def answered(draft: Draft) -> list[dict[str, Any]]:
+def answered() -> list[dict[str, Any]]:
     """Patterns of a successful answer without results, in a message of version 2 or in a Transmit Response."""
-    header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], **({"flags": 1} if draft.version == "2" else {})}
+    header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], "flags": 1}
     rpc = {"xid": _XID, "direction": 1, "accepted": 0, "results": ""}
-    return [draft.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
+    return [V2.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
 
 
 class _Rows:
-    """The rows of one draft."""
+    """The rows of mistakes."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._reply_flags = {"flags": 1} if draft.version == "2" else {}
-        self._given = {
-            name: {"given": f"{draft.version}.{name}"} for name in ("segment_octets", "segments", "requests_max")
-        }
+    def __init__(self) -> None:
+        self._given = {name: {"given": f"2.{name}"} for name in ("segment_octets", "segments", "requests_max")}
 
     def _reported(
         self, fault: int, *numbers: Any, number: int = 0, plus: int = 0, leads: bool = False
@@ -92,7 +88,7 @@ class _Rows:
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
         header = {"type": REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
-        exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, **self._reply_flags}
+        exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, "flags": 1}
         xids = {"any": [_XID, xid]}
         return [
             {"message": {"header": exact, "invalidates": None}},
@@ -102,7 +98,7 @@ class _Rows:
 
     def _of_type(self, kind: int, xid: Any = _XID) -> dict[str, Any]:
         """Any Report Error, or any RDMA2_ERROR."""
-        header = {"type": kind, "version": 2, "xid": xid, **self._reply_flags}
+        header = {"type": kind, "version": 2, "xid": xid, "flags": 1}
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
@@ -120,13 +116,13 @@ class _Rows:
             yield Mistake("directions", name, f"A direction of type {kinds[name]} is refused",
                           request(directions=[{"begin": 0, "end": 40, "results": results}]), "BAD_XDR", "RT-6 RT-32",
                           name=f"direction.{name}")  # fmt: skip
-        start = 20 if self._draft.version == "2" else 16
+        start = 20
         fields = ("items", "directions", "count", "extra_receives", "payload_octets")
         for index, field in enumerate(fields):
             octets = 4 * index
             title = f"A Transmit Request that ends after {octets} octets of it is refused"
             yield Mistake(field, "cut", title, request(cut=start + octets), "BAD_XDR", "RT-32", name=f"cut.{octets}")
-        prefix = [_XID, 2, 0x40_0004, REQUEST, 0] if self._draft.version == "2" else [_XID, 2, 1000, REQUEST]
+        prefix = [_XID, 2, 0x40_0004, REQUEST, 0]
         one = {"position": 40, "length": 4}
         segments = [{"handle": 0x5EED, "length": 64}]
         none: dict[str, Any] = {"begin": 0, "end": 40, "results": []}
@@ -170,7 +166,7 @@ class _Rows:
                       "RT-30 RT-31", "continuation", before=(say(**request(body="", count=2)),),
                       name="payload.late")  # fmt: skip
         yield Mistake("extra_receives", "largest", "A request with all receives for its answer is answered",
-                      request(extra_receives=_LARGEST), answered(self._draft), "RT-18")  # fmt: skip
+                      request(extra_receives=_LARGEST), answered(), "RT-18")  # fmt: skip
         ranges = [{"begin": 0, "end": 40, "results": []}, {"begin": 20, "end": 40, "results": []}]
         yield Mistake("directions", "overlap", "Ranges of directions that overlap are reported",
                       request(directions=ranges), reported(OFFSET, 20, 40, ANY_END), "RT-9 RT-14",
@@ -180,7 +176,6 @@ class _Rows:
         """A wrong second transmission of a request of two."""
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
-        usual = 0 if self._draft.version == "2" else 10
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {
             "number.skipped": ("A transmission number that skips one", "RT-2 RT-14 RT-33",
                                continuation(2, "00000000"), (SEQUENCE, 1, 2), 2, 0),
@@ -194,7 +189,7 @@ class _Rows:
             "type.request": ("A second request within a request", "RT-2 RT-14", request(xid=_NEXT),
                              (OTHER_TYPE, CONTINUE, REQUEST), 0, 1),
             "type.message": ("A message of version 2 within a request", "RT-2 RT-14",
-                             {"header": {"xid": _NEXT}, "rpc": {}}, (HEADER_TYPE, CONTINUE, usual), 0, 1),
+                             {"header": {"xid": _NEXT}, "rpc": {}}, (HEADER_TYPE, CONTINUE, 0), 0, 1),
         }  # fmt: skip
         ids = {"type.request": "request.within", "type.message": "message.within"}
         for name, (title, statements, message, fault, number, plus) in rows.items():
@@ -206,7 +201,7 @@ class _Rows:
 
     def _places(self) -> Iterator[Mistake]:
         """Items of a WRITE at places that are wrong."""
-        draft, octets, segments = self._draft, self._given["segment_octets"], self._given["segments"]
+        octets, segments = self._given["segment_octets"], self._given["segments"]
         data, position = {"pattern": 100}, {"given": "write_position"}
         rows: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
             "number-beyond": ("The number of a segment beyond the buffers", {"numbers": [segments]},
@@ -221,30 +216,30 @@ class _Rows:
         }  # fmt: skip
         needs = "nfs write segments"
         for kind, (title, item, fault) in rows.items():
-            message = write_request(draft, 100, {"type": IN_SEGMENTS, "numbers": [0], **item}, bulk=data)
+            message = write_request(100, {"type": IN_SEGMENTS, "numbers": [0], **item}, bulk=data)
             yield Mistake("items", kind, f"{title} is reported", message, self._reported(*fault), "RT-14 RT-5", needs,
                           name=f"place.{kind}")  # fmt: skip
         # The draft lets a report be missing for them, and has no number for the fault.
         refused = [self._of_type(REPORT), self._of_type(4)]
-        done = {**draft.done(), "reading": "unused-chunk-ignored"}
+        done = {**V2.done(), "reading": "unused-chunk-ignored"}
         usual = {"type": IN_SEGMENTS, "numbers": [0]}
         wrong: dict[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = {
             "number-twice": ("A segment that an item names twice is refused, or not needed",
-                             [{**usual, "numbers": [0, 0]}], [*refused, draft.done()]),
+                             [{**usual, "numbers": [0, 0]}], [*refused, V2.done()]),
             "position-twice": ("Two items at one Position are refused", [usual, usual], [*refused, done]),
             "position-descending": ("Items whose Positions descend are refused",
                                     [usual, {**usual, "position": {**position, "plus": -4}, "length": 4}],
                                     [*refused, done]),
         }  # fmt: skip
         for kind, (title, items, outcome) in wrong.items():
-            message = write_request(draft, 100, *items, bulk=data)
+            message = write_request(100, *items, bulk=data)
             yield Mistake("items", kind, title, message, outcome, "RT-14 RT-23", needs, name=f"place.{kind}")
 
     def _reports(self) -> Iterator[Mistake]:
         """Reports that do not decode: the rules of version 2 have a responder refuse what it cannot parse."""
-        going_on = self._draft.afterwards(2)
+        going_on = V2.afterwards(2)
         (answer,) = going_on[1]["hear"]
-        outcome = [{**answer, "last": True}, self._draft.error("BAD_XDR")]
+        outcome = [{**answer, "last": True}, V2.error("BAD_XDR")]
         bad = {"xid": _XID, "direction": 1, "number": 0}
         right = {"type": REPORT, "bad": bad, "fault": UNEXPECTED}
         rows: dict[str, tuple[str, dict[str, Any]]] = {
@@ -268,6 +263,6 @@ class _Rows:
         yield from self._reports()
 
 
-def mistakes(draft: Draft) -> tuple[Mistake, ...]:
+def mistakes() -> tuple[Mistake, ...]:
     """Each field of the headers of the extension with each kind of mistake."""
-    return tuple(_Rows(draft).all())
+    return tuple(_Rows().all())

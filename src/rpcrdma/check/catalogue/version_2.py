@@ -1,4 +1,4 @@
-"""Checks of calls, credits, pieces and chunks in both drafts of version 2, with the types and codes of each draft.
+"""Checks of calls, credits, pieces and chunks of version 2.
 
 Sections are those of draft-ietf-nfsv4-rpcrdma-version-two-00. Each conversation begins with the properties of both
 sides, unless it tries the first message itself.
@@ -14,7 +14,7 @@ from rpcrdma.check.answers import NULL_OCTETS, hear, say
 from rpcrdma.check.catalogue.files import content, getattr_call, made_old, read_call, segment, shown, write_call
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CHECKS", "DRAFTS", "Draft"]
+__all__ = ["CHECKS", "CODES", "CONNPROP", "FIRST_LIST_AT", "V2", "Family"]
 
 _XID = {"given": "xid"}
 _NEXT = {"given": "xid", "plus": 1}
@@ -31,25 +31,34 @@ _LONG_RESULT, _LONG_REPLY_OCTETS = 5001, {"any": [5132, 5048]}
 """A READ beyond the threshold, and the octets of its padded reply, with and without attributes (RFC 1813 3.3.6)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """The numbers of one draft: header types, and codes of errors by name. `first_list_at`: the octets before lists."""
+CONNPROP = 5
+"""The header type of properties."""
+FIRST_LIST_AT = 24
+"""The octets of a header before its lists."""
+CODES: Mapping[str, int] = {
+    "BAD_XDR": 2,
+    "INVAL_HTYPE": 3,
+    "INVAL_FLAG": 4,
+    "READ_CHUNKS": 5,
+    "WRITE_CHUNKS": 6,
+    "SEGMENTS": 7,
+    "WRITE_RESOURCE": 8,
+    "REPLY_RESOURCE": 9,
+    "SYSTEM": 10,
+}
+"""The codes of errors."""
 
-    version: str
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Messages and patterns of version 2, and checks whose names begin with `family`."""
+
     family: str
-    properties: int
-    nomsg: int | None
-    codes: Mapping[str, int]
-    first_list_at: int
 
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
         """The header of an inline reply without chunks, unless `fields` has some."""
-        header: dict[str, Any] = {"xid": {**_XID, "plus": plus}, "version": 2, "writes": []}
-        if self.version == "2":
-            header |= {"type": 0, "flags": 1, "invalidate": 0, "reads": [], "reply": None}
-        else:
-            header |= {"type": 13}
-        return header | fields
+        header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
+        return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
 
     def accepted(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
         """The pattern of a successful reply."""
@@ -80,15 +89,12 @@ class Draft:
 
     def error(self, name: str, *numbers: Any, plus: int = 0) -> dict[str, Any]:
         """The pattern of RDMA2_ERROR with the code of this name."""
-        header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "error": self.codes[name]}
-        header |= {"flags": 1} if self.version == "2" else {}
+        header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "flags": 1, "error": CODES[name]}
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
-    def piece(self, payload: Any, remaining: int, **header: Any) -> Step:
+    def piece(self, payload: Any) -> Step:
         """A part of a call that is continued."""
-        if self.version == "2":
-            return say(header={"flags": 2, **header}, body=payload)
-        return say(header={"type": 9, "remaining": remaining, **header}, body=payload)
+        return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
         """The connection goes on: an empty call is answered next."""
@@ -96,12 +102,12 @@ class Draft:
 
     def told(self, *properties: Any, **header: Any) -> Step:
         """The message that tells these properties."""
-        return say(header={"type": self.properties, "properties": list(properties), **header})
+        return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
     def introduction(self) -> list[Step]:
         """The properties of both sides."""
-        return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": self.properties}}})]
+        return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """A check behind the introduction; `conversation` has its keys and `needs`."""
@@ -109,55 +115,16 @@ class Draft:
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """A check whose steps begin with the first message."""
-        title = f"{title} ({'draft -00' if self.version == '2' else 'draft -07'})"
-        return check(f"{self.family}.{name}", title, statements, *steps, version=self.version, **conversation)
+        title = f"{title} (version 2)"
+        return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
         """A message that is answered with an error, after which the connection goes on."""
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
 
-DRAFTS = (
-    Draft(
-        version="2",
-        family="v2",
-        properties=5,
-        nomsg=1,
-        codes={
-            "BAD_XDR": 2,
-            "BAD_PROPVAL": 2,
-            "INVAL_HTYPE": 3,
-            "INVAL_CONT": 4,
-            "READ_CHUNKS": 5,
-            "WRITE_CHUNKS": 6,
-            "SEGMENTS": 7,
-            "WRITE_RESOURCE": 8,
-            "REPLY_RESOURCE": 9,
-            "SYSTEM": 10,
-        },
-        first_list_at=24,
-    ),
-    Draft(
-        version="2-07",
-        family="v207",
-        properties=7,
-        nomsg=None,
-        codes={
-            "BAD_XDR": 2,
-            "BAD_PROPVAL": 3,
-            "INVAL_HTYPE": 4,
-            "INVAL_CONT": 5,
-            "READ_CHUNKS": 6,
-            "WRITE_CHUNKS": 7,
-            "SEGMENTS": 8,
-            "WRITE_RESOURCE": 9,
-            "REPLY_RESOURCE": 10,
-            "SYSTEM": 100,
-        },
-        first_list_at=20,
-    ),
-)
-"""The drafts that have checks."""
+V2 = Family("v2")
+"""The checks of the version without extensions."""
 
 _FIRST_WORDS = {"words": [_XID, 0]}
 _OTHER_WORDS = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
@@ -173,52 +140,44 @@ def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
     return say(header={"reads": [read]}, rpc=write_call(count), **message)
 
 
-def _credits(draft: Draft) -> Sequence[Check]:
+def _credits() -> Sequence[Check]:
     """Grants of both sides: the calls that the server's properties permit, and its replies when it has no credits."""
-    permitted = {"given": f"{draft.version}.granted"}
+    permitted = {"given": "2.granted"}
     replied = {"header": {"version": 2}, "rpc": {"direction": 1, "accepted": 0}}
     return [
-        draft.check("credits.grant-beyond", "A message that only grants credits comes beyond all others", "V2-7 V2-47",
+        V2.check("credits.grant-beyond", "A message that only grants credits comes beyond all others", "V2-7 V2-47",
                     {"repeat": {"times": permitted, "steps": [say(header={"xid": {"given": "index"}}, rpc={})]}},
-                    _grant(draft, {}),
+                    _grant(),
                     {"repeat": {"times": permitted, "steps": [hear({"message": replied})]}},
-                    *draft.afterwards()),
-        _exhausted(draft, "credits.exhausted", "Without credits a reply in pieces goes on after a grant alone",
-                   "V2-4 V2-44 V2-47", xid=0),
-        *([] if draft.version == "2" else
-          [_exhausted(draft, "credits.grant-xid", "A grant counts under any XID, which is ignored", "V2-A11", xid=7)]),
+                    *V2.afterwards()),
+        _exhausted(),
     ]  # fmt: skip
 
 
-def _grant(draft: Draft, credits_: Mapping[str, Any], xid: int = 0) -> Step:
+def _grant(**credits_: int) -> Step:
     """A message that only grants credits."""
-    return say(header={"xid": xid, "type": 1 if draft.version == "2" else 5, **credits_}, body="")
+    return say(header={"xid": 0, "type": 1, **credits_}, body="")
 
 
-def _exhausted(draft: Draft, name: str, title: str, statements: str, xid: int) -> Check:
+def _exhausted() -> Check:
     """A reply in more pieces than the server has credits for: one piece or two, and one more after a grant.
 
-    The first draft leaves open whether a server has a credit before it is granted one; in the last one a grant of the
-    server takes a credit.
+    The draft leaves open whether a server has a credit before it is granted one.
     """
-    small = [2, {"words": [_SMALL_OCTETS]}]
-    piece = _piece(draft, {"max": _SMALL_OCTETS})
+    piece = _piece({"max": _SMALL_OCTETS})
     steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
-    told: tuple[dict[str, int], ...] = ({"credit": 1}, {"credit": 3}, {"credit": 4})
-    if draft.version == "2":
-        told = ({"give": 1}, {"give": 1}, {"give": 1})
-    begin = [draft.told(small, **told[0]), draft.introduction[1], _read(_LONG_RESULT, **told[1])]
-    after = [_grant(draft, told[2], xid), hear(piece), {"quiet": _PAUSE}]
-    return draft.first(name, title, statements, *begin, *steps, *after, needs="nfs file")
+    begin = [V2.told([2, {"words": [_SMALL_OCTETS]}], give=1), V2.introduction[1], _read(_LONG_RESULT, give=1)]
+    after = [_grant(give=1), hear(piece), {"quiet": _PAUSE}]
+    return V2.first("credits.exhausted", "Without credits a reply in pieces goes on after a grant alone",
+                    "V2-4 V2-44 V2-47", *begin, *steps, *after, needs="nfs file")  # fmt: skip
 
 
-def _piece(draft: Draft, octets: Any) -> dict[str, Any]:
+def _piece(octets: Any) -> dict[str, Any]:
     """The pattern of a piece of a reply that is not the last one, and has so many octets."""
-    header = draft.reply(flags=3) if draft.version == "2" else {"xid": _XID, "version": 2, "type": 12}
-    return {"message": {"header": header, "octets": octets, "invalidates": None}}
+    return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 
-def _chunk_lists(draft: Draft) -> Sequence[Check]:
+def _chunk_lists() -> Sequence[Check]:
     source = {"source": {"content": {"zeros": 4 * _MANY}}}
     sink = {"sink": {"octets": 4 * _MANY, "may": "write"}}
     reads = [
@@ -227,140 +186,134 @@ def _chunk_lists(draft: Draft) -> Sequence[Check]:
     ]
     writes = [[segment(4, at)] for at in range(0, 4 * _MANY, 4)]
     fewer = {"max": _MANY - 1}
-    long = {"type": 1} if draft.version == "2" else {"type": 8}
-    list_name = "reads" if draft.version == "2" else "call"
     at_zero = {"position": 0, "memory": "source"}
     unused = {"all": [{"handle": _SINK_HANDLE, "length": 0}]}
     return [
-        draft.check("reads.many", f"Of {_MANY} Read chunks the number supported is told, or their Positions refused",
+        V2.check("reads.many", f"Of {_MANY} Read chunks the number supported is told, or their Positions refused",
                     "V2-53", say(header={"reads": reads}, rpc={}),
-                    hear(draft.error("READ_CHUNKS", fewer), draft.error("BAD_XDR"), draft.error("SYSTEM"),
-                         draft.unused()), *draft.afterwards(), memory=source),
-        draft.check("writes.many", f"Of {_MANY} Write chunks all are returned unused, or the number supported is told",
+                    hear(V2.error("READ_CHUNKS", fewer), V2.error("BAD_XDR"), V2.error("SYSTEM"),
+                         V2.unused()), *V2.afterwards(), memory=source),
+        V2.check("writes.many", f"Of {_MANY} Write chunks all are returned unused, or the number supported is told",
                     "V2-55", say(header={"writes": writes}, rpc={}),
-                    hear(draft.accepted(writes=unused), draft.error("WRITE_CHUNKS", fewer),
-                         draft.error("REPLY_RESOURCE", {"min": 1})), *draft.afterwards(), memory=sink),
-        draft.check("long.null", "A Long Call with its segment at Position zero is answered", "V2-28",
-                    say(header={**long, list_name: [at_zero]}), hear(draft.answered()), *draft.afterwards(),
+                    hear(V2.accepted(writes=unused), V2.error("WRITE_CHUNKS", fewer),
+                         V2.error("REPLY_RESOURCE", {"min": 1})), *V2.afterwards(), memory=sink),
+        V2.check("long.null", "A Long Call with its segment at Position zero is answered", "V2-28",
+                    say(header={"type": 1, "reads": [at_zero]}), hear(V2.answered()), *V2.afterwards(),
                     memory={"source": {"content": NULL_OCTETS}}),
-        *_credits(draft),
+        *_credits(),
     ]  # fmt: skip
 
 
-def _pieces(draft: Draft) -> Sequence[Check]:
-    first = draft.version == "2"
-    # The first draft is silent about the rest.
-    refused = [{**draft.error("BAD_XDR"), "reading": "rest-of-a-broken-call-refused", "last": True}] if first else []
-    call, answer = draft.afterwards(2)
+def _pieces() -> Sequence[Check]:
+    # The draft is silent about the rest.
+    refused = {**V2.error("BAD_XDR"), "reading": "rest-of-a-broken-call-refused", "last": True}
+    call, answer = V2.afterwards(2)
     return [
-        draft.check("pieces.two", "A call in two messages is joined", "V2-26 V2-2", draft.piece(_FIRST_WORDS, 32),
-                    say(header={}, body=_OTHER_WORDS), hear(draft.answered())),
-        draft.check("pieces.other-xid", "A message of another call in the midst of one is refused", "V2-41",
-                    draft.piece(_FIRST_WORDS, 32), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
-                    hear(draft.error("INVAL_CONT", plus=1)), *draft.afterwards(2)),
-        draft.check("pieces.rest", "The rest of a call that another message has broken is dropped", "V2-A3",
-                    draft.piece(_FIRST_WORDS, 32), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
-                    hear(draft.error("INVAL_CONT", plus=1)), say(header={}, body=_OTHER_WORDS), call,
-                    hear(*answer["hear"], *refused)),
+        V2.check("pieces.two", "A call in two messages is joined", "V2-26 V2-2", V2.piece(_FIRST_WORDS),
+                    say(header={}, body=_OTHER_WORDS), hear(V2.answered())),
+        V2.check("pieces.other-xid", "A message of another call in the midst of one is refused", "V2-41",
+                    V2.piece(_FIRST_WORDS), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
+                    hear(V2.error("INVAL_FLAG", plus=1)), *V2.afterwards(2)),
+        V2.check("pieces.rest", "The rest of a call that another message has broken is dropped", "V2-A3",
+                    V2.piece(_FIRST_WORDS), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
+                    hear(V2.error("INVAL_FLAG", plus=1)), say(header={}, body=_OTHER_WORDS), call,
+                    hear(*answer["hear"], refused)),
     ]  # fmt: skip
 
 
-def _sizes(draft: Draft) -> Sequence[Check]:
+def _sizes() -> Sequence[Check]:
     """Messages of the longest size that every receiver takes, and that the server has told."""
-    sent = {"given": f"{draft.version}.send_octets"}
-    large = [draft.told([2, {"words": [1 << 16]}]), draft.introduction[1]]
+    sent = {"given": "2.send_octets"}
+    large = [V2.told([2, {"words": [1 << 16]}]), V2.introduction[1]]
     octets = {"octets": {"max": sent}}
-    header = 36 if draft.version == "2" else 32
     return [
-        draft.check("message.4096", "A message of 4,096 octets is taken", "V2-8",
-                    say(rpc={}, append={"zeros": 4096 - header - 40}), hear(draft.answered(), draft.answered(status=4)),
-                    *draft.afterwards()),
-        draft.first("read.maximum-send-size", "No message of a reply is longer than the server has told", "V2-72",
+        V2.check("message.4096", "A message of 4,096 octets is taken", "V2-8",
+                    say(rpc={}, append={"zeros": 4096 - 36 - 40}), hear(V2.answered(), V2.answered(status=4)),
+                    *V2.afterwards()),
+        V2.first("read.maximum-send-size", "No message of a reply is longer than the server has told", "V2-72",
                     *large, _read(_LONG_RESULT),
-                    hear({"message": {"header": draft.reply(), **octets}, "last": True},
-                         _piece(draft, octets["octets"])),
+                    hear({"message": {"header": V2.reply(), **octets}, "last": True},
+                         _piece(octets["octets"])),
                     hear({"message": {"header": {"xid": _XID, "version": 2}, **octets}}), needs="nfs file"),
     ]  # fmt: skip
 
 
-def _inline(draft: Draft, count: int) -> Check:
+def _inline(count: int) -> Check:
     """READ without chunks."""
-    return draft.check(f"read.{count}-inline", f"READ without chunks has its {count} octets inline, padded with zeros",
-                       "V2-46", _read(count), hear(draft.done(results={"opaque": content(count)})),
-                       *draft.afterwards(), needs="nfs file")  # fmt: skip
+    return V2.check(f"read.{count}-inline", f"READ without chunks has its {count} octets inline, padded with zeros",
+                       "V2-46", _read(count), hear(V2.done(results={"opaque": content(count)})),
+                       *V2.afterwards(), needs="nfs file")  # fmt: skip
 
 
-def _written(draft: Draft, count: int) -> Check:
+def _written(count: int) -> Check:
     """WRITE through a Read chunk without padding; a READ shows the file."""
     memory = {"source": {"content": {"pattern": count}}}
-    return draft.check(f"write.{count}", f"WRITE of {count} octets is read from a chunk without padding",
-                       "V2-22 V2-21 V2-16", *made_old(), _write(count), hear(draft.done()),
+    return V2.check(f"write.{count}", f"WRITE of {count} octets is read from a chunk without padding",
+                       "V2-22 V2-21 V2-16", *made_old(), _write(count), hear(V2.done()),
                        *shown(count, "V2-22"), needs="nfs write", memory=memory)  # fmt: skip
 
 
-def _files(draft: Draft) -> Sequence[Check]:
+def _files() -> Sequence[Check]:
     checks = []
     for count, room in ((1, 1), (3, 8), (5, 5), (5001, 8192)):
-        answer = draft.done(results={"words": [count]}, writes=[[segment(count)]])
+        answer = V2.done(results={"words": [count]}, writes=[[segment(count)]])
         steps = [_read(count, writes=[[segment(room)]]), hear(answer)]
         data = [content(count), "a5" * min(8, room - count)]
         checks.append(
-            draft.check(f"read.{count}-into-{room}", f"READ writes {count} octets to a Write chunk of {room}, unpadded",
+            V2.check(f"read.{count}-into-{room}", f"READ writes {count} octets to a Write chunk of {room}, unpadded",
                         "V2-24 V2-25 V2-45 V2-18 V2-19 V2-20", *steps,
-                        {"memory": {"sink": {"written": count, "data": data}}}, *draft.afterwards(), needs="nfs file",
+                        {"memory": {"sink": {"written": count, "data": data}}}, *V2.afterwards(), needs="nfs file",
                         memory={"sink": {"octets": room, "may": "write"}})
         )  # fmt: skip
-    continued = _piece(draft, {"max": 4096})
-    long = {"flags": 1, "type": 1, "reads": []} if draft.version == "2" else {"type": 11}
+    continued = _piece({"max": 4096})
+    long = {"flags": 1, "type": 1, "reads": []}
     large = {"sink": {"octets": 8192, "may": "write"}}
     source = {"source": {"content": {"pattern": _WRITTEN}}}
     in_reply_chunk = {"xid": _XID, "version": 2, "writes": [],
                       "reply": [{**segment(8192), "length": _LONG_REPLY_OCTETS}]}  # fmt: skip
     sink = {"sink": {"octets": 64, "may": "write"}}
-    placed = draft.accepted(writes=[[segment(64)]])["message"]
+    placed = V2.accepted(writes=[[segment(64)]])["message"]
     return [
         *checks,
-        *(_inline(draft, count) for count in (1, 3, 1000)),
-        *(_written(draft, count) for count in (1, 3, 5, 5001)),
-        draft.check("read.continued", "A reply beyond the threshold without a Reply chunk is continued", "V2-46 V2-73",
+        *(_inline(count) for count in (1, 3, 1000)),
+        *(_written(count) for count in (1, 3, 5, 5001)),
+        V2.check("read.continued", "A reply beyond the threshold without a Reply chunk is continued", "V2-46 V2-73",
                     _read(_LONG_RESULT), hear(continued),
-                    hear({"message": {"header": draft.reply(), "octets": {"max": 4096}}}), *draft.afterwards(),
+                    hear({"message": {"header": V2.reply(), "octets": {"max": 4096}}}), *V2.afterwards(),
                     needs="nfs file"),
-        draft.check("invalidation.named", "A reply invalidates the handle that its call named, or none", "V2-79 V2-A5",
+        V2.check("invalidation.named", "A reply invalidates the handle that its call named, or none", "V2-79 V2-A5",
                     _read(64, writes=[[segment(64)]], invalidate=_SINK_HANDLE),
                     hear({"message": {**placed, "invalidates": {"any": [None, _SINK_HANDLE]}}}), needs="nfs file",
                     memory=sink),
-        draft.check("invalidation.none-named", "A reply to a call that names no handle is a plain Send", "V2-79",
+        V2.check("invalidation.none-named", "A reply to a call that names no handle is a plain Send", "V2-79",
                     _read(64, writes=[[segment(64)]]), hear({"message": {**placed, "invalidates": None}}),
                     needs="nfs file", memory=sink),
-        draft.check("read.reply-chunk", "A reply beyond the threshold is padded in its Reply chunk, or continued",
+        V2.check("read.reply-chunk", "A reply beyond the threshold is padded in its Reply chunk, or continued",
                     "V2-30 V2-31", _read(_LONG_RESULT, reply=[segment(8192)]),
                     hear({"message": {"header": {**in_reply_chunk, **long}}}, {**continued, "last": True}),
-                    {"memory": {"sink": {"data": {"words": [_XID, 1, 0, 0, 0, 0, 0]}}}}, *draft.afterwards(),
+                    {"memory": {"sink": {"data": {"words": [_XID, 1, 0, 0, 0, 0, 0]}}}}, *V2.afterwards(),
                     needs="nfs file", memory=large),
-        draft.check("read.short-write-chunk", "Data beyond its Write chunk is inline, or the room needed is told",
+        V2.check("read.short-write-chunk", "Data beyond its Write chunk is inline, or the room needed is told",
                     "V2-58 V2-88", _read(64, writes=[[segment(8)]]),
-                    hear(draft.error("WRITE_RESOURCE", {"any": [0, 1]}, 64), draft.error("WRITE_RESOURCE", 0, 0),
-                         draft.done(writes=[[segment(0)]])),
-                    {"memory": {"sink": {"written": 0}}}, *draft.afterwards(), needs="nfs file", memory=sink),
-        draft.check("read.short-reply-chunk", "A reply beyond its chunk is continued, or the room needed is told",
+                    hear(V2.error("WRITE_RESOURCE", {"any": [0, 1]}, 64), V2.error("WRITE_RESOURCE", 0, 0),
+                         V2.done(writes=[[segment(0)]])),
+                    {"memory": {"sink": {"written": 0}}}, *V2.afterwards(), needs="nfs file", memory=sink),
+        V2.check("read.short-reply-chunk", "A reply beyond its chunk is continued, or the room needed is told",
                     "V2-59 V2-62", _read(_LONG_RESULT, reply=[segment(64)]),
-                    hear(draft.error("REPLY_RESOURCE", _LONG_REPLY_OCTETS), {**continued, "last": True}),
-                    {"memory": {"sink": {"written": 0}}}, *draft.afterwards(), needs="nfs file", memory=sink),
-        draft.check("writes.unused", "Attributes are inline, and the Write chunk of their call is unused", "V2-15",
+                    hear(V2.error("REPLY_RESOURCE", _LONG_REPLY_OCTETS), {**continued, "last": True}),
+                    {"memory": {"sink": {"written": 0}}}, *V2.afterwards(), needs="nfs file", memory=sink),
+        V2.check("writes.unused", "Attributes are inline, and the Write chunk of their call is unused", "V2-15",
                     say(header={"writes": [[segment(64)]]}, rpc=getattr_call()),
-                    hear(draft.done(writes=[[segment(0)]])),
-                    {"memory": {"sink": {"written": 0}}}, *draft.afterwards(), needs="nfs file", memory=sink),
-        draft.check("write.read-chunk", "WRITE takes its data from a Read chunk, unless a limit of none is told",
-                    "V2-86", _write(_WRITTEN), hear(draft.done(), draft.error("READ_CHUNKS", 0)),
-                    *draft.afterwards(), needs="nfs write", memory=source),
-        draft.check("write.no-item", "A WRITE with a Read chunk in the place of no item is refused", "V2-67",
-                    _write(_WRITTEN, -4), hear(draft.error("BAD_XDR"), draft.error("SYSTEM"), draft.unused()),
-                    *draft.afterwards(), needs="nfs write", memory=source),
+                    hear(V2.done(writes=[[segment(0)]])),
+                    {"memory": {"sink": {"written": 0}}}, *V2.afterwards(), needs="nfs file", memory=sink),
+        V2.check("write.read-chunk", "WRITE takes its data from a Read chunk, unless a limit of none is told",
+                    "V2-86", _write(_WRITTEN), hear(V2.done(), V2.error("READ_CHUNKS", 0)),
+                    *V2.afterwards(), needs="nfs write", memory=source),
+        V2.check("write.no-item", "A WRITE with a Read chunk in the place of no item is refused", "V2-67",
+                    _write(_WRITTEN, -4), hear(V2.error("BAD_XDR"), V2.error("SYSTEM"), V2.unused()),
+                    *V2.afterwards(), needs="nfs write", memory=source),
     ]  # fmt: skip
 
 
-CHECKS: tuple[Check, ...] = tuple(
-    each for draft in DRAFTS for part in (_chunk_lists, _pieces, _sizes, _files) for each in part(draft)
-)
+CHECKS: tuple[Check, ...] = tuple(each for part in (_chunk_lists, _pieces, _sizes, _files) for each in part())
 """Checks of version 2."""

@@ -1,4 +1,4 @@
-"""Checks of transport headers in both drafts of version 2: the taxonomy of mistakes, with the outcome of each.
+"""Checks of transport headers of version 2: the taxonomy of mistakes, with the outcome of each.
 
 Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A list
 stands where the draft states no reaction, or leaves more than one open.
@@ -12,7 +12,7 @@ from typing import Any
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.catalogue.files import read_call, write_call
 from rpcrdma.check.catalogue.headers import Mistake
-from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.catalogue.version_2 import CODES, CONNPROP, FIRST_LIST_AT, V2
 from rpcrdma.check.entry import Check
 
 __all__ = ["CHECKS", "mistakes"]
@@ -31,15 +31,13 @@ def _call(**header: Any) -> dict[str, Any]:
 
 
 class _Rows:
-    """The rows of one draft."""
+    """The rows of mistakes."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._first = draft.version == "2"
-        self._refused = [draft.error("BAD_XDR"), draft.error("SYSTEM")]
-        self._next, answered = draft.afterwards()
+    def __init__(self) -> None:
+        self._refused = [V2.error("BAD_XDR"), V2.error("SYSTEM")]
+        self._next, answered = V2.afterwards()
         (self._answered,) = answered["hear"]
-        self._errors = [*self._refused, draft.error("INVAL_CONT"), draft.error("INVAL_HTYPE")]
+        self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
         """The fields of a row whose message is discarded, or has one of the other answers; the connection goes on."""
@@ -65,87 +63,66 @@ class _Rows:
         for name, (title, header) in titles.items():
             field, kind = name.split(".")
             yield Mistake(field, kind, title, _call(**header), "BAD_XDR", "V2-52")
-        too_many = [self._draft.error("BAD_XDR"), self._draft.error("SEGMENTS", {"min": 1})]
+        too_many = [V2.error("BAD_XDR"), V2.error("SEGMENTS", {"min": 1})]
         for field, chunk, value in (("writes", "Write", [_LONG_LIST]), ("reply", "Reply", _LONG_LIST)):
             yield Mistake(field, "count-largest", f"A {chunk} chunk with a count of 4,294,967,295 is refused",
                           _call(**{field: value}), too_many, "V2-57 V2-52")  # fmt: skip
 
     def _prefix(self) -> Iterator[Mistake]:
         """The words before the fields of a type."""
-        draft, first = self._draft, self._first
-        by_header = {"message": {"header": {**draft.reply(), "reads": []} if first else draft.reply()}}
+        by_header = {"message": {"header": V2.reply()}}
         yield Mistake("xid", "other-than-rpc", "A call whose header has another XID is refused, or answered under that "
                       "of the header", {"header": {}, "rpc": {"xid": 7}}, [*self._refused, by_header],
                       "V2-52")  # fmt: skip
-        # RFC 8166 section 7 gives the refusal of a version one form; that of the first draft has flags before it.
+        # RFC 8166 section 7 gives the refusal of a version one form; that of the draft has flags before it.
         forms: list[dict[str, Any]]
         forms = [{"flags": 1, "error": 2, "numbers": [2]}, {"flags": 1, "error": 1, "numbers": [{"max": 2}, 2]}]
-        told = forms if first else [{"error": 11, "numbers": []}]
         versions: list[dict[str, Any]]
-        versions = [{"message": {"header": {"xid": _XID, "type": 4, **each}, "invalidates": None}} for each in told]
-        if first:
-            versions.append({"end": {}, "reading": "ended-after-error", "last": True})
+        versions = [{"message": {"header": {"xid": _XID, "type": 4, **each}, "invalidates": None}} for each in forms]
+        versions.append({"end": {}, "reading": "ended-after-error", "last": True})
         yield Mistake("version", "1-within", "A call of version 1 on a connection of version 2 is refused",
-                      _call(version=1), versions, "V2-A14 V2-13")  # fmt: skip
+                      _call(version=1), versions, "V2-13")  # fmt: skip
         for number, title in ((99, "An unknown type"), (3, "The type of RDMA_DONE")):
             yield Mistake("type", str(number), f"{title} is refused", _call(type=number), "INVAL_HTYPE", "V2-50")
-        answered = [draft.answered()]
-        if first:
-            words = {"0": (0, "no"), "largest": (0xFFFF, "65,535")}
-            for kind, (value, word) in words.items():
-                yield Mistake("pool", kind, f"A call of a peer that takes at most {word} messages is answered",
-                              _call(pool=value), answered, "V2-6")  # fmt: skip
-                yield Mistake("give", kind, f"A call that grants {word} credits is answered", _call(give=value),
-                              answered, "V2-6")  # fmt: skip
-            yield from self._flags()
-        else:
-            yield Mistake("credit", "largest", "A call with the largest number of credits is answered",
-                          _call(credit=0x7FFFFFFE), answered, "V2-A15")  # fmt: skip
-            yield Mistake("credit", "0", "A reply waits for credits of which its call takes all away",
-                          {"header": {"xid": 0, "type": 5}, "body": ""}, answered, "V2-A15",
-                          before=(say(header={"credit": 0}, rpc={}), {"quiet": {"milliseconds": 50}}))  # fmt: skip
+        answered = [V2.answered()]
+        words = {"0": (0, "no"), "largest": (0xFFFF, "65,535")}
+        for kind, (value, word) in words.items():
+            yield Mistake("pool", kind, f"A call of a peer that takes at most {word} messages is answered",
+                          _call(pool=value), answered, "V2-6")  # fmt: skip
+            yield Mistake("give", kind, f"A call that grants {word} credits is answered", _call(give=value),
+                          answered, "V2-6")  # fmt: skip
+        yield from self._flags()
 
     def _flags(self) -> Iterator[Mistake]:
-        draft = self._draft
-        ignored = {**draft.error("INVAL_CONT", plus=1), "reading": "chunks-of-a-piece-ignored", "last": True}
+        ignored = {**V2.error("INVAL_FLAG", plus=1), "reading": "chunks-of-a-piece-ignored", "last": True}
         yield Mistake("flags", "reserved", "Reserved flags are refused", _call(flags=0x80000000),
-                      [draft.error("INVAL_CONT"), {**draft.error("INVAL_HTYPE"), "reading": "flags-refused-as-type"}],
+                      [V2.error("INVAL_FLAG"), {**V2.error("INVAL_HTYPE"), "reading": "flags-refused-as-type"}],
                       "V2-51 V2-39 V2-87")  # fmt: skip
         yield Mistake("flags", "more-on-nomsg", "MORE on RDMA2_NOMSG is refused",
-                      {"header": {"type": 1, "flags": 2, "reads": [{**_ENTRY, "position": 0}]}}, "INVAL_CONT",
+                      {"header": {"type": 1, "flags": 2, "reads": [{**_ENTRY, "position": 0}]}}, "INVAL_FLAG",
                       "V2-42")  # fmt: skip
         yield Mistake("flags", "more-with-chunks", "MORE with chunks is refused", _call(flags=2, reads=[_ENTRY]),
-                      [draft.error("INVAL_CONT"), *self._refused, ignored], "V2-43", behind=(self._next,),
+                      [V2.error("INVAL_FLAG"), *self._refused, ignored], "V2-43", behind=(self._next,),
                       then=(hear(self._answered),))  # fmt: skip
         yield Mistake("flags", "response-on-a-call", "A call with RESPONSE is discarded or refused", _call(flags=1),
                       statements="V2-38", **self._passed_over(*self._errors))  # fmt: skip
 
     def _chunks(self) -> Iterator[Mistake]:
         """Chunk lists that decode."""
-        draft, first = self._draft, self._first
-        misplaced = [*self._refused, draft.unused()]
+        misplaced = [*self._refused, V2.unused()]
         yield Mistake("invalidate", "foreign", "A handle for invalidation that is in no chunk is refused or not used",
-                      _call(invalidate=0xDEADBEEF), [*self._refused, draft.answered()], "V2-78")  # fmt: skip
+                      _call(invalidate=0xDEADBEEF), [*self._refused, V2.answered()], "V2-78")  # fmt: skip
         yield Mistake("reads", "position-unaligned", "A Read chunk at Position 42 is refused",
                       _call(reads=[{**_ENTRY, "position": 42}]), misplaced, "V2-21 V2-52")  # fmt: skip
         yield Mistake("reads", "position-zero", "An inline call with a Read chunk at Position zero is refused",
                       _call(reads=[{**_ENTRY, "position": 0}]), misplaced,
-                      "V2-67" if first else "V2-A12")  # fmt: skip
+                      "V2-67")  # fmt: skip
         descending = _call(reads=[{**_ENTRY, "position": 40}, {**_ENTRY, "position": 36}])
-        if first:
-            yield Mistake("reads", "backwards", "A Read list whose Positions stand for no items is refused", descending,
-                          [*misplaced, draft.error("READ_CHUNKS", {"max": 1})], "V2-67")  # fmt: skip
-        else:
-            yield Mistake("reads", "backwards", "A Read list whose Positions go backwards is refused", descending,
-                          "BAD_XDR", "V2-A10")  # fmt: skip
-        long, name = ({"type": 1}, "reads") if first else ({"type": 8}, "call")
-        yield Mistake(name, "elsewhere", "A Long Call without a segment at Position zero is refused",
-                      {"header": {**long, name: [_ENTRY]}}, self._refused, "V2-28", name="long.elsewhere")  # fmt: skip
-        if not first:
-            yield Mistake("call", "empty", "A Long Call without a segment is refused", {"header": long},
-                          self._refused, "V2-28")  # fmt: skip
-            yield Mistake("call", "end-2", "A list of the segments of a Long Call whose last word is 2 is refused",
-                          {"header": {**long, "call_end": 2}}, "BAD_XDR", "V2-52")  # fmt: skip
+        yield Mistake("reads", "backwards", "A Read list whose Positions stand for no items is refused", descending,
+                      [*misplaced, V2.error("READ_CHUNKS", {"max": 1})], "V2-67")  # fmt: skip
+        yield Mistake("reads", "elsewhere", "A Long Call without a segment at Position zero is refused",
+                      {"header": {"type": 1, "reads": [_ENTRY]}}, self._refused, "V2-28",
+                      name="long.elsewhere")  # fmt: skip
         unreachable = [{"refused": {}, "last": True}, {"end": {}, "last": True}, *self._refused]
         place = {"position": {"given": "write_position"}, **_UNKNOWN}
         for field, chunk, message, need in (
@@ -157,32 +134,17 @@ class _Rows:
 
     def _types(self) -> Iterator[Mistake]:
         """Types that no requester sends, and messages without the content of their type."""
-        draft, first = self._draft, self._first
         ended = {"end": {}, "reading": "ended-after-requester-error", "last": True}
-        if first:
-            title = "RDMA2_NOMSG without chunks under an XID is refused, or grants credits"
-            yield Mistake("type", "nomsg-empty-with-xid", title, {"header": {"type": 1}},
-                          statements="V2-47", **self._passed_over(*self._refused))  # fmt: skip
-        else:
-            reply = {"rpc": {"accepted": 0}}
-            begun = say(header={"type": 12, "remaining": 16}, body={"words": [_XID, 1]})
-            yield Mistake("type", "reply-middle", "A reply to no call in two messages is discarded or refused",
-                          {"header": {"type": 13}, "body": {"zeros": 16}}, statements="V2-A6", before=(begun,),
-                          **self._passed_over(*self._errors))  # fmt: skip
-            for number, name, message in (
-                (11, "reply-external", {"header": {"type": 11, "reply": [_SEGMENT]}}),
-                (13, "reply-inline", {"header": {"type": 13}, **reply}),
-            ):
-                yield Mistake("type", name, f"A reply of type {number} to no call is discarded or refused", message,
-                              statements="V2-A6", **self._passed_over(*self._errors))  # fmt: skip
-        response = {"flags": 1} if first else {}
-        error = {"type": 4, "error": draft.codes["BAD_XDR"], **response}
+        title = "RDMA2_NOMSG without chunks under an XID is refused, or grants credits"
+        yield Mistake("type", "nomsg-empty-with-xid", title, {"header": {"type": 1}},
+                      statements="V2-47", **self._passed_over(*self._refused))  # fmt: skip
+        error = {"type": 4, "error": CODES["BAD_XDR"], "flags": 1}
         errors = {
             "error.of-a-requester": ("RDMA2_ERROR of a requester", error),
             "error.unknown": ("RDMA2_ERROR with the unknown code 99", {**error, "error": 99}),
             "numbers.missing": (
                 "RDMA2_ERROR without the numbers of its code",
-                {**error, "error": draft.codes["WRITE_RESOURCE"], "numbers": []},
+                {**error, "error": CODES["WRITE_RESOURCE"], "numbers": []},
             ),
         }
         for name, (title, header) in errors.items():
@@ -193,15 +155,12 @@ class _Rows:
 
     def _properties(self) -> Iterator[Mistake]:
         """Sets of properties, as the first message."""
-        draft = self._draft
-        told = {"message": {"header": {"version": 2, "type": draft.properties}}}
-        undecodable = [draft.error("BAD_PROPVAL")]
-        if not self._first:
-            undecodable.append(draft.error("BAD_XDR"))
-        count_at = draft.first_list_at - 4
+        told = {"message": {"header": {"version": 2, "type": CONNPROP}}}
+        undecodable = [V2.error("BAD_XDR")]
+        count_at = FIRST_LIST_AT - 4
         value_length_at = count_at + 8
         rows = {
-            "short": ("A value that is too short for its property is refused", [[2, "0010"]], {}, undecodable[:1]),
+            "short": ("A value that is too short for its property is refused", [[2, "0010"]], {}, undecodable),
             "reverse-9": ("A value outside its enumeration is refused, or passed over", [[5, {"words": [9]}]], {},
                           [*undecodable, told]),
             "long": ("A value that is too long for its property is refused, or cut", [[2, {"words": [4096, 0]}]], {},
@@ -214,25 +173,8 @@ class _Rows:
                        {f"{value_length_at}": "00000040"}, undecodable),
         }  # fmt: skip
         for kind, (title, properties, put, outcome) in rows.items():
-            message = {"header": {"type": draft.properties, "properties": properties}, **({"put": put} if put else {})}
+            message = {"header": {"type": CONNPROP, "properties": properties}, **({"put": put} if put else {})}
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
-        if not self._first:
-            again = {"header": {"type": 7, "properties": [_RECEIVE_SIZE]}}
-            yield Mistake("properties", "again", "Properties behind the last ones are refused, or passed over", again,
-                          statements="V2-93", before=tuple(draft.introduction),
-                          **self._passed_over(*self._errors, draft.error("BAD_PROPVAL")))  # fmt: skip
-
-    def _remaining(self) -> Iterator[Mistake]:
-        """Octets that remain of a call in pieces, which the draft gives no receiver a use for."""
-        draft = self._draft
-        first = {"words": [_XID, 0]}
-        rest = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
-        answers = [draft.answered(), draft.error("INVAL_CONT"), draft.error("BAD_XDR")]
-        for kind, value in (("0", 0), ("small", 4), ("largest", 0xFFFFFFFF)):
-            title = f"A call in two messages is answered, or refused, with {value:,} octets to remain"
-            yield Mistake("remaining", kind, title,
-                          {"header": {}, "body": rest}, answers, "V2-26",
-                          before=(draft.piece(first, value),))  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
         """The rows, by field."""
@@ -241,77 +183,62 @@ class _Rows:
         yield from self._chunks()
         yield from self._types()
         yield from self._properties()
-        if not self._first:
-            yield from self._remaining()
 
 
-def mistakes(draft: Draft) -> tuple[Mistake, ...]:
-    """Each field of the headers of a draft with each kind of mistake."""
-    return tuple(_Rows(draft).all())
+def mistakes() -> tuple[Mistake, ...]:
+    """Each field of the headers with each kind of mistake."""
+    return tuple(_Rows().all())
 
 
-def _check(draft: Draft, row: Mistake) -> Check:
-    going_on = draft.afterwards()
+def _check(row: Mistake) -> Check:
+    going_on = V2.afterwards()
     if isinstance(row.outcome, str):
-        steps = [hear(draft.error(row.outcome)), *going_on]
+        steps = [hear(V2.error(row.outcome)), *going_on]
     else:
         steps = [*row.behind, hear(*row.outcome), *(row.then or going_on)]
     first = row.field == "properties"
     if first and not row.behind:
         # A client whose properties are refused has no agreement to go on with.
         steps = steps[:1]
-    made = draft.first if first else draft.check
+    made = V2.first if first else V2.check
     return made(row.id, row.title, row.statements, *row.before, say(**row.message), *steps, needs=row.needs,
                 **row.conversation)  # fmt: skip
 
 
-def _properties(draft: Draft) -> Sequence[Check]:
+def _properties() -> Sequence[Check]:
     """Properties that are taken."""
-    answered = hear({"message": {"header": {"version": 2, "type": draft.properties}}})
+    answered = hear({"message": {"header": {"version": 2, "type": CONNPROP}}})
 
     def taken(name: str, title: str, statements: str, *told: Any) -> Check:
-        return draft.first(f"properties.{name}", title, statements, draft.told(*told), answered, *draft.afterwards())
+        return V2.first(f"properties.{name}", title, statements, V2.told(*told), answered, *V2.afterwards())
 
-    checks = [
+    return [
         taken("none", "An empty set of properties is taken", "V2-35"),
         taken("unknown", "An unknown property is passed over", "V2-34", [77, "0102"], _RECEIVE_SIZE),
         taken("default", "A value of no octets stands for the default", "V2-69", [2, ""]),
         taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}], _RECEIVE_SIZE,
               [1, {"words": [4096]}]),
-        draft.first("first.call", "A call as the first message is answered", "V2-93", say(rpc={}),
-                    hear(draft.answered())),
+        V2.first("first.call", "A call as the first message is answered", "V2-93", say(rpc={}),
+                    hear(V2.answered())),
     ]  # fmt: skip
-    if draft.version == "2-07":
-        # The first message takes the only credit, until the server grants more, alone or with its own properties.
-        granted = [
-            {"message": {"header": {"version": 2, "type": kind, "credit": {"min": 3}}, "invalidates": None}}
-            for kind in (5, 7)
-        ]
-        checks.append(
-            draft.first("properties.middle", "Properties in two messages are taken", "V2-35",
-                        draft.told([4, {"words": [16]}], type=6), hear(*granted), draft.told(_RECEIVE_SIZE),
-                        *draft.afterwards())
-        )  # fmt: skip
-    return checks
 
 
-def _cuts(draft: Draft) -> Sequence[Check]:
+def _cuts() -> Sequence[Check]:
     header = {"reads": [_ENTRY], "writes": [[_SEGMENT]], "reply": [_SEGMENT]}
-    start = draft.first_list_at
     return tuple(
-        draft.refused(f"cut.{octets}", f"A header that ends after {octets} octets is refused", "V2-52", "BAD_XDR",
+        V2.refused(f"cut.{octets}", f"A header that ends after {octets} octets is refused", "V2-52", "BAD_XDR",
                       header=header, rpc={}, cut=octets)
-        for octets in range(start, start + 68, 12)
+        for octets in range(FIRST_LIST_AT, FIRST_LIST_AT + 68, 12)
     )  # fmt: skip
 
 
-def _all(draft: Draft) -> Iterator[Check]:
-    yield draft.check("null", "An empty call is answered with a header without chunks", "V2-1 V2-38 V2-24", say(rpc={}),
-                      hear(draft.answered()))  # fmt: skip
-    yield from _properties(draft)
-    yield from (_check(draft, row) for row in mistakes(draft))
-    yield from _cuts(draft)
+def _all() -> Iterator[Check]:
+    yield V2.check("null", "An empty call is answered with a header without chunks", "V2-1 V2-38 V2-24", say(rpc={}),
+                      hear(V2.answered()))  # fmt: skip
+    yield from _properties()
+    yield from (_check(row) for row in mistakes())
+    yield from _cuts()
 
 
-CHECKS: tuple[Check, ...] = tuple(each for draft in DRAFTS for each in _all(draft))
+CHECKS: tuple[Check, ...] = tuple(_all())
 """Checks of headers."""

@@ -41,7 +41,6 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
-        "dialect": outcome.negotiated.dialect,
         "provider": outcome.negotiated.provider,
         "source": outcome.source,
         "files": outcome.files,
@@ -126,7 +125,7 @@ def print_report(outcome: Outcome) -> None:
         ("invalidated remotely", f"{rdma['remote_invalidations']:,}", "handles ended along with the reply"),
         ("credits granted", f"{granted['granted']:,}", f"of {granted['requested']:,} requested"),
         ("credit grants", f"{rdma['grants']:,}", f"messages with nothing else ({grants})"),
-        ("version", facts["dialect"], "of RPC-over-RDMA"),
+        ("version", str(facts["version"]), "of RPC-over-RDMA"),
         ("provider", facts["provider"], "software RNIC over TCP" if facts["provider"] == "iwarp" else ""),
     ]
     console.table(rows, right=(1,))

@@ -111,7 +111,7 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
 
 
 def _named(agreed: Negotiated | None) -> str:
-    return "RPC over TCP" if agreed is None else f"RPC-over-RDMA version {agreed.dialect}"
+    return "RPC over TCP" if agreed is None else f"RPC-over-RDMA version {agreed.version}"
 
 
 def _over(agreed: Negotiated | None) -> str:
@@ -120,9 +120,9 @@ def _over(agreed: Negotiated | None) -> str:
 
 def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
     return (
-        {"version": None, "dialect": None, "provider": None, "device": None}
+        {"version": None, "provider": None, "device": None}
         if agreed is None
-        else {name: getattr(agreed, name) for name in ("version", "dialect", "provider", "device")}
+        else {name: getattr(agreed, name) for name in ("version", "provider", "device")}
     )
 
 

@@ -35,12 +35,6 @@ def add_arguments(parser: CommandParser) -> None:
         parser.add_argument(option, type=service_url, required=True, metavar="URL", help=f"{words}: rdma://HOST[:PORT]")
     parser.add_argument("--rules", metavar="FILE", help="faults as TOML, - for standard input (default: none)")
     parser.add_argument("--seed", type=int, default=0, help="draws values from ranges in the rules (default: 0)")
-    parser.add_argument(
-        "--rpcrdma-version",
-        choices=("2", "2-07"),
-        default=argparse.SUPPRESS,
-        help="which draft messages of version 2 follow (default: 2, the first)",
-    )
     add_decoding_options(parser)
     add_json(parser, "one JSON object for each event, a line each")
 

@@ -18,9 +18,10 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export, HostAdmission
 from rpcrdma.nfs.server.file_access import Callers, OpenFiles
-from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
+from rpcrdma.nfs.server.file_handle import HandleSeal
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
-from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache, ObjectTree
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import ServerState
 from rpcrdma.rpc.service import CallContext
@@ -122,69 +123,51 @@ class Backend:
         tree = self.trees.get(self.seal.export_in(args))
         return None if tree is None else tree.file_system
 
-    def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
-        """The object of a handle if it is held open and still in its export; never blocks.
+    def locate(self, handle: bytes, context: CallContext) -> HeldNode | None:
+        """The object of a handle, in its export now.
 
-        None if `locate` has to look for it, or with `at_once` has to find out whether it is still in its export.
+        None in the event loop where that may block: the call goes on in a worker thread and asks again.
 
         Raises:
-            Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
-                export is closed to this host.
+            Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export or the object is gone;
+                NFS3ERR_ACCES: the export is closed to this host; NFS3ERR_JUKEBOX: see `ObjectTree.find`.
             CredentialTooWeak: the export asks for another security flavor.
+            OSError: the server may not reach the object.
         """
-        node = self.nodes.get(handle)
-        inside = node is not None and node.tree.is_inside(node, at_once=at_once)
-        if inside and node is not None:
-            export = node.tree.export
-            if export.hosts or export.xprtsec != "none":
-                self.admission.check(export, context)
-            if context.credential.flavor not in export.security:
-                self.admission.check_security(export, context)
+        node = self.nodes.held.get(handle)
+        tree = self._tree_of(handle) if node is None else node.tree
+        export = tree.export
+        if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
+            self.admission.check(export, context)
+        at_once = not context.may_block
+        if node is not None and tree.is_inside(node, at_once=at_once):
             return node
-        if inside is None:
-            return None
-        tree, _ = self._opened(handle)
-        self.admission.check(tree.export, context)
-        self.admission.check_security(tree.export, context)
-        if node is not None:
-            self.nodes.drop(handle)
-        if handle == tree.root.handle:
-            self.nodes.put(tree.root)
-            return tree.root
-        return None
+        return tree.find(handle, at_once=at_once)
 
-    def locate(self, handle: bytes, context: CallContext) -> HeldNode:
-        """The object of a handle, in its export now; may block.
-
-        Raises:
-            Refused: NFS3ERR_STALE: the object is gone, or as `locate_at_once`.
-        """
-        node = self.locate_at_once(handle, context, at_once=False)
-        if node is not None:
-            return node
-        if self.state.places.needs_flush:
-            self.state.places.flush()
-        tree, opened = self._opened(handle)
-        return tree.find(opened, handle)
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> HeldNode:
+        """As `locate`, for a call that runs in a worker thread from the start."""
+        node = self.locate(handle, context)
+        assert node is not None
+        return node
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> HeldNode:
-        """As `locate`, for a call that changes the object.
+        """As `locate_in_worker`, for a call that changes the object.
 
         Raises:
             Refused: NFS3ERR_ROFS, or as `locate`.
         """
-        node = self.locate(handle, context)
+        node = self.locate_in_worker(handle, context)
         check_changeable(node)
         return node
 
-    def _opened(self, handle: bytes) -> tuple[ObjectTree, OpenedHandle]:
+    def _tree_of(self, handle: bytes) -> ObjectTree:
         opened = self.seal.open(handle)
         if opened is None:
             raise Refused(v3.nfsstat3.NFS3ERR_BADHANDLE)
         tree = self.trees.get(opened.export)
         if tree is None:
             raise Refused(v3.nfsstat3.NFS3ERR_STALE)
-        return tree, opened
+        return tree
 
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator
 
 from rpcrdma.nfs.server.backend import Changes, Procedures, check_changeable, post_op, post_op_of
 from rpcrdma.nfs.server.file_access import CallerIdentity, OpenFile, check_writer
@@ -26,7 +25,7 @@ from rpcrdma.nfs.v3 import (
     nfsstat3,
     stable_how,
 )
-from rpcrdma.rpc.service import CallContext, Surroundings, in_worker, inline_or_worker
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, Steps, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["TRANSFER_MAX", "DataProcedures"]
@@ -42,17 +41,15 @@ class DataProcedures(Procedures):
     """The procedures that move data."""
 
     @inline_or_worker
-    def read(self, args: READ3args, context: CallContext) -> Generator[None, None, READ3res]:
+    def read(self, args: READ3args, context: CallContext) -> Steps[READ3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.file.data, context)
-            if node is None:
-                yield
-                node = self.backend.locate(args.file.data, context)
+            while (node := self.backend.locate(args.file.data, context)) is None:
+                yield MAY_BLOCK
             files, in_memory = self.backend.files, node.tree.in_memory
             caller = self.backend.callers.of(context.credential, node.tree.export)
-            while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
-                yield
+            while (opened := files.for_reading(node, caller, at_once=not (in_memory or context.may_block))) is None:
+                yield MAY_BLOCK
             # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
             # old data.
             file, status = opened
@@ -63,14 +60,14 @@ class DataProcedures(Procedures):
             got = 0
             if wanted > 0:
                 if not (file.tells_waiting or in_memory):
-                    yield
+                    yield MAY_BLOCK
                 data = buffer = context.buffer(wanted)
                 if in_memory or context.may_block:
                     got = os.preadv(file.fd, (buffer,), offset)
                 else:
                     got = _read_cached(file, buffer, offset)
                     if got < wanted:
-                        yield
+                        yield MAY_BLOCK
                 if got < wanted:
                     got = _read_on(file, buffer, offset, got)
                 if got < wanted:
@@ -82,21 +79,19 @@ class DataProcedures(Procedures):
             return READ3res(status_of(error), READ3resfail(post_op(node)))
 
     @inline_or_worker
-    def write(self, args: WRITE3args, context: CallContext) -> Generator[Surroundings, None, WRITE3res]:
+    def write(self, args: WRITE3args, context: CallContext) -> Steps[WRITE3res]:
         changes = Changes()
         try:
             files = self.backend.files
-            node = self.backend.locate_at_once(args.file.data, context)
-            if node is None:
-                yield None
-                node = self.backend.locate(args.file.data, context)
+            while (node := self.backend.locate(args.file.data, context)) is None:
+                yield MAY_BLOCK
             check_changeable(node)
             changes.node = node
             in_memory = node.tree.in_memory
             caller = self.backend.callers.of(context.credential, node.tree.export)
             file = files.open_for_writing(node)
             if not in_memory and (file is None or args.stable != stable_how.UNSTABLE):
-                yield None
+                yield MAY_BLOCK
             if args.count > len(args.data):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.count and args.offset + args.count > _OFFSET_MAX:
@@ -109,7 +104,7 @@ class DataProcedures(Procedures):
                 with caller:
                     return self._write(file, node, caller, changes, args)
             # Brief for an open file without a wish for the disk: its data goes to the page cache.
-            yield caller
+            yield ActAs(caller)
             return self._write(file, node, caller, changes, args)
         except REFUSALS as error:
             return WRITE3res(status_of(error), WRITE3resfail(changes.data()))

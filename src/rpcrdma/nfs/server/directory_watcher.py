@@ -144,7 +144,7 @@ class WatchedTree:
     def confine(self) -> bool:
         """Whether the directory is still in the export; if not, the subscription has ended."""
         try:
-            inside = bool(self._top.tree.is_inside(self._top))
+            inside = self._top.tree.is_inside(self._top)
         except OSError:
             inside = False
         if not inside:
@@ -431,7 +431,7 @@ class DirectoryWatcher:
         self._admitted(handle, context)
 
     def _admitted(self, handle: bytes, context: CallContext) -> HeldNode:
-        node = self._backend.locate(handle, context)
+        node = self._backend.locate_in_worker(handle, context)
         self._backend.admission.check_calls_back(node.tree.export, context)
         return node
 

@@ -8,23 +8,28 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec, protects
 
-__all__ = ["ANONYMOUS", "UNPROVED", "Export", "HostAdmission", "Network", "parse_network"]
+__all__ = ["ANONYMOUS", "UNPROVED", "Export", "HostAdmission", "Network", "UserAndGroups", "parse_network"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+UserAndGroups: TypeAlias = tuple[int, int, tuple[int, ...]]
+"""User, group and supplementary groups."""
 
 ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The flavors of an export that asks nobody for a proof."""
+_NO_ID = 0xFFFFFFFF
+"""No identity: to the kernel this number means that nothing is to be changed."""
 _LOGGER = logging.getLogger("rpcrdma.server")
 _PEERS_MAX = 1024
 _NETWORKS_SHOWN_MAX = 8
@@ -64,8 +69,24 @@ class Export:
         if self.xprtsec not in XPRTSEC_CHOICES:
             raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
         for number in (self.anonymous_uid, self.anonymous_gid):
-            if not 0 <= number < 0xFFFFFFFF:
-                raise ValueError(f"{number} is not the number of a user or group: use 0 to {0xFFFFFFFF - 1}")
+            if not 0 <= number < _NO_ID:
+                raise ValueError(f"{number} is not the number of a user or group: use 0 to {_NO_ID - 1}")
+
+    def acting_as(self, credential: Credential) -> UserAndGroups:
+        """As whom the server acts for a call with this credential; the anonymous user where root is squashed.
+
+        The anonymous user stands for calls without an identity, too, and for principals that are no users of this
+        machine.
+        """
+        user = credential.user if isinstance(credential, AuthGss) else credential
+        if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):
+            gid, gids = user.gid, user.gids
+            if self.root_squash:
+                gid = gid or self.anonymous_gid
+                gids = tuple(filter(None, gids))
+            if _NO_ID not in {user.uid, gid, *gids}:
+                return user.uid, gid, gids
+        return self.anonymous_uid, self.anonymous_gid, ()
 
     def admits(self, peer: str) -> bool:
         """Whether the host at this network address may use the export."""
@@ -106,27 +127,29 @@ class HostAdmission:
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
 
     def check(self, export: Export, context: CallContext, *, mounts: bool = False) -> None:
-        """Lets the call pass if `export` admits its host and the protection of its connection; else logs the refusal.
+        """Lets a call pass whose host, connection and security flavor the export takes; else logs the refusal.
 
-        `mounts`: the call is one of MOUNT.
+        `mounts`: the call is one of MOUNT, which takes every flavor.
 
         Raises:
             Refused: NFS3ERR_ACCES: the export is closed to this host, or to connections like this one.
+            CredentialTooWeak: the export asks for another flavor.
         """
         peer = context.peer
         if export.xprtsec != "none" and not (mounts and export.mount_in_clear):
             self._check_protection(export, peer, context.client.xprtsec, mounts=mounts)
-        if not export.hosts:
-            return
-        admitted = self._known.get((export.name, peer))
-        if admitted is None:
-            admitted = export.admits(peer)
-            if len(self._known) >= _PEERS_MAX:
-                self._known.clear()
-            self._known[export.name, peer] = admitted
-        if not admitted:
-            self._tell(export, peer)
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        if export.hosts:
+            admitted = self._known.get((export.name, peer))
+            if admitted is None:
+                admitted = export.admits(peer)
+                if len(self._known) >= _PEERS_MAX:
+                    self._known.clear()
+                self._known[export.name, peer] = admitted
+            if not admitted:
+                self._tell(export, peer)
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+        if not mounts and context.credential.flavor not in export.security:
+            self._refuse_flavor(export, context)
 
     def _check_protection(self, export: Export, peer: str, present: XprtSec, *, mounts: bool) -> None:
         if protects(present, export.xprtsec):
@@ -147,15 +170,7 @@ class HostAdmission:
             )
         raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-    def check_security(self, export: Export, context: CallContext) -> None:
-        """Lets a call pass whose flavor the export takes; else logs the refusal.
-
-        Raises:
-            CredentialTooWeak: the export asks for another flavor.
-        """
-        credential = context.credential
-        if credential.flavor in export.security:
-            return
+    def _refuse_flavor(self, export: Export, context: CallContext) -> NoReturn:
         peer, wanted = context.peer, ", ".join(map(str, export.security))
         event = {"event": "refused", "client": peer, "export": export.name, "security": [*map(str, export.security)]}
         with self._guard:
@@ -165,7 +180,7 @@ class HostAdmission:
                 "refused %s the export %s: it came with %s, and the export asks for %s",
                 peer,
                 export.name,
-                credential.flavor,
+                context.credential.flavor,
                 wanted,
                 extra={"event": event},
             )

@@ -1,12 +1,11 @@
 """Access to files: acting as the caller, and files kept open for READ and WRITE.
 
-A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups,
-for the length of a `with` block, so the kernel judges every access. The thread changes its effective user, not only the
-one for file systems, and none of its capabilities is in effect, unless the caller is root: with CAP_DAC_OVERRIDE
-permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread keeps the identity from
-one WRITE to the next, if both have the same caller. Root (unless the export trusts it), calls without an identity, and
-principals that are no users of this machine act as the anonymous user. Every other server does everything as its own
-user, with none of its capabilities either.
+A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups
+(see `Export.acting_as`) for the length of a `with` block, so the kernel judges every access. The thread changes its
+effective user, not only the one for file systems, and none of its capabilities is in effect, unless the caller is root:
+with CAP_DAC_OVERRIDE permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread
+keeps the identity from one WRITE to the next, if both have the same caller. Every other server does everything as its
+own user, with none of its capabilities either.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -20,10 +19,10 @@ import errno
 import os
 import stat
 from types import TracebackType
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from rpcrdma.limits import NFS_CALLERS_MAX
-from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.export import Export, UserAndGroups
 from rpcrdma.nfs.server.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
@@ -38,20 +37,17 @@ from rpcrdma.nfs.server.linux_calls import (
     to_user,
     user_decides_capabilities,
 )
-from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 
 __all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller", "check_writer"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
 """Callers of one file whose right to read is remembered."""
-_ASK = 0xFFFFFFFF
-"""No identity: to the kernel this number means that nothing is to be changed."""
-_Identity: TypeAlias = tuple[int, int, tuple[int, ...]]
-"""User, group and supplementary groups."""
 
 
 class CallerIdentity(Protocol):
@@ -172,7 +168,7 @@ class Callers:
         if lacking and held:
             self._user = SwitchedCaller(server.uid, server.gid, server.groups, server)
         self._server = server if self.switches else None
-        self._known: dict[_Identity, SwitchedCaller] = {}
+        self._known: dict[UserAndGroups, SwitchedCaller] = {}
         self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
 
     def try_out(self, export: Export) -> None:
@@ -182,7 +178,7 @@ class Callers:
             PermissionError: the system does not allow it, although the server has the capabilities: a user namespace
                 or a filter of system calls.
         """
-        if not (export.root_squash or export.all_squash):
+        if export.acting_as(AuthSys(uid=0, gid=0)) == (0, 0, ()):
             # A user namespace with root alone may serve root alone.
             return
         try:
@@ -202,18 +198,7 @@ class Callers:
         last_credential, last_export, last = self._last
         if credential is last_credential and export is last_export:
             return last
-        identity: _Identity = export.anonymous_uid, export.anonymous_gid, ()
-        user = credential.user if isinstance(credential, AuthGss) else credential
-        if isinstance(user, AuthSys | LocalUser) and not export.all_squash:
-            uid, gid, gids = user.uid, user.gid, user.gids
-            squashed = export.root_squash and uid == 0
-            if export.root_squash:
-                if gid == 0:
-                    gid = export.anonymous_gid
-                if 0 in gids:
-                    gids = tuple(other for other in gids if other)
-            if not squashed and _ASK not in {uid, gid, *gids}:
-                identity = uid, gid, gids
+        identity = export.acting_as(credential)
         caller = self._known.get(identity)
         if caller is None:
             if len(self._known) >= NFS_CALLERS_MAX:
@@ -252,19 +237,19 @@ class OpenFiles:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
     def for_reading(
-        self, node: HeldNode, caller: CallerIdentity, *, may_open: bool
+        self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
     ) -> tuple[OpenFile, os.stat_result] | None:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
-        None if it is not open and must not be opened, which may block.
+        With `at_once` None if it is not open, since opening may block.
 
         Raises:
             Refused: it is no regular file.
             OSError: the caller may not read it, or it cannot be opened.
         """
-        file = self._cache.get(node.handle)
+        file = self.get(node)
         if file is None or not file.readable:
-            if not may_open:
+            if at_once:
                 return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
@@ -303,7 +288,7 @@ class OpenFiles:
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open for writing; `check_writer` says whether a caller may write it."""
-        file = self._cache.get(node.handle)
+        file = self.get(node)
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
@@ -315,7 +300,10 @@ class OpenFiles:
 
     def get(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open."""
-        return self._cache.get(node.handle)
+        file = self._cache.held.get(node.handle)
+        if file is not None:
+            file.used = True
+        return file
 
     def drop(self, node: HeldNode) -> None:
         """Drops a file that has been removed."""
@@ -366,7 +354,7 @@ class OpenFiles:
             # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
             fd = os.open(node.link, mode | _FLAGS)
         file = OpenFile(fd, node.handle, readable=readable, writable=writable)
-        before = self._cache.get(node.handle)
+        before = self.get(node)
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
 
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name, post_op, post_op_of
 from rpcrdma.nfs.server.data import TRANSFER_MAX
@@ -55,7 +54,7 @@ from rpcrdma.nfs.v3 import (
     nfsstat3,
     nfstime3,
 )
-from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+from rpcrdma.rpc.service import MAY_BLOCK, CallContext, Steps, in_worker, inline_or_worker
 
 __all__ = ["InformationProcedures"]
 
@@ -81,12 +80,10 @@ class InformationProcedures(Procedures):
     """The procedures that find objects and report on them."""
 
     @inline_or_worker
-    def getattr(self, args: GETATTR3args, context: CallContext) -> Generator[None, None, GETATTR3res]:
+    def getattr(self, args: GETATTR3args, context: CallContext) -> Steps[GETATTR3res]:
         try:
-            node = self.backend.locate_at_once(args.object.data, context)
-            if node is None:
-                yield
-                node = self.backend.locate(args.object.data, context)
+            while (node := self.backend.locate(args.object.data, context)) is None:
+                yield MAY_BLOCK
             attributes = post_op_of(node, os.fstat(node.fd)).value
             assert attributes is not None
             return GETATTR3res(_OK, GETATTR3resok(attributes))
@@ -94,32 +91,26 @@ class InformationProcedures(Procedures):
             return GETATTR3res(status_of(error), None)
 
     @inline_or_worker
-    def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
+    def lookup(self, args: LOOKUP3args, context: CallContext) -> Steps[LOOKUP3res]:
         directory = None
         try:
-            directory = self.backend.locate_at_once(args.what.dir.data, context)
-            if directory is None:
-                yield
-                directory = self.backend.locate(args.what.dir.data, context)
+            while (directory := self.backend.locate(args.what.dir.data, context)) is None:
+                yield MAY_BLOCK
             name = entry_name(args.what.name)
             caller = self.backend.callers.of(context.credential, directory.tree.export)
-            node = None if context.may_block else _find_at_once(directory, name, caller)
-            if node is None:
-                yield
-                node = _find(directory, name, caller)
+            while (node := _find(directory, name, caller, at_once=not context.may_block)) is None:
+                yield MAY_BLOCK
             attributes = post_op(node) if name in DOTS else post_op_of(node, node.status)
             return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), attributes, post_op(directory)))
         except REFUSALS as error:
             return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
 
     @inline_or_worker
-    def access(self, args: ACCESS3args, context: CallContext) -> Generator[None, None, ACCESS3res]:
+    def access(self, args: ACCESS3args, context: CallContext) -> Steps[ACCESS3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.object.data, context)
-            if node is None:
-                yield
-                node = self.backend.locate(args.object.data, context)
+            while (node := self.backend.locate(args.object.data, context)) is None:
+                yield MAY_BLOCK
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
             with self.backend.callers.of(context.credential, node.tree.export):
@@ -134,7 +125,7 @@ class InformationProcedures(Procedures):
     def readlink(self, args: READLINK3args, context: CallContext) -> READLINK3res:
         node = None
         try:
-            node = self.backend.locate(args.symlink.data, context)
+            node = self.backend.locate_in_worker(args.symlink.data, context)
             if node.kind != stat.S_IFLNK:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             target = os.readlink(b"", dir_fd=node.fd).decode("utf-8", "surrogateescape")
@@ -146,7 +137,7 @@ class InformationProcedures(Procedures):
     def fsstat(self, args: FSSTAT3args, context: CallContext) -> FSSTAT3res:
         node = None
         try:
-            node = self.backend.locate(args.fsroot.data, context)
+            node = self.backend.locate_in_worker(args.fsroot.data, context)
             space = os.fstatvfs(node.fd)
             unit = space.f_frsize
             return FSSTAT3res(
@@ -166,13 +157,11 @@ class InformationProcedures(Procedures):
             return FSSTAT3res(status_of(error), FSSTAT3resfail(post_op(node)))
 
     @inline_or_worker
-    def fsinfo(self, args: FSINFO3args, context: CallContext) -> Generator[None, None, FSINFO3res]:
+    def fsinfo(self, args: FSINFO3args, context: CallContext) -> Steps[FSINFO3res]:
         node = None
         try:
-            node = self.backend.locate_at_once(args.fsroot.data, context)
-            if node is None:
-                yield
-                node = self.backend.locate(args.fsroot.data, context)
+            while (node := self.backend.locate(args.fsroot.data, context)) is None:
+                yield MAY_BLOCK
             return FSINFO3res(
                 _OK,
                 FSINFO3resok(
@@ -196,7 +185,7 @@ class InformationProcedures(Procedures):
     def pathconf(self, args: PATHCONF3args, context: CallContext) -> PATHCONF3res:
         node = None
         try:
-            node = self.backend.locate(args.object.data, context)
+            node = self.backend.locate_in_worker(args.object.data, context)
             return PATHCONF3res(
                 _OK,
                 PATHCONF3resok(
@@ -213,29 +202,20 @@ class InformationProcedures(Procedures):
             return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
 
 
-def _find_at_once(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
-    """As `_find`, but never waits: None if it would have to."""
-    check_directory(directory)
-    if name == b"..":
-        return None
-    if name == b".":
-        return _find(directory, name, caller)
-    with caller:
-        return directory.tree.child_at_once(directory, name)
-
-
-def _find(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode:
-    """The object that a directory has under this name; may block, but for "."."""
+def _find(directory: HeldNode, name: bytes, caller: CallerIdentity, *, at_once: bool) -> HeldNode | None:
+    """The object that a directory has under this name; with `at_once` None where that may block."""
     check_directory(directory)
     tree = directory.tree
-    if name in DOTS:
+    if name not in DOTS:
         with caller:
-            searchable = faccess_as_caller(directory.fd, os.X_OK)
-        if not searchable:
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
-        return directory if name == b"." else tree.parent(directory)
+            return tree.child_at_once(directory, name) if at_once else tree.child(directory, name)
+    if at_once and name == b"..":
+        return None
     with caller:
-        return tree.child(directory, name)
+        searchable = faccess_as_caller(directory.fd, os.X_OK)
+    if not searchable:
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
+    return directory if name == b"." else tree.parent(directory)
 
 
 def _bound(node: HeldNode, name: str, most: int) -> int:

@@ -91,7 +91,7 @@ class ListingProcedures(Procedures):
     def readdir(self, args: READDIR3args, context: CallContext) -> READDIR3res:
         node = None
         try:
-            node = self.backend.locate(args.dir.data, context)
+            node = self.backend.locate_in_worker(args.dir.data, context)
             self._check_readable(node, self.backend.callers.of(context.credential, node.tree.export))
             page = _Page[entry3](args.count)
             self._fill(node, args.cookie, page, _plain)
@@ -103,7 +103,7 @@ class ListingProcedures(Procedures):
     def readdirplus(self, args: READDIRPLUS3args, context: CallContext) -> READDIRPLUS3res:
         node = None
         try:
-            node = self.backend.locate(args.dir.data, context)
+            node = self.backend.locate_in_worker(args.dir.data, context)
             caller = self.backend.callers.of(context.credential, node.tree.export)
             self._check_readable(node, caller)
             with caller:

@@ -10,8 +10,8 @@ An object that is not held is looked for by its handle, cheapest way first:
     where the kernel says     `open_by_handle_at`, for a privileged server: local processes have renamed the object
     by a search               for other servers, and for files that the kernel knows without their path
 
-Each way only yields names, which are then walked from the root and must end at the very object. Only deleted objects
-are remembered as such: an object that has left the export may come back.
+Each of these only gives names, which are then walked from the root and must end at the very object. Only deleted
+objects are remembered as such: an object that has left the export may come back.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import TypeAlias
 
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
@@ -41,12 +42,13 @@ from rpcrdma.nfs.server.linux_calls import (
     open_cached,
     sync_file_system,
 )
+from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
 from rpcrdma.nfs.v3 import nfsstat3, post_op_attr
 
-__all__ = ["Cacheable", "HeldNode", "ObjectCache", "ObjectTree"]
+__all__ = ["HeldNode", "ObjectTree"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -90,84 +92,8 @@ class HeldNode:
         _close(self.fd)
 
 
-class Cacheable(Protocol):
-    """An open object or file."""
-
-    handle: bytes
-    used: bool
-    """Set by every use, cleared when a chance has been used up."""
-
-
-C = TypeVar("C", bound=Cacheable)
-
-
-class ObjectCache(Generic[C]):
-    """A bounded cache of open objects or files by file handle. Thread-safe; `limit` at least 1.
-
-    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
-    was used since the last round of evictions gets a second chance. `evicted` is called with each item that makes room,
-    not with those dropped.
-    """
-
-    def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
-        self._limit = limit
-        self._evicted = evicted
-        self._held: dict[bytes, C] = {}
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, handle: bytes) -> C | None:
-        """The item held for this handle."""
-        held = self._held.get(handle)
-        if held is not None:
-            held.used = True
-        return held
-
-    def put(self, item: C) -> C | None:
-        """Holds `item`, in place of the one held for its handle before, which is returned."""
-        out: list[C] = []
-        with self._lock:
-            held = self._held
-            before = held.get(item.handle)
-            held[item.handle] = item
-            while len(held) > self._limit:
-                handle = next(iter(held))
-                oldest = held.pop(handle)
-                if oldest is item:
-                    held[handle] = oldest
-                elif oldest.used:
-                    oldest.used = False
-                    held[handle] = oldest
-                else:
-                    out.append(oldest)
-        if self._evicted is not None:
-            for oldest in out:
-                self._evicted(oldest)
-        return before
-
-    def drop(self, handle: bytes) -> C | None:
-        """Drops the item held for this handle; returns it."""
-        with self._lock:
-            return self._held.pop(handle, None)
-
-    def drop_idle(self) -> list[C]:
-        """Drops the items that have not been used since the last call; returns them."""
-        with self._lock:
-            idle = [item for item in self._held.values() if not item.used]
-            for item in idle:
-                del self._held[item.handle]
-            for item in self._held.values():
-                item.used = False
-        return idle
-
-    def drop_all(self) -> list[C]:
-        """Drops all items; returns them."""
-        with self._lock:
-            everything = list(self._held.values())
-            self._held.clear()
-        return everything
+_Way: TypeAlias = tuple[HeldNode, Sequence[bytes]]
+"""A directory that is held, and the names that lead down from it to an object."""
 
 
 class ObjectTree:
@@ -203,15 +129,17 @@ class ObjectTree:
         """Whether reading and writing files never waits for a disk."""
         self._search = TreeSearch(fd, self._mount)
         self.root = self._adopt(fd)
-        self._root_path = os.readlink(self.root.link)
+        self._root_path = _with_slash(os.readlink(self.root.link))
         self._readable_root = self._open_for_handles()
         self._may_ask_cached = self._can_ask_cached()
 
-    def is_inside(self, node: HeldNode, *, at_once: bool = False) -> bool | None:
+    def is_inside(self, node: HeldNode, *, at_once: bool = False) -> bool:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk.
 
-        With `at_once` None for an object so deep that the answer takes long, milliseconds or more.
+        The question counts as a use of the object. With `at_once` also False for an object so deep that the answer
+        takes long, milliseconds or more.
         """
+        node.used = True
         root = self._root_path
         try:
             path = os.readlink(node.link)
@@ -219,17 +147,20 @@ class ObjectTree:
             seen, below = node.seen
             if path == seen and root is below:
                 return True
-            if _beneath(root, path) is not None and not path.endswith(_DELETED):
-                node.seen = path, root
-                return True
-            return self._relative(node.link) is not None
+            if self._below_root(path, node.link) is None:
+                return False
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-        return self._is_inside_far_down(node, at_once=at_once)
+            return self._is_inside_far_down(node, at_once=at_once)
+        if not path.endswith(_DELETED):
+            node.seen = path, root
+        return True
 
-    def find(self, opened: OpenedHandle, handle: bytes) -> HeldNode:
-        """The object of a genuine handle of this export; may block.
+    def find(self, handle: bytes, *, at_once: bool) -> HeldNode | None:
+        """The object of a genuine handle of this export that is not held, or not known to be inside.
+
+        With `at_once` None where that may block.
 
         Raises:
             Refused: NFS3ERR_STALE: the object is gone from the export; NFS3ERR_JUKEBOX: it has left the place where the
@@ -237,19 +168,20 @@ class ObjectTree:
             OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
+            self._cache.put(self.root)
             return self.root
-        if self._places.find(handle) == DELETED:
-            raise Refused(nfsstat3.NFS3ERR_STALE)
-        node = self._where_last_seen(handle)
-        if node is None and self._readable_root is not None:
-            node = self._where_the_kernel_says(self._readable_root, opened, handle)
-        if node is None:
-            with self._search_lock:
-                # The thread that held the lock may have found it in its own search.
-                node = self._where_last_seen(handle) or self._search_for(opened, handle)
-        if node is None:
-            raise Refused(nfsstat3.NFS3ERR_STALE)
-        return node
+        if at_once:
+            return None
+        self._cache.drop(handle)
+        if self._places.needs_flush:
+            self._places.flush()
+        if self._places.find(handle) != DELETED:
+            with closing(self._ways_to(handle)) as ways:
+                for start, names in ways:
+                    node = self._arrives(start, names, handle)
+                    if node is not None:
+                        return node
+        raise Refused(nfsstat3.NFS3ERR_STALE)
 
     def child(self, directory: HeldNode, name: bytes) -> HeldNode:
         """The object of this name, reached with the calling thread's identity; may block.
@@ -422,47 +354,43 @@ class ObjectTree:
             node.told = before.told
         return node
 
-    def _relative(self, link: bytes) -> bytes | None:
-        """The path from the root to the object behind a descriptor's link; None if it is elsewhere or deleted."""
-        path = os.readlink(link)
-        relative = self._below_root(path)
-        if relative is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
+    def _below_root(self, path: bytes, link: bytes | None = None) -> bytes | None:
+        """The rest of a path behind the root's; None for one that is elsewhere, or of a deleted object.
+
+        `link` is the descriptor's link that gave the path; None where the object is known to exist.
+        """
+        root = self._root_path
+        if not (path + b"/").startswith(root):
+            root = self._root_path = _with_slash(os.readlink(self.root.link))
+            if not (path + b"/").startswith(root):
+                return None
+        if link is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
             return None
-        return relative
+        return path[len(root) :]
 
-    def _below_root(self, path: bytes) -> bytes | None:
-        relative = _beneath(self._root_path, path)
-        if relative is None:
-            self._root_path = os.readlink(self.root.link)
-            relative = _beneath(self._root_path, path)
-        return relative
-
-    def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool | None:
+    def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
         status = os.fstat(node.fd)
         if not status.st_nlink:
             return False
         directory = node
-        if node.kind != stat.S_IFDIR:
-            place = self._places.find(node.handle)
-            above = self._cache.get(place.parent) if place is not None else None
-            if place is None or above is None:
-                return False
-            try:
-                there = os.stat(place.name, dir_fd=above.fd, follow_symlinks=False)
-            except OSError:
-                return False
-            if not os.path.samestat(there, status):
-                return False
-            directory = above
         try:
+            if node.kind != stat.S_IFDIR:
+                place = self._places.find(node.handle)
+                above = self._cache.held.get(place.parent) if place is not None else None
+                if place is None or above is None:
+                    return False
+                if not os.path.samestat(os.stat(place.name, dir_fd=above.fd, follow_symlinks=False), status):
+                    return False
+                above.used = True
+                directory = above
             # An object is below the root if a directory above it is, and the root's own path is short enough to tell.
             if directory.levels:
                 path = path_above(directory.fd, directory.levels)
                 if path is not None and self._below_root(path) is not None:
                     return True
             if at_once:
-                return None
+                return False
             path, directory.levels = path_of_ancestor(directory.fd)
             return self._below_root(path) is not None
         except OSError:
@@ -484,7 +412,30 @@ class ObjectTree:
             raise
         return node if node.handle == handle else None
 
-    def _where_last_seen(self, handle: bytes) -> HeldNode | None:
+    def _ways_to(self, handle: bytes) -> Generator[_Way, None, None]:
+        """Where the object may be, the cheapest source of names first; to be closed, since a search holds a lock."""
+        if (way := self._where_last_seen(handle)) is not None:
+            yield way
+        opened = self._seal.open(handle)
+        assert opened is not None
+        if (way := self._where_the_kernel_says(opened, handle)) is not None:
+            yield way
+        with self._search_lock:
+            # The thread that held the lock may have found it in its own search.
+            if (way := self._where_last_seen(handle)) is not None:
+                yield way
+            shown = False
+            for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
+                shown = True
+                yield self.root, names
+            if self._search.is_due():
+                self._search.walk()
+                for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
+                    yield self.root, names
+            elif shown:
+                raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
+
+    def _where_last_seen(self, handle: bytes) -> _Way | None:
         names: list[bytes] = []
         above = handle
         for _ in range(_DEPTH_MAX):
@@ -493,20 +444,17 @@ class ObjectTree:
                 return None
             names.append(place.name)
             above = place.parent
-            start = self.root if above == self.root.handle else self._cache.get(above)
+            start = self.root if above == self.root.handle else self._cache.held.get(above)
             if start is not None:
-                names.reverse()
-                if start is not self.root and not self.is_inside(start):
-                    return None
-                return self._arrives(start, names, handle)
+                return (start, names[::-1]) if start is self.root or self.is_inside(start) else None
         return None
 
-    def _where_the_kernel_says(self, root: HeldNode, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
+    def _where_the_kernel_says(self, opened: OpenedHandle, handle: bytes) -> _Way | None:
         known = kernel_handle(opened.identity)
-        if known is None:
+        if self._readable_root is None or known is None:
             return None
         try:
-            fd = open_by_handle(root.fd, *known)
+            fd = open_by_handle(self._readable_root.fd, *known)
         except OSError as error:
             if error.errno == errno.ESTALE:
                 self._places.forget(handle, deleted=True)
@@ -514,43 +462,22 @@ class ObjectTree:
             return None
         try:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
-            path = self._relative(b"/proc/self/fd/%d" % fd)
+            link = b"/proc/self/fd/%d" % fd
+            path = self._below_root(os.readlink(link), link)
         except OSError:
             return None
         finally:
             os.close(fd)
         if path:
-            return self._arrives(self.root, path.split(b"/"), handle)
+            return self.root, path.split(b"/")
         if is_directory:
             # The kernel always knows the path of a directory, unlike that of a file.
             raise Refused(nfsstat3.NFS3ERR_STALE)
         return None
 
-    def _search_for(self, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
-        shown, node = self._where_searched(opened, handle)
-        if node is None and self._search.is_due():
-            self._search.walk()
-            _, node = self._where_searched(opened, handle)
-        elif node is None and shown:
-            raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
-        return node
 
-    def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, HeldNode | None]:
-        """(whether the last search came across this inode number, the object if it is still there)."""
-        shown = False
-        for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
-            shown = True
-            node = self._arrives(self.root, names, handle)
-            if node is not None:
-                return True, node
-        return shown, None
-
-
-def _beneath(root: bytes, path: bytes) -> bytes | None:
-    if path == root:
-        return b""
-    prefix = root if root == b"/" else root + b"/"
-    return path[len(prefix) :] if path.startswith(prefix) else None
+def _with_slash(path: bytes) -> bytes:
+    return path if path == b"/" else path + b"/"
 
 
 def _is_really_called(path: bytes, link: bytes) -> bool:

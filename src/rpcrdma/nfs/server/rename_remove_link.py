@@ -25,6 +25,7 @@ from rpcrdma.nfs.v3 import (
     RMDIR3res,
     RMDIR3resfail,
     RMDIR3resok,
+    diropargs3,
     nfsstat3,
 )
 from rpcrdma.rpc.service import CallContext, in_worker
@@ -41,7 +42,7 @@ class RenameRemoveLinkProcedures(Procedures):
     def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
         changes = Changes()
         try:
-            self._remove(args.object.dir.data, args.object.name, context, changes)
+            self._remove(args.object, context, changes, is_directory=False)
             return REMOVE3res(_OK, REMOVE3resok(changes.data()))
         except REFUSALS as error:
             return REMOVE3res(status_of(error), REMOVE3resfail(changes.data()))
@@ -50,7 +51,7 @@ class RenameRemoveLinkProcedures(Procedures):
     def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
         changes = Changes()
         try:
-            self._rmdir(args.object.dir.data, args.object.name, context, changes)
+            self._remove(args.object, context, changes, is_directory=True)
             return RMDIR3res(_OK, RMDIR3resok(changes.data()))
         except REFUSALS as error:
             return RMDIR3res(status_of(error), RMDIR3resfail(changes.data()))
@@ -75,31 +76,20 @@ class RenameRemoveLinkProcedures(Procedures):
         except REFUSALS as error:
             return LINK3res(status_of(error), LINK3resfail(post_op(node), changes.data()))
 
-    def _remove(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
-        directory = changes.node = self.backend.locate_to_change(handle, context)
+    def _remove(self, where: diropargs3, context: CallContext, changes: Changes, *, is_directory: bool) -> None:
+        directory = changes.node = self.backend.locate_to_change(where.dir.data, context)
         check_directory(directory)
-        name = entry_name(text)
-        if name in DOTS:
+        name = entry_name(where.name)
+        if name in DOTS and not is_directory:
             raise Refused(nfsstat3.NFS3ERR_ACCES)
-        with changes:
-            with self.backend.callers.of(context.credential, directory.tree.export):
-                node = directory.tree.child(directory, name)
-                if node.kind == stat.S_IFDIR:
-                    raise Refused(nfsstat3.NFS3ERR_ISDIR)
-                os.unlink(name, dir_fd=directory.fd)
-            self.backend.removed(node)
-        self.backend.synchronize(directory)
-
-    def _rmdir(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
-        directory = changes.node = self.backend.locate_to_change(handle, context)
-        check_directory(directory)
-        name = entry_name(text)
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_INVAL if name == b"." else nfsstat3.NFS3ERR_EXIST)
         with changes:
             with self.backend.callers.of(context.credential, directory.tree.export):
                 node = directory.tree.child(directory, name)
-                os.rmdir(name, dir_fd=directory.fd)
+                if node.kind == stat.S_IFDIR and not is_directory:
+                    raise Refused(nfsstat3.NFS3ERR_ISDIR)
+                (os.rmdir if is_directory else os.unlink)(name, dir_fd=directory.fd)
             self.backend.removed(node)
         self.backend.synchronize(directory)
 

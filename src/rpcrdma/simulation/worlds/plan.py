@@ -16,9 +16,6 @@ from rpcrdma.simulation.worlds.scenario import Scenario
 
 __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan"]
 
-_DRAFT_07 = "2-07"
-"""The version that a server speaks alone, or not at all: first messages do not tell it from version 2."""
-
 
 class PlannedCall(NamedTuple):
     """One call of the bank, or one operation on a file. `number` tells the calls of a client apart."""
@@ -51,10 +48,9 @@ class ClientPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """One server; `version` is "auto" or the only one that it speaks."""
+    """One server, which speaks every version."""
 
     number: int
-    version: str
     credits: int
     memory_octets: int
 
@@ -111,10 +107,8 @@ def draw_plan(scenario: Scenario, seed: int) -> Plan:
 
 
 def _server(scenario: Scenario, choose: random.Random, number: int) -> ServerPlan:
-    version = _weighted(choose, scenario.versions)
     return ServerPlan(
         number=number,
-        version=version if version == _DRAFT_07 else "auto",
         credits=round(between(choose, scenario.credits)),
         memory_octets=round(between(choose, scenario.server_memory_octets)),
     )
@@ -123,11 +117,10 @@ def _server(scenario: Scenario, choose: random.Random, number: int) -> ServerPla
 def _client(scenario: Scenario, seed: int, number: int, servers: tuple[ServerPlan, ...]) -> ClientPlan:
     choose = random.Random(f"{seed} client {number}")  # noqa: S311
     server = choose.choice(servers)
-    versions = {name: weight for name, weight in scenario.versions.items() if name != _DRAFT_07}
     return ClientPlan(
         number=number,
         server=server.number,
-        version=_DRAFT_07 if server.version == _DRAFT_07 else _weighted(choose, versions),
+        version=_weighted(choose, scenario.versions),
         extension=_weighted(choose, scenario.extension),
         credits=round(between(choose, scenario.credits)),
         at_once=_whole(choose, scenario.at_once),

@@ -30,17 +30,13 @@ _INCREMENT_MAX = 0xFFFF
 class WatchedEnd:
     """One end of a connection. `peer` is the other one, once that has begun."""
 
-    __slots__ = ("active", "domain", "node", "peer", "said", "version", "withheld")
+    __slots__ = ("active", "domain", "node", "peer", "withheld")
 
-    def __init__(self, node: str, version: str, domain: ProtectionDomain, *, active: bool) -> None:
+    def __init__(self, node: str, domain: ProtectionDomain, *, active: bool) -> None:
         self.node = node
-        self.version = version
-        """The version of RPC-over-RDMA, as far as the plan of the world decides it; else "auto"."""
         self.domain = domain
         self.active = active
         self.peer: WatchedEnd | None = None
-        self.said = 0
-        """The credit word of the Send before."""
         self.withheld = 0
         """Credits that Sends would have granted, where a version counts increments."""
 
@@ -71,7 +67,6 @@ class WatchedProvider:
         self,
         inner: Provider,
         node: str,
-        version: str,
         watchers: Sequence[Watcher],
         ends: dict[tuple[object, object], WatchedEnd],
     ) -> None:
@@ -79,7 +74,6 @@ class WatchedProvider:
         self.withholds_grants = False
         """Whether the node's Sends grant no further credits at present."""
         self.node = node
-        self.version = version
         self.watchers = watchers
         self._inner = inner
         self._ends = ends
@@ -133,7 +127,7 @@ class _WatchedDriver:
         self._on_closed = on_closed
         self._watchers = provider.watchers
         self._driver = driver = link.open(private_data, timer, on_turn, self._closed)
-        self._end = end = WatchedEnd(provider.node, provider.version, driver.protection_domain, active=link.active)
+        self._end = end = WatchedEnd(provider.node, driver.protection_domain, active=link.active)
         provider.join(end, link)
         self.protection_domain = driver.protection_domain
         self.queue_pair = _WatchedQueuePair(provider, end, driver.queue_pair)
@@ -226,14 +220,10 @@ class _WatchedQueuePair:
             # Its receiver ignores the word.
             return message
         word = int.from_bytes(message[_CREDIT], "big")
-        if not self._provider.withholds_grants:
-            end.said = word
-            if not end.withheld:
-                return message
+        if not (self._provider.withholds_grants or end.withheld):
+            return message
         if int.from_bytes(message[_VERSION], "big") == 1:
             word = 1
-        elif end.version == "2-07":
-            word = end.said
         else:
             owed = end.withheld + (word & _INCREMENT_MAX)
             given = 0 if self._provider.withholds_grants else min(owed, _INCREMENT_MAX)

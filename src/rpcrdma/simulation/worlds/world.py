@@ -92,7 +92,6 @@ class _WorldServer:
             rdma=RdmaServerConfig(
                 provider=world.provider(self.node),
                 idle_s=_IDLE_S,
-                rpcrdma_version=plan.version,
                 transport=TransportConfig(credits_granted=plan.credits),
             ),
             memory_octets_max=plan.memory_octets,
@@ -138,8 +137,6 @@ class _World:
         )
         self._providers: dict[str, WatchedProvider] = {}
         self._ends: dict[tuple[object, object], WatchedEnd] = {}
-        self._versions = {f"client-{each.number}": each.version for each in plan.clients}
-        self._versions |= {f"server-{each.number}": each.version for each in plan.servers}
         self.servers = {each.number: _WorldServer(self, each) for each in plan.servers}
         self.clients: list[WorldClient] = []
 
@@ -147,7 +144,7 @@ class _World:
         """The provider of a node."""
         if node not in self._providers:
             inner = self.fabric.node(node)
-            self._providers[node] = WatchedProvider(inner, node, self._versions[node], self.watchers, self._ends)
+            self._providers[node] = WatchedProvider(inner, node, self.watchers, self._ends)
         return self._providers[node]
 
     async def main(self) -> None:

@@ -55,4 +55,4 @@ class SimulatedWorkerPool(WorkerPool[T, R]):
         del wait  # no threads
         self._ended = True
         if self._worker is not None:
-            self._worker.go_within(None)
+            self._worker.act_as(None)

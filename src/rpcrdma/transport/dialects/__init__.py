@@ -6,8 +6,7 @@ from rpcrdma.transport.config import TransportConfig
 from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
 from rpcrdma.transport.dialects.header_parts import is_error
 from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.dialects.v2_00 import Version2
-from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.dialects.v2 import Version2
 
 __all__ = [
     "VERSION_CHOICES",
@@ -24,7 +23,6 @@ _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
     "auto": (Version2, Version1),
     "1": (Version1,),
     "2": (Version2,),
-    "2-07": (Version207,),
 }
 
 VERSION_CHOICES = tuple(_OFFERS)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.message import Cause, Inbound, Outgoing, PropertySet
+from rpcrdma.transport.message import Inbound, Outgoing, PropertySet
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import Property
@@ -23,9 +23,8 @@ class Geometry(NamedTuple):
     """Sizes of transport headers and of their parts, in octets.
 
     `call_header` and `reply_header`: a header without chunks. `read_segment`: one entry of a Read list. `write_chunk`
-    and `reply_chunk`: a Write chunk and the Reply chunk without their segments. `call_chunk`: the overhead of a Read
-    chunk at Position Zero beside its entries. If a chunk is larger in some headers than in others, the larger size
-    counts. `piece_header`: the header of a piece that is not the last one; 0 if the version has no pieces.
+    and `reply_chunk`: a Write chunk and the Reply chunk without their segments. `piece_header`: the header of a piece
+    that is not the last one; 0 if the version has no pieces.
     `first_message`: the limit of a client's first message with its payload; 0 for none. `prefix`: the header before the
     body of an extension's message.
     """
@@ -38,7 +37,6 @@ class Geometry(NamedTuple):
     segment: int
     piece_header: int = 0
     first_message: int = 0
-    call_chunk: int = 0
     prefix: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
@@ -46,8 +44,6 @@ class Geometry(NamedTuple):
         size = 0
         for read in chunks.reads:
             size += self.read_segment * len(read.segments)
-            if not read.position:
-                size += self.call_chunk
         for write in chunks.writes:
             size += self.write_chunk + self.segment * len(write.segments)
         if chunks.reply is not None:
@@ -124,18 +120,13 @@ class Dialect(Protocol):
     """One version of the protocol on one connection, with the pieces of an unfinished message.
 
     Users select the version by `name`. With `introduces`, the first message of each side has its transport properties,
-    which `properties` lists by their numbers. `continues_properties`: they may take several messages.
-    `properties_again`: the cause for which further ones are refused. `has_flags`: all headers have flags, those of
-    extensions included.
+    which `properties` lists by their numbers.
     """
 
     version: int
     name: str
     geometry: Geometry
     introduces: bool
-    continues_properties: bool
-    properties_again: Cause
-    has_flags: bool
     properties: Mapping[int, Property]
 
     @property
@@ -166,8 +157,8 @@ class Dialect(Protocol):
     def encode_properties(self, properties: PropertySet) -> bytes:
         """Encodes the body of a message with transport properties."""
 
-    def encode_piece(self, message: Outgoing, credit_word: int, remaining: int, /) -> bytes:
-        """Encodes the header of a piece that is followed by `remaining` more octets of the message."""
+    def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
+        """Encodes the header of a piece that others follow."""
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message; None if it is to be silently discarded.

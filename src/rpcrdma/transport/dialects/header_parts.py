@@ -132,27 +132,22 @@ def encode_property_set(properties: PropertySet) -> bytes:
     return bytes(out)
 
 
-def decode_property_set(octets: Buffer, *, several: bool = False) -> PropertySet:
-    """Decodes an rpcrdma2_propset that fills `octets`; with `several`, a sequence of them as one.
+def decode_property_set(octets: Buffer) -> PropertySet:
+    """Decodes an rpcrdma2_propset that fills `octets`.
 
     Raises:
         DecodeError: the octets are no property set, or exceed the bounds of `rpcrdma.limits`.
     """
     reader = Reader(octets)
+    count = reader.u32("rdma_props")
+    if count > limits.PROPERTIES_MAX:
+        raise DecodeError("rdma_props", reader.pos - 4, f"at most {limits.PROPERTIES_MAX} properties", str(count))
     properties: list[tuple[int, bytes]] = []
-    while True:
-        count = reader.u32("rdma_props")
-        if len(properties) + count > limits.PROPERTIES_MAX:
-            raise DecodeError(
-                "rdma_props", reader.pos - 4, f"at most {limits.PROPERTIES_MAX} properties", f"{count} more"
-            )
-        for _ in range(count):
-            number, length = reader.take(_PROPERTY, "rdma_which")
-            value = reader.octets(length, "rdma_data")
-            if any(reader.octets(-length & 3, "padding of rdma_data")):
-                raise DecodeError("padding of rdma_data", reader.pos - 4, "zero", "another value")
-            properties.append((number, value))
-        if not (several and reader.remaining):
-            break
+    for _ in range(count):
+        number, length = reader.take(_PROPERTY, "rdma_which")
+        value = reader.octets(length, "rdma_data")
+        if any(reader.octets(-length & 3, "padding of rdma_data")):
+            raise DecodeError("padding of rdma_data", reader.pos - 4, "zero", "another value")
+        properties.append((number, value))
     reader.done("rdma_props")
     return tuple(properties)

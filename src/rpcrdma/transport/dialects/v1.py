@@ -82,9 +82,6 @@ class Version1:
     name = "1"
     geometry = GEOMETRY
     introduces = False
-    continues_properties = False
-    properties_again = Cause.PROPERTY
-    has_flags = False
     unfinished = 0
     properties: Mapping[int, Property] = {}
 
@@ -127,7 +124,7 @@ class Version1:
                 return _ONE_READ.pack(message.xid, VERSION, credit_word, RDMA_MSG, 1, position, *segment, 0, 0, 0)
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
-    def encode_piece(self, _message: Outgoing, _credit_word: int, _remaining: int) -> bytes:
+    def encode_piece(self, _message: Outgoing, _credit_word: int) -> bytes:
         """Never called: no message goes on in the next one, as `Geometry.piece_header` says."""
         raise AssertionError("version 1 has no continued messages")
 

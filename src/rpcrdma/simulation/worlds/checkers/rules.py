@@ -17,7 +17,7 @@ from rpcrdma.simulation.worlds.watched_provider import WatchedEnd
 
 __all__ = ["RuleWatcher"]
 
-_SETTINGS = {version: Settings(version) for version in ("2", "2-07")}
+_SETTINGS = Settings()
 _OWN, _PEERS = 0, 1
 """Numbers of the ends in the conversation that one of them sees."""
 
@@ -41,7 +41,7 @@ class RuleWatcher:
         self._views: dict[WatchedEnd, _View] = {}
 
     def opened(self, end: WatchedEnd) -> None:
-        self._views[end] = _View(_SETTINGS["2-07" if end.version == "2-07" else "2"].conversation())
+        self._views[end] = _View(_SETTINGS.conversation())
 
     def receives(self, end: WatchedEnd, count: int) -> None:
         pass

@@ -1,0 +1,80 @@
+"""Open objects and files that are kept for the next calls, by file handle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Cacheable", "ObjectCache"]
+
+
+class Cacheable(Protocol):
+    """An open object or file."""
+
+    handle: bytes
+    used: bool
+    """Set by whoever uses it, cleared when a chance has been used up."""
+
+
+C = TypeVar("C", bound=Cacheable)
+
+
+class ObjectCache(Generic[C]):
+    """A bounded cache of open objects or files by file handle. Thread-safe; `limit` at least 1.
+
+    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
+    was used since the last round of evictions gets a second chance. `evicted` is called with each item that makes room,
+    not with those dropped.
+    """
+
+    def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
+        self._limit = limit
+        self._evicted = evicted
+        self.held: dict[bytes, C] = {}
+        """The items by handle; only methods change it."""
+        self._lock = threading.Lock()
+
+    def put(self, item: C) -> C | None:
+        """Holds `item`, in place of the one held for its handle before, which is returned."""
+        out: list[C] = []
+        with self._lock:
+            held = self.held
+            before = held.get(item.handle)
+            held[item.handle] = item
+            while len(held) > self._limit:
+                handle = next(iter(held))
+                oldest = held.pop(handle)
+                if oldest is item:
+                    held[handle] = oldest
+                elif oldest.used:
+                    oldest.used = False
+                    held[handle] = oldest
+                else:
+                    out.append(oldest)
+        if self._evicted is not None:
+            for oldest in out:
+                self._evicted(oldest)
+        return before
+
+    def drop(self, handle: bytes) -> C | None:
+        """Drops the item held for this handle; returns it."""
+        with self._lock:
+            return self.held.pop(handle, None)
+
+    def drop_idle(self) -> list[C]:
+        """Drops the items that have not been used since the last call; returns them."""
+        with self._lock:
+            idle = [item for item in self.held.values() if not item.used]
+            for item in idle:
+                del self.held[item.handle]
+            for item in self.held.values():
+                item.used = False
+        return idle
+
+    def drop_all(self) -> list[C]:
+        """Drops all items; returns them."""
+        with self._lock:
+            everything = list(self.held.values())
+            self.held.clear()
+        return everything

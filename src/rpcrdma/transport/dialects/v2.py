@@ -1,0 +1,473 @@
+"""Version 2 of the protocol as draft-ietf-nfsv4-rpcrdma-version-two-00 has it.
+
+Flags tell the direction: a message with RESPONSE answers a call of its receiver. A message with an XID of its receiver
+is a reply, and nothing answers it. A faulty one is decoded as a long reply without a chunk, so it fails its call, if
+there is one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.assembly import Assembly, Step
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.dialects.chunk_lists import TooMany
+from rpcrdma.transport.dialects.dialect import Geometry, Window
+from rpcrdma.transport.dialects.header_parts import (
+    FIXED,
+    FIXED_OCTETS,
+    VersionRefusal,
+    decode_property_set,
+    decode_version_refused,
+    encode_property_set,
+    encode_version_refused,
+    version_of,
+)
+from rpcrdma.transport.dialects.header_v2 import (
+    ERRORS,
+    FLAGS_KNOWN,
+    MORE,
+    PREFIX,
+    PREFIX_OCTETS,
+    RDMA2_CONNPROP,
+    RDMA2_ERROR,
+    RDMA2_MSG,
+    RDMA2_NOMSG,
+    RESPONSE,
+    SHORT_HEADER,
+    SHORT_HEADER_OCTETS,
+    VERSION,
+    Rdma2Error,
+    Rdma2Msg,
+    Rdma2NoMsg,
+    decode_header,
+    encode_message,
+)
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    Outgoing,
+    OutgoingError,
+    OutgoingExtension,
+    OutgoingProperties,
+    PropertySet,
+    Refusal,
+)
+from rpcrdma.transport.message_memory import MessageMemory
+from rpcrdma.transport.message_windows import MessageWindow, calls_counted
+from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.transport.properties import PROPERTIES
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["GEOMETRY", "Version2"]
+
+_FIRST_MESSAGE_OCTETS = 1024
+"""The first message of a client, which does not know yet the receive size of the server."""
+_THRESHOLD_OCTETS = 4096
+"""The message size of every peer before it has sent its properties."""
+
+GEOMETRY = Geometry(
+    call_header=SHORT_HEADER_OCTETS,
+    reply_header=SHORT_HEADER_OCTETS,
+    read_segment=24,
+    write_chunk=8,
+    reply_chunk=4,
+    segment=16,
+    piece_header=SHORT_HEADER_OCTETS,
+    first_message=_FIRST_MESSAGE_OCTETS,
+    prefix=PREFIX_OCTETS,
+)
+
+_WORD = struct.Struct(">I")
+_RPC_START = struct.Struct(">II")
+"""XID and direction of an RPC message."""
+_SHORT_START = struct.Struct(">IIIQ")
+_SHORT_END = bytes(16)
+"""A header without chunks in two parts, type and flags as one number; the second one is the same in all."""
+_SHORT_MESSAGE = struct.Struct(">IIIQQQII")
+"""A header without chunks, of which two words are one number, and the XID and direction of the RPC message after it."""
+_ONE_WRITE = struct.Struct(">IIIIIIIIIIIQII")
+"""A header with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_WRITE_MESSAGE = struct.Struct(_ONE_WRITE.format + "II")
+"""That, and the XID and direction of the RPC message after it."""
+_ONE_READ = struct.Struct(">IIIIIIIIIIQIII")
+"""A header with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
+
+_KINDS = _CALL, _REPLY = (Kind.CALL, Kind.REPLY)
+_new = Inbound.__new__
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
+
+class _Head(NamedTuple):
+    """The start of a header.
+
+    All pieces of a message have the same `key`, and all but the last have `more`. `answers`: the XID is the receiver's.
+    """
+
+    xid: int
+    credits: int
+    key: tuple[int, ...]
+    more: bool
+    answers: bool
+
+    def refused(self, cause: Cause, limit: int = 0) -> Inbound:
+        """Makes an unreadable message, which gets an error; a reply instead becomes one that fails its call."""
+        if self.answers:
+            return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
+        return Inbound(Kind.UNREADABLE, self.xid, self.credits, VERSION, refusal=Refusal(cause, limit=limit))
+
+
+class Version2:
+    """The dialect object of a connection, with the pieces of an unfinished message."""
+
+    __slots__ = ("_answering", "_assembly", "_error_words", "_extended")
+    version = VERSION
+    name = "2"
+    geometry = GEOMETRY
+    introduces = True
+    properties = PROPERTIES
+
+    def __init__(self) -> None:
+        self._assembly = Assembly()
+        # The XID of the call whose reply is in pieces, if the last sequence of pieces is a reply.
+        self._answering: int | None = None
+        self._extended: Mapping[int, tuple[int, bool]] = {}
+        self._error_words: Mapping[int, int] = {}
+
+    @property
+    def unfinished(self) -> int:
+        """See `Dialect`."""
+        return self._assembly.unfinished
+
+    def count_in(self, memory: MessageMemory) -> None:
+        """Counts the pieces of the unfinished message."""
+        self._assembly.memory = memory
+
+    def forget(self) -> None:
+        """Of the one that is in pieces."""
+        self._assembly.release()
+
+    def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
+        """Sets the header types and errors of extensions."""
+        self._extended = headers
+        self._error_words = error_words
+
+    def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
+        """Ignores the peer's: properties tell the sizes, and each call names the handle that may be invalidated.
+
+        So a side alone decides: whether its calls name handles, and whether its replies invalidate those named.
+        """
+        return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
+
+    def may_end(self, call: Outgoing, handle: int) -> bool:
+        """Allows the handle that the call named, if any."""
+        return handle == call.ends
+
+    def claims(self, data: Buffer) -> bool:
+        """Checks the version alone, also of a message that is too short."""
+        return version_of(data) == VERSION
+
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
+        """Credits count messages, in each direction separately."""
+        return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
+
+    def encode(self, message: Outgoing, credit_word: int) -> bytes:
+        """An RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; the number of a call or reply is its RESPONSE."""
+        kind = message.kind
+        if kind is not _CALL and kind is not _REPLY:
+            return _encode_other(message, credit_word)
+        chunks = message.chunks
+        if chunks is NO_CHUNKS:
+            return _SHORT_START.pack(message.xid, VERSION, credit_word, kind) + _SHORT_END
+        ends = message.ends or 0
+        match chunks:
+            case (), (((segment,),),), None if not message.long:
+                return _ONE_WRITE.pack(
+                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 0, 1, 1, *segment, 0, 0
+                )
+            case ((position, (segment,)),), (), None if not message.long:
+                return _ONE_READ.pack(
+                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 1, position, *segment, 0, 0, 0
+                )
+        header_type = RDMA2_NOMSG if message.long else RDMA2_MSG
+        return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
+
+    def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
+        """A header with MORE; handle and chunks go with the last piece."""
+        if message.kind is Kind.PROPERTIES:
+            return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
+        if isinstance(message, OutgoingExtension):
+            return _extension_prefix(message, credit_word, MORE)
+        return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA2_MSG, message.kind | MORE, 0, 0, 0, 0)
+
+    def encode_properties(self, properties: PropertySet) -> bytes:
+        """Encodes an array of numbers and values."""
+        return encode_property_set(properties)
+
+    def decode(self, data: Buffer) -> Inbound | None:
+        """Eleven words at once tell the plain messages from the others, which mostly have one segment."""
+        if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
+            xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
+                _SHORT_MESSAGE.unpack_from(data)
+            )
+            # An RDMA2_MSG whose flags are no more than RESPONSE.
+            if kind <= RESPONSE and version == VERSION:
+                if kind == direction and rpc_xid == xid and not (ends_and_reads or writes_and_reply):
+                    message = _new(Inbound)
+                    message.kind = _KINDS[kind]
+                    message.xid = xid
+                    message.credit_word = credits_
+                    message.version = VERSION
+                    message.data = data
+                    message.start = SHORT_HEADER_OCTETS
+                    return message
+                found = _decode_one_segment(data)
+                if found is not None:
+                    return found
+        return self._decode_other(data)
+
+    def _decode_other(self, data: Buffer) -> Inbound | None:
+        length = len(data)
+        if length < FIXED_OCTETS:
+            return None
+        xid, version, credits_, header_type = FIXED.unpack_from(data)
+        if header_type == RDMA2_ERROR:
+            return self._decode_error(data)
+        if version != VERSION:
+            refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
+            return Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=refusal)
+        if length < PREFIX_OCTETS:
+            return None
+        flags = PREFIX.unpack_from(data)[4]
+        # Properties belong to no call, so RESPONSE does not apply to them.
+        answers = bool(flags & RESPONSE) and header_type != RDMA2_CONNPROP
+        head = _Head(xid, credits_, (xid, header_type, answers), bool(flags & MORE), answers)
+        found = self._drop(head)
+        if found is not None:
+            return found
+        if header_type not in (RDMA2_MSG, RDMA2_NOMSG, RDMA2_CONNPROP):
+            row = self._extended.get(header_type)
+            if row is None:
+                return self._refuse(head, Cause.HEADER_TYPE)
+            extra, continues = row
+            if flags & ~(FLAGS_KNOWN | extra) or (head.more and not continues):
+                return self._refuse(head, Cause.FLAGS)
+            return self._extension(head, data, header_type, flags & extra)
+        if flags & ~FLAGS_KNOWN or (head.more and header_type == RDMA2_NOMSG):
+            return self._refuse(head, Cause.FLAGS)
+        if header_type == RDMA2_CONNPROP:
+            return self._decode_properties(head, data)
+        return self._decode_message(head, data)
+
+    def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
+        """An RDMA2_MSG or RDMA2_NOMSG."""
+        if len(data) >= SHORT_HEADER_OCTETS:
+            _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
+            if header_type == RDMA2_MSG and not any(rest):
+                # Pieces, of which there may be many, have neither chunks nor a handle.
+                return self._message(head, NO_CHUNKS, 0, data, SHORT_HEADER_OCTETS, long=False)
+        try:
+            header = decode_header(data)
+        except TooMany as error:
+            return self._refuse(head, error.cause, error.limit)
+        except DecodeError:
+            return self._refuse(head, Cause.HEADER)
+        assert isinstance(header, Rdma2Msg | Rdma2NoMsg)
+        chunks, inv_handle = header.chunks, header.inv_handle
+        if isinstance(header, Rdma2NoMsg):
+            if chunks is NO_CHUNKS and not head.xid and not inv_handle:
+                return Inbound(Kind.GRANT, 0, head.credits, VERSION)
+            return self._message(head, chunks, inv_handle, data, 0, long=True)
+        if head.more and (inv_handle or chunks is not NO_CHUNKS):
+            return self._refuse(head, Cause.HEADER if chunks is NO_CHUNKS else Cause.FLAGS)
+        return self._message(head, chunks, inv_handle, data, header.size, long=False)
+
+    def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
+        """An RDMA2_CONNPROP: a property set, or a part of one."""
+        octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
+        if head.more or not self._assembly.idle:
+            found = self._add(head, octets)
+            if found is not None:
+                return found
+            octets = self._assembly.release()
+        try:
+            properties = decode_property_set(octets)
+        except DecodeError:
+            return self._refuse(head, Cause.PROPERTY)
+        return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
+
+    def _decode_error(self, data: Buffer) -> Inbound | None:
+        """Errors are not answered: a faulty one is discarded. Only calls are refused: flags say nothing more."""
+        try:
+            header = decode_header(data)
+        except DecodeError:
+            return self._extension_error(data)
+        assert isinstance(header, Rdma2Error)
+        return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
+
+    def decode_answer(self, data: Buffer) -> Inbound | None:
+        """Decodes a refusal of version 2 by an older server, in the format that RFC 8166 gives to every version.
+
+        Flags precede the code of an error, so no error has this length and this content.
+        """
+        refused = decode_version_refused(data)
+        if refused is None or refused.low > VERSION:
+            return self.decode(data)
+        xid, version, credits_, low, high = refused
+        return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
+
+    def _extension(self, head: _Head, data: Buffer, header_type: int, flags: int) -> Inbound:
+        """Decodes a message of an extension, or a piece of one."""
+        start = PREFIX_OCTETS
+        if head.more or not self._assembly.idle:
+            found = self._add(head, memoryview(data)[start:])
+            if found is not None:
+                return found
+            data, start = self._assembly.release(), 0
+        return Inbound(
+            Kind.EXTENSION,
+            head.xid,
+            head.credits,
+            VERSION,
+            data=data,
+            start=start,
+            header_type=header_type,
+            flags=flags,
+            answers=head.answers,
+        )
+
+    def _extension_error(self, data: Buffer) -> Inbound | None:
+        """Decodes an error of an extension; None for an unknown code."""
+        xid, _, credits_, _ = FIXED.unpack_from(data)
+        words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[PREFIX_OCTETS : len(data) & ~3]))
+        if not words or self._error_words.get(words[0]) != len(words) - 1:
+            return None
+        refusal = Refusal(Cause.EXTENSION, code=words[0], words=words[1:])
+        return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
+
+    def _drop(self, head: _Head) -> Inbound | None:
+        """Drops a message of an interrupted sequence; None for any other message."""
+        if self._assembly.idle:
+            return None
+        step = self._assembly.drop(head.key, more=head.more)
+        return None if step is None else self._stepped(head, step)
+
+    def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
+        """Refuses a message, with the sequence that it belongs to."""
+        broken = self._assembly.give_up(head.key, more=head.more)
+        refused = head.refused(cause, limit)
+        return replace(refused, broken=self._answering) if broken else refused
+
+    def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
+        """Adds a message to its sequence; None if that completes the sequence."""
+        step = self._assembly.take(head.key, payload, more=head.more)
+        return None if step is Step.WHOLE else self._stepped(head, step)
+
+    def _stepped(self, head: _Head, step: Step) -> Inbound:
+        """Makes the result for a message that does not complete its sequence."""
+        if step is Step.FOREIGN:
+            return replace(head.refused(Cause.FLAGS), broken=self._answering)
+        if step is Step.TOO_LONG:
+            return head.refused(Cause.SYSTEM)
+        if step is Step.KEPT:
+            self._answering = head.xid if head.answers else None
+        return Inbound(Kind.PIECE, head.xid, head.credits, VERSION)
+
+    def _message(
+        self, head: _Head, chunks: ChunkLists, inv_handle: int, data: Buffer, start: int, *, long: bool
+    ) -> Inbound:
+        """Makes a call, a reply, or a piece; unless `long`, its payload is `data[start:]`."""
+        if head.more or not self._assembly.idle:
+            found = self._add(head, b"" if long else memoryview(data)[start:])
+            if found is not None:
+                return found
+            data, start = self._assembly.release(), 0
+        if long:
+            data, start = b"", 0
+        kind, ends = Kind.CALL, inv_handle or None
+        if head.answers:
+            kind, ends = Kind.REPLY, None
+            sound = chunks.reply is not None if long else _opens(data, start, head.xid, Kind.REPLY)
+        else:
+            if chunks.count_segments() > limits.CHUNK_SEGMENTS_MAX:
+                return self._refuse(head, Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)
+            at_zero = any(chunk.position == 0 for chunk in chunks.reads)
+            sound = at_zero == long and (long or _opens(data, start, head.xid, Kind.CALL))
+            sound = sound and (ends is None or chunks.names(ends))
+        if not sound:
+            return self._refuse(head, Cause.HEADER)
+        return Inbound(kind, head.xid, head.credits, VERSION, chunks, data, start, long, ends)
+
+
+def _encode_other(message: Outgoing, credit_word: int) -> bytes:
+    if isinstance(message, OutgoingError):
+        return _encode_refusal(message, credit_word)
+    if isinstance(message, OutgoingExtension):
+        return _extension_prefix(message, credit_word, 0)
+    if isinstance(message, OutgoingProperties):
+        return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, 0)
+    return SHORT_HEADER.pack(0, VERSION, credit_word, RDMA2_NOMSG, 0, 0, 0, 0, 0)
+
+
+def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -> bytes:
+    flags = message.flags | more | (RESPONSE if message.answer else 0)
+    return PREFIX.pack(message.xid, VERSION, credit_word, message.header_type, flags)
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An RDMA2_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    if len(data) < _ONE_WRITE_MESSAGE.size:
+        return None
+    words = _ONE_WRITE_MESSAGE.unpack_from(data)
+    xid, version, credits_, _, flags, ends, reads, present, count, handle, octets, offset, end, reply = words[:14]
+    if not (reads or end or reply) and present == count == 1:
+        write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+        chunks = _tuple(ChunkLists, ((), (write,), None))
+    elif reads == 1 and present and not present & 3:
+        _, _, _, _, _, _, _, position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+    else:
+        return None
+    # The RPC message has the XID and the direction of the header.
+    if words[14] != xid or words[15] != flags:
+        return None
+    if flags or not ends:
+        ends = None
+    elif ends != handle:
+        return None
+    message = _new(Inbound)
+    message.kind = _KINDS[flags]
+    message.xid = xid
+    message.credit_word = credits_
+    message.version = version
+    message.chunks = chunks
+    message.data = data
+    message.start = _ONE_WRITE.size
+    message.ends = ends
+    return message
+
+
+def _encode_refusal(error: OutgoingError, credit_word: int) -> bytes:
+    refusal = error.refusal
+    if refusal.cause is Cause.VERSION:
+        return encode_version_refused(VersionRefusal(error.xid, error.version, credit_word, refusal.low, refusal.high))
+    prefix = PREFIX.pack(error.xid, error.version, credit_word, RDMA2_ERROR, RESPONSE)
+    if refusal.cause is Cause.EXTENSION:
+        return prefix + b"".join(map(_WORD.pack, (refusal.code, *refusal.words)))
+    return prefix + ERRORS.encode(refusal)
+
+
+def _opens(data: Buffer, start: int, xid: int, direction: int) -> bool:
+    """Whether an RPC message with this XID and direction begins at `start`."""
+    return len(data) - start >= _RPC_START.size and _RPC_START.unpack_from(data, start) == (xid, direction)

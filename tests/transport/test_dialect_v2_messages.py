@@ -1,0 +1,333 @@
+"""Version 2: the meaning of each message, the refusals, and the messages that are sent."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from dialect_messages import FAULTY_REPLY, PIECE, refused, simple
+from rpcrdma import limits
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.dialects import header_v2
+from rpcrdma.transport.dialects.header_parts import encode_property_set
+from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.dialects.v2 import Version2
+from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingError, Refusal
+from rpcrdma.transport.private_data import Agreement, PrivateData
+from support.cases import each_case
+from support.octets import words
+
+ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
+LISTS = [
+    ChunkLists(reads, writes, reply)
+    for reads, writes, reply in itertools.product(
+        [(), (ReadChunk(4, (ONE,)),), (ReadChunk(4, (ONE, TWO)),), (ReadChunk(4, (TWO,)), ReadChunk(8, (ONE,)))],
+        [(), (WriteChunk((ONE,)),), (WriteChunk((TWO,)),), (WriteChunk(()),), (WriteChunk((ONE, TWO)),)],
+        [None, WriteChunk((TWO,)), WriteChunk((ONE, TWO))],
+    )
+]
+READ = ChunkLists((ReadChunk(4, (ONE,)),))
+WRITE = ChunkLists((), (WriteChunk((ONE,)),))
+ZERO = ChunkLists((ReadChunk(0, (ONE,)),))
+REPLY_CHUNK = ChunkLists((), (), WriteChunk((ONE,)))
+CALL_7, REPLY_7, CALL_8, REPLY_8 = words(7, 0), words(7, 1), words(8, 0), words(8, 1)
+RECEIVES_8192 = ((2, b"\0\0\x20\0"),)
+
+
+PREFIX = 20
+
+
+def decode(*messages: bytes) -> list[Inbound | None]:
+    """The messages of one connection, decoded."""
+    dialect = Version2()
+    return [dialect.decode(octets) for octets in messages]
+
+
+def told(*, xid: int = 7) -> bytes:
+    return words(xid, 2, 9, 5, 0) + encode_property_set(RECEIVES_8192)
+
+
+def error_of(code: int, *numbers: int, xid: int = 7) -> bytes:
+    return words(xid, 2, 9, 4, 1, code, *numbers)
+
+
+def call(
+    payload: bytes = CALL_7, chunks: ChunkLists = NO_CHUNKS, ends: int = 0, *, xid: int = 7, long: bool = False
+) -> bytes:
+    return header_v2.encode_message(int(long), xid, 9, 0, ends, chunks) + payload
+
+
+def reply(payload: bytes = REPLY_7, chunks: ChunkLists = NO_CHUNKS, *, xid: int = 7, long: bool = False) -> bytes:
+    return header_v2.encode_message(int(long), xid, 9, 1, 0, chunks) + payload
+
+
+def piece(payload: bytes, *, xid: int = 7, answers: bool = False) -> bytes:
+    return header_v2.encode_message(0, xid, 9, header_v2.MORE | answers, 0, NO_CHUNKS) + payload
+
+
+# Sent messages
+
+
+@pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68", "V2-84")
+def test_errors_repeat_xid_and_version() -> None:
+    for cause, version, answers_call in itertools.product(set(Cause) - {Cause.VERSION}, (1, 2, 3), (True, False)):
+        error = OutgoingError(7, version, Refusal(cause, 1, 2, limit=3), answers_call=answers_call)
+        start = words(7, version, 9, 4, 1)
+        assert Version2().encode(error, 9).startswith(start), cause
+
+
+@pytest.mark.req("V1-76")
+def test_a_version_is_refused_in_the_form_that_all_versions_know() -> None:
+    for version in (1, 2, 3):
+        error = OutgoingError(7, version, Refusal(Cause.VERSION, low=1, high=2), answers_call=False)
+        assert Version2().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
+        assert Version1().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
+
+
+@each_case("allowed", [True, False])
+def test_private_data_of_the_peer_change_nothing(allowed: bool) -> None:
+    for peer in (None, PrivateData(), PrivateData(remote_invalidation=True, send_octets=8192, receive_octets=1024)):
+        assert Version2().agree(PrivateData(allowed), peer) == Agreement(4096, 4096, allowed)
+
+
+# Received messages
+
+
+@pytest.mark.req("V2-78")
+@each_case("xid", [0, 1, 7])
+@each_case("ends", [0, 1])
+def test_calls_with_every_shape_of_lists_are_what_the_long_course_says(xid: int, ends: int) -> None:
+    """With small numbers, so that one word could be taken for another."""
+    for chunks in LISTS:
+        payload = struct.pack(">IIII", xid, 0, 1, 0)
+        octets = call(payload, chunks, ends, xid=xid)
+        found = Version2().decode(octets)
+        assert found == Version2()._decode_other(octets)
+        if ends and not chunks.names(ends):
+            assert found == refused(Cause.HEADER, xid=xid)
+            continue
+        start = len(octets) - len(payload)
+        assert found == Inbound(Kind.CALL, xid, 9, 2, chunks, octets, start, ends=ends or None)
+        assert found is not None
+        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
+
+
+@each_case("xid", [0, 1, 7])
+def test_replies_with_every_shape_of_lists_are_what_the_long_course_says(xid: int) -> None:
+    for chunks in LISTS:
+        octets = reply(struct.pack(">IIII", xid, 1, 1, 0), chunks, xid=xid)
+        found = Version2().decode(octets)
+        assert found == Version2()._decode_other(octets)
+        assert found == Inbound(Kind.REPLY, xid, 9, 2, chunks, octets, len(octets) - 16)
+        assert found is not None
+        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
+
+
+@pytest.mark.req("V2-A1")
+def test_a_message_shorter_than_a_prefix_is_discarded() -> None:
+    for octets in (
+        call(),
+        call(CALL_7, WRITE),
+        reply(),
+        piece(CALL_7),
+        told(),
+        error_of(2),
+    ):
+        for length in range(PREFIX):
+            assert decode(octets[:length]) == [None], length
+
+
+@pytest.mark.req("V2-52")
+def test_a_message_that_ends_too_early_is_refused() -> None:
+    for octets in (call(), call(CALL_7, READ, 1), call(CALL_7, WRITE, 1), piece(b"")):
+        for length in range(PREFIX, len(octets)):
+            assert decode(octets[:length]) == [refused(Cause.HEADER)], length
+    octets = told()
+    for length in range(PREFIX, len(octets)):
+        assert decode(octets[:length]) == [refused(Cause.PROPERTY)], length
+
+
+@pytest.mark.req("V2-68")
+def test_the_version_is_looked_at_first() -> None:
+    refusal = Refusal(Cause.VERSION, low=2, high=2)
+    rests = (b"", words(1), words(77, 77, 77, 77), call()[16:])
+    for version, rest, header_type in itertools.product((0, 3, 0xFFFFFFFF), rests, (0, 1, 2, 5, 10, 77)):
+        octets = words(7, version, 9, header_type) + rest
+        assert decode(octets) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
+
+
+FAULTY_CALLS: dict[str, Callable[[], bytes]] = {
+    "no payload": lambda: call(b""),
+    "a payload that is too short": lambda: call(CALL_7[:7]),
+    "another XID": lambda: call(CALL_8),
+    "a reply": lambda: call(REPLY_7),
+    "neither call nor reply": lambda: call(words(7, 2)),
+    "a handle without chunks": lambda: call(ends=1),
+    "a handle that is not in the Write list": lambda: call(CALL_7, WRITE, 2),
+    "a handle that is not in the Read list": lambda: call(CALL_7, READ, 2),
+    "a Position that is no multiple of four": lambda: call(CALL_7, ChunkLists((ReadChunk(6, (ONE,)),))),
+    "Position Zero beside a payload": lambda: call(CALL_7, ZERO),
+    "Position Zero of two segments beside a payload": lambda: call(CALL_7, ChunkLists((ReadChunk(0, (ONE, ONE)),))),
+    "long, without chunks": lambda: call(b"", long=True),
+    "long, without a Call chunk": lambda: call(b"", WRITE, long=True),
+    "long, followed by a payload": lambda: call(CALL_7, ZERO, long=True),
+    "long, with a handle of no chunk": lambda: call(b"", ZERO, 3, long=True),
+}
+
+
+@pytest.mark.req("V2-52", "V2-38", "V2-28")
+@each_case("fault", FAULTY_CALLS)
+def test_a_faulty_call_is_refused(fault: str) -> None:
+    assert decode(FAULTY_CALLS[fault]()) == [refused(Cause.HEADER)]
+
+
+FAULTY_REPLIES: dict[str, Callable[[], bytes]] = {
+    "no payload": lambda: reply(b""),
+    "another XID": lambda: reply(REPLY_8),
+    "a call": lambda: reply(CALL_7),
+    "neither call nor reply": lambda: reply(words(7, 2)),
+    "cut off": lambda: reply(REPLY_7, WRITE)[: PREFIX + 14],
+    "cut off after its prefix": lambda: reply()[:PREFIX],
+    "long, followed by a payload": lambda: reply(REPLY_7, REPLY_CHUNK, long=True),
+    "too many Write chunks": lambda: reply(REPLY_7, ChunkLists((), (WriteChunk(()),) * 99)),
+}
+
+
+@pytest.mark.req("V2-48")
+@each_case("fault", FAULTY_REPLIES)
+def test_a_faulty_reply_is_never_answered(fault: str) -> None:
+    assert decode(FAULTY_REPLIES[fault]()) == [FAULTY_REPLY]
+
+
+@pytest.mark.req("V2-39")
+def test_long_messages() -> None:
+    for chunks in (ZERO, ChunkLists((ZERO.reads[0], ReadChunk(4, (TWO,))), WRITE.writes, REPLY_CHUNK.reply)):
+        found = decode(call(b"", chunks, 1, long=True))
+        assert found == [Inbound(Kind.CALL, 7, 9, 2, chunks, long=True, ends=1)]
+    found = decode(reply(b"", REPLY_CHUNK, long=True))
+    assert found == [Inbound(Kind.REPLY, 7, 9, 2, REPLY_CHUNK, long=True)]
+
+
+SEGMENTS_MAX = limits.CHUNK_SEGMENTS_MAX
+TOO_MANY = {
+    "Read chunks": (
+        ChunkLists(tuple(ReadChunk(4 * n, (ONE,)) for n in range(1, limits.READ_CHUNKS_MAX + 2))),
+        Cause.READ_CHUNKS,
+        limits.READ_CHUNKS_MAX,
+    ),
+    "Write chunks": (
+        ChunkLists((), (WriteChunk((ONE,)),) * (limits.WRITE_CHUNKS_MAX + 1)),
+        Cause.WRITE_CHUNKS,
+        limits.WRITE_CHUNKS_MAX,
+    ),
+    "segments of a chunk": (ChunkLists((), (), WriteChunk((ONE,) * (SEGMENTS_MAX + 1))), Cause.SEGMENTS, SEGMENTS_MAX),
+    "segments of all chunks": (
+        ChunkLists((ReadChunk(4, (ONE,)),), (), WriteChunk((ONE,) * SEGMENTS_MAX)),
+        Cause.SEGMENTS,
+        SEGMENTS_MAX,
+    ),
+}
+
+
+@pytest.mark.req("V2-53", "V2-55", "V2-57")
+@each_case("what", TOO_MANY)
+def test_too_many_are_refused_with_the_number_that_is_taken(what: str) -> None:
+    chunks, cause, limit = TOO_MANY[what]
+    assert decode(call(CALL_7, chunks)) == [refused(cause, limit=limit)]
+    octets = Version2().encode(OutgoingError(7, 2, Refusal(cause, limit=limit), answers_call=True), 9)
+    assert octets.endswith(words(limit))
+
+
+def test_a_reply_may_return_all_segments_that_its_call_had() -> None:
+    chunks = ChunkLists((), (WriteChunk((ONE,) * SEGMENTS_MAX),) * 2)
+    (found,) = decode(reply(REPLY_7, chunks))
+    assert found is not None
+    assert found.chunks == chunks
+
+
+# Errors
+
+
+@pytest.mark.req("V2-A2")
+def test_an_unknown_error_is_discarded() -> None:
+    for code, numbers in itertools.product((0, 12, 99, 101, 0xFFFFFFFF), ((), (0,), (0, 0))):
+        assert decode(error_of(code, *numbers)) == [None]
+
+
+def test_a_faulty_error_is_not_answered() -> None:
+    # The code of the error that tells how long the reply is, without that number.
+    whole = error_of(9)
+    for octets in (words(7, 2, 9, 4), whole[:-4], whole, words(7, 3, 9, 4)):
+        assert decode(octets) == [None]
+
+
+# Continued messages
+
+
+PAYLOAD = CALL_7 + bytes(range(24))
+
+
+@pytest.mark.req("V2-2", "V2-26", "V2-27")
+@each_case("cuts", [(8,), (0,), (32,), (3, 20), (1, 2, 3, 4, 5), (4, 4, 4)])
+@each_case("chunks", [NO_CHUNKS, WRITE])
+def test_a_call_may_be_divided_anywhere(cuts: tuple[int, ...], chunks: ChunkLists) -> None:
+    parts = [PAYLOAD[a:b] for a, b in itertools.pairwise((0, *cuts, len(PAYLOAD)))]
+    ends = 1 if chunks is WRITE else None
+    *pieces, last = decode(*map(piece, parts[:-1]), call(parts[-1], chunks, ends or 0))
+    assert pieces == [PIECE] * len(cuts)
+    assert simple(last) == Inbound(Kind.CALL, 7, 9, 2, chunks, PAYLOAD, ends=ends)
+
+
+def test_grants_errors_and_other_versions_may_stand_within_a_sequence() -> None:
+    grant = words(0, 2, 5, 1, 0, 0, 0, 0, 0)
+    other_version = words(8, 3, 9, 0, 0)
+    error = error_of(2, xid=8)
+    found = decode(piece(CALL_7), grant, error, other_version, b"short", call(b"more"))
+    kinds = [one and one.kind for one in found]
+    assert kinds == [Kind.PIECE, Kind.GRANT, Kind.ERROR, Kind.UNREADABLE, None, Kind.CALL]
+    assert simple(found[-1]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7 + b"more")
+
+
+FOREIGN: dict[str, Callable[[], bytes]] = {
+    "a call": lambda: call(CALL_8, xid=8),
+    "a piece of another call": lambda: piece(CALL_8, xid=8),
+    "a long call": lambda: call(b"", ZERO, xid=8, long=True),
+    "properties": lambda: told(xid=8),
+}
+
+
+@pytest.mark.req("V2-41", "V2-2", "V2-A3")
+@each_case("foreign", FOREIGN)
+def test_a_foreign_message_is_refused_and_the_interrupted_one_is_dropped(foreign: str) -> None:
+    octets = FOREIGN[foreign]()
+    found = decode(piece(CALL_7), octets, piece(b"more"), call(b"last"), call())
+    assert found[:4] == [PIECE, refused(Cause.FLAGS, xid=8), PIECE, PIECE]
+    assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
+
+
+@pytest.mark.req("V2-41")
+def test_a_long_call_under_the_same_xid_is_foreign() -> None:
+    found = decode(piece(CALL_7), call(b"", ZERO, long=True), call(b"last"))
+    assert found == [PIECE, refused(Cause.FLAGS), PIECE]
+
+
+def test_a_sequence_that_is_too_long_is_refused_once_and_dropped() -> None:
+    octets = piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1))
+    found = decode(octets, octets, octets, call(b"last"), call())
+    assert found[:4] == [PIECE, refused(Cause.SYSTEM), PIECE, PIECE]
+    assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
+
+
+def test_an_answer_that_is_too_long_fails_its_call_once() -> None:
+    octets = piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1), answers=True)
+    found = decode(octets, octets, octets, reply(b"last"))
+    assert found == [PIECE, FAULTY_REPLY, PIECE, PIECE]
+
+
+def test_connections_do_not_share_continued_messages() -> None:
+    one, other = Version2(), Version2()
+    one.decode(piece(CALL_7))
+    assert simple(other.decode(call())) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# tools/nightly.sh: what takes hours. Each step runs, whatever another one found; the last line names those that failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+python=.venv/bin/python
+failed=()
+
+step() {
+    echo "== $*"
+    "$@" || failed+=("$*")
+}
+
+step make check
+step make test-all
+for seed in 1 2 3; do step env SEED=$seed tools/test-stalled.sh; done
+step make fuzz SECONDS=1800
+step tools/debian-packages.sh native
+step $python native/check.py --seconds 600
+step $python tests/soak/soak.py --seconds 600
+step $python tests/soak/soak.py --seconds 600 --extension rtr
+step $python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py
+step $python -m rpcrdma.simulation.worlds --seeds 100000 --twice-every 10
+step $python tests/mutation/run_mutants.py --sample 0
+step $python tests/mutation/run_mutants.py --sample 600 --seed "$(date +%j)" --tier quick --least 90
+step make interop
+step make interop-kernel
+step make interop-kernel CHECKS='verbs-*'
+step make interop-kernel CHECKS='--kernel newer verbs-*'
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'failed: %s\n' "${failed[@]}" >&2
+    exit 1
+fi
