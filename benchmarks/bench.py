@@ -5,8 +5,9 @@ The calls are NULL, READ and WRITE of files in memory and on a disk's file syste
 short batch of each measure by turns, so that a machine that slows down for a while slows all of them. Each figure is
 the median of the rounds, and half of the distance from the lowest to the highest round beside it.
 
-`--write docs/performance.md` puts table and ratios into the page and draws its plots, which takes the extra `plots`;
-`--from FILE` reads the results of an earlier run with `--json`, instead of measuring.
+`--write docs/performance.md`, as `make bench` says, puts the medians into the page, writes all figures to
+docs/measured/performance.md, and draws the plots, which takes the extra `plots`. `--from FILE` reads the results of an
+earlier run with `--json`, instead of measuring.
 """
 
 from __future__ import annotations
@@ -123,7 +124,6 @@ def measured(options: argparse.Namespace) -> Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
-    parser.add_argument("--markdown", action="store_true", help="print the part of docs/performance.md")
     parser.add_argument("--quick", action="store_true", help="less than two minutes: 3 rounds, batches of 0.02 s")
     parser.add_argument("--rounds", type=int, help="rounds to take the median of (default: 5)")
     parser.add_argument("--seconds", type=float, help="length of a batch (default: 0.3)")
@@ -134,7 +134,12 @@ def main() -> None:
     parser.add_argument("--disk", type=Path, default=nfs_servers.DISK_PARENT, help=nfs_servers.DISK_HELP)
     parser.add_argument("--loop", choices=LOOPS, default=LOOPS[-1], help="event loop (default: %(default)s)")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE", help="the results of an earlier run")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put them into the page, and draw its plots")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="PAGE",
+        help="put the medians into the page, write the page of all figures, and draw plots",
+    )
     options = parser.parse_args()
     for name, quick, full in (("rounds", 3, 5), ("seconds", 0.02, 0.3), ("minutes", 1.4, 30)):
         if getattr(options, name) is None:
@@ -142,12 +147,10 @@ def main() -> None:
     report = Report.from_json(json.loads(options.earlier.read_text())) if options.earlier else measured(options)
     if options.json:
         print(json.dumps(asdict(report), indent=1))
-    elif options.markdown:
-        print(performance_page.markdown(report), end="")
-    elif options.write:
-        performance_page.write(options.write, report)
     else:
         print(table_text(report))
+    if options.write:
+        performance_page.write(options.write, report)
 
 
 if __name__ == "__main__":

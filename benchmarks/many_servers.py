@@ -198,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/many-servers.md")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/scale.md")
     parser.add_argument(
         "--processes",
         type=int,

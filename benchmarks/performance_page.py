@@ -1,18 +1,68 @@
-"""docs/performance.md: the table and the ratios of a run of the bench, and two plots beside the page."""
+"""docs/performance.md: its table of medians, the page of all figures, and two plots beside the page."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 
 import pages
-from performance_report import BY_NAME, SIZES, Report, lines_of
+from nfs_servers import MEMORY
+from performance_report import BY_NAME, SIZES, Measure, Report, lines_of
 
 PLOTTED = ("RDMA 2, native", "RDMA 2, Python", "TCP", "libnfs", "gRPC", "libfabric", "iperf3", "floor")
 
+UNBROKEN = "\u00a0"
+"""The space in a cell of several lines, each of which has to stay one line."""
 
-def markdown(report: Report) -> str:
-    """Table, ratios, machine and versions."""
+FIGURES = Path("measured", "performance.md")
+"""The page of all figures, from the folder of the page."""
+
+SHOWN = {
+    "RDMA": "RDMA 2, native",
+    "TCP": "TCP",
+    "libnfs": "libnfs",
+    "gRPC": "gRPC",
+    "iperf3": "iperf3",
+    "floor": "floor",
+}
+"""Columns of the table of medians, and their subjects."""
+
+
+def shown_rows() -> list[tuple[str, str, str, int]]:
+    """Title, name of the measure, field and divisor of each row: times of single calls, then rates of many at once."""
+    rows = [("NULL, µs", Measure("NULL", 0, 1, MEMORY).name, "latency_us", 1)]
+    several = [("NULL x32, 1,000/s", Measure("NULL", 0, 32, MEMORY).name, "calls_per_s", 1000)]
+    for call in ("READ", "WRITE"):
+        for size in (1 << 12, 1 << 16, 1 << 20):
+            rows.append((f"{call} {SIZES[size]}, µs", Measure(call, size, 1, MEMORY).name, "latency_us", 1))
+            if size > 1 << 12:
+                name = Measure(call, size, 16, MEMORY).name
+                several.append((f"{call} {SIZES[size]} x16, GB/s", name, "gb_per_s", 1))
+    return rows + several
+
+
+def medians(report: Report) -> str:
+    """The table of at most 12 rows, one figure a cell."""
+    columns = [column for column, subject in SHOWN.items() if subject in report.columns]
+    found = {(row.measure, row.subject): row for row in report.rows}
+    lines = [f"| | {' | '.join(columns)} |\n", "|---|" + "---:|" * len(columns) + "\n"]
+    for title, name, value, divisor in shown_rows():
+        figures = [getattr(found.get((name, SHOWN[column])), value, None) for column in columns]
+        if any(figures):
+            cells = " | ".join(figure.divided(divisor).median_text if figure else "" for figure in figures)
+            lines.append(f"| {title} | {cells} |\n")
+    machine = report.machine
+    words = f"{machine['processor']}; {machine['kernel']}; Python {machine['Python']}; {report.rounds} rounds"
+    return "".join([*lines, f"\nMedians on {words}.\n"])
+
+
+def figures(report: Report) -> str:
+    """The page of all figures: table, ratios, machine and versions."""
     lines = [
+        "# Performance: all figures\n\n",
+        "Written by `benchmarks/bench.py`. [Performance](../performance.md#how-the-figures-are-measured) explains the",
+        " rows and columns.\n\n",
         f"| | | {' | '.join(report.columns)} |\n",
         "|---|---|" + "---:|" * len(report.columns) + "\n",
     ]
@@ -20,17 +70,17 @@ def markdown(report: Report) -> str:
     for name, title, cells in lines_of(report):
         rows.setdefault(name, []).append((title, cells))
     for name, found in rows.items():
-        titles = "<br>".join(title for title, _ in found)
+        titles = "<br>".join(title for title, _ in found).replace(" ", UNBROKEN)
         cells = ("<br>".join(parts) if any(parts) else "" for parts in zip(*(line for _, line in found), strict=True))
-        lines.append(f"| {name} | {titles} | {' | '.join(cells)} |\n")
+        lines.append(f"| {name} | {titles} | {' | '.join(cells).replace(' ±', UNBROKEN + '±')} |\n")
     lines += ["\n", *(f"- {name}: {explained}\n" for name, explained in report.columns.items())]
     if report.missing:
         lines += ["\nMissing on this machine:\n\n", *(f"- {name}: {hint}\n" for name, hint in report.missing.items())]
-    lines += ["\n| ratio, taken in each round | median | lowest to highest |\n|---|---:|---:|\n"]
+    lines += ["\n## Ratios\n\n| ratio, taken in each round | median | lowest to highest |\n|---|---:|---:|\n"]
     for ratio in report.ratios:
         figure = ratio.figure
         lines.append(f"| {ratio.name} | {figure.median:.2f} | {figure.low:.2f} to {figure.high:.2f} |\n")
-    lines += ["\n| machine and versions | |\n|---|---|\n"]
+    lines += ["\n## Machine\n\n| machine and versions | |\n|---|---|\n"]
     lines += [f"| {name} | {value} |\n" for name, value in report.machine.items()]
     lines.append(f"\n{report.rounds} rounds, batches of {report.seconds:g} s.\n")
     return "".join(lines)
@@ -76,7 +126,13 @@ def plot(report: Report, path: Path, in_flight: int, value: str, unit: str) -> N
 
 
 def write(page: Path, report: Report) -> None:
-    """Puts the results into the page, and draws the plots beside it."""
-    pages.put(page, "bench.py", markdown(report))
+    """Puts the medians into the page, writes the page of all figures, and draws the plots beside the page."""
+    pages.put(page, "bench.py", medians(report))
+    whole = page.parent / FIGURES
+    whole.parent.mkdir(exist_ok=True)
+    whole.write_text(figures(report))
+    if importlib.util.find_spec("matplotlib") is None:
+        print("the plots are left out: pip install -e '.[plots]'", file=sys.stderr)
+        return
     plot(report, page.with_name(f"{page.stem}-latency.svg"), 1, "latency_us", "microseconds, median of a call")
     plot(report, page.with_name(f"{page.stem}-throughput.svg"), 16, "gb_per_s", "GB/s")

@@ -62,14 +62,23 @@ class Figure:
     def of(cls, values: Sequence[float]) -> Figure:
         return cls(*(float(f"{value:.4g}") for value in (statistics.median(values), min(values), max(values))))
 
+    def divided(self, divisor: int) -> Figure:
+        """The same in a larger unit."""
+        return Figure(self.median / divisor, self.low / divisor, self.high / divisor)
+
     @property
     def spread(self) -> str:
         """Half of the distance from the lowest to the highest; empty if they are the same, as after one round."""
         return f" ±{(self.high - self.low) / 2 / self.median:.0%}" if self.high > self.low else ""
 
-    def text(self) -> str:
+    @property
+    def median_text(self) -> str:
+        """The median alone, with three digits or more."""
         digits = 0 if self.median >= 100 else 1 if self.median >= 10 else 2
-        return f"{self.median:,.{digits}f}{self.spread}"
+        return f"{self.median:,.{digits}f}"
+
+    def text(self) -> str:
+        return f"{self.median_text}{self.spread}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,14 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "separated"
 add_module_names = False
+# The index of the signatures leads to each name. Types in signatures need no page.
+nitpicky = True
+nitpick_ignore_regex = [(r"py:(?!obj$).*", r".*"), (r"py:obj", r"(?!rpcrdma\.).*")]
 
 html_theme = "furo"
 html_title = f"rpcrdma {release}"
-html_static_path: list[str] = []
+html_static_path = ["site"]
+html_css_files = ["narrow.css"]
 html_show_copyright = False
 
 

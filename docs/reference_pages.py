@@ -11,19 +11,19 @@ import enum
 import inspect
 import itertools
 import textwrap
-import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ledger_page import ledger_page
+from api_pages import api_pages
+from check_pages import check_pages
+from ledger_pages import ledger_pages
 from pictures import TABLES, words
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS
 from rpcrdma.cli.main import build_parser
 
-__all__ = ["PAGES", "write"]
+__all__ = ["pages", "write"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rpcrdma"
@@ -139,70 +139,6 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"`{value}`"
 
 
-# The conformance ledger
-
-
-def ledger() -> str:
-    """Every normative statement of the specifications, its status, and the tests that prove it."""
-    return ledger_page(ROOT, table)
-
-
-# Checks
-
-
-def checks() -> str:
-    """Every check of `rpcrdma check`, the readings of unclear texts, and the statements that are tried, or why not."""
-    every_check = CATALOGUE + CLIENT_CATALOGUE
-    tried: dict[str, list[str]] = defaultdict(list)
-    for check in every_check:
-        for name in check.statements:
-            tried[name].append(f"`{check.id}`")
-    names_of = {name: ", ".join(names) for name, names in tried.items()}
-    rows = [(f"`{check.id}`", check.title, ", ".join(check.statements)) for check in every_check]
-    every = [
-        row
-        for path in sorted((ROOT / "specs" / "requirements").glob("*.toml"))
-        for row in tomllib.loads(path.read_text())["requirement"]
-    ]
-    untried = tomllib.loads((ROOT / "specs" / "untried.toml").read_text())["untried"]
-    reasons = {name: group["reason"] for group in untried for name in group["statements"].split()}
-    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for row in every:
-        counts[row["source"]][0] += row["id"] in tried
-        counts[row["source"]][1] += 1
-    return "\n".join(
-        [
-            "# Checks\n",
-            (
-                "The checks of [`rpcrdma check`](../check.md) and the statements of the [conformance ledger](ledger.md)"
-                " that they try.\n"
-            ),
-            table(("source", "statements tried", "statements"), [(n, str(a), str(b)) for n, (a, b) in counts.items()]),
-            "## All checks\n",
-            table(("check", "rule", "statements"), rows),
-            "## Coverage\n",
-            table(("statement", "source", "text", "checks"), _told_of(every, names_of)),
-            "## Not tried\n",
-            table(("statement", "source", "text", "reason"), _told_of(every, reasons)),
-            "## Readings\n",
-            "Answers that differ from ours where a text is unclear; a server that gives one breaks no rule by it.\n",
-            table(
-                ("reading", "answer", "citation"),
-                [(f"`{n}`", each.text, each.citation) for n, each in READINGS.items()],
-            ),
-        ]
-    )
-
-
-def _told_of(rows: Sequence[Mapping[str, str]], told: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The statements with a text in `told`, and this text."""
-    return [
-        (row["id"], f"{row['source']}, {row['section']}", row["statement"], told[row["id"]])
-        for row in rows
-        if row["id"] in told
-    ]
-
-
 # States
 
 
@@ -266,21 +202,22 @@ def _purpose(path: Path) -> str:
     return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
-PAGES = {
-    "commands.md": commands,
-    "limits.md": limits,
-    "ledger.md": ledger,
-    "checks.md": checks,
-    "states.md": states,
-    "modules.md": modules,
-}
-"""File names of the generated pages, with the functions that make them."""
+def pages() -> dict[str, str]:
+    """The text of every generated page, by its path in the folder of these pages."""
+    folders = {"api": api_pages(table), "checks": check_pages(ROOT, table), "ledger": ledger_pages(ROOT, table)}
+    found = {"commands.md": commands(), "limits.md": limits(), "states.md": states(), "modules.md": modules()}
+    return found | {f"{name}/{file}": text for name, folder in folders.items() for file, text in folder.items()}
 
 
 def write(directory: Path) -> None:
-    """Writes the pages into `directory`; a page that has not changed keeps its time, so that Sphinx passes it over."""
-    directory.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        text, path = page(), directory / name
+    """Writes the pages into `directory`, and removes others.
+
+    A page that has not changed keeps its time, so that Sphinx passes it over.
+    """
+    found = {directory / name: text for name, text in pages().items()}
+    for path, text in found.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+    for path in set(directory.rglob("*.md")) - found.keys():
+        path.unlink()

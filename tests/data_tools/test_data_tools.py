@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fsspec_server import SCHEMES, RunningServer, Served
-from tool_runs import DOCUMENT, EXAMPLES, ROOT, TOOLS, blocks, require, run_block, run_cell, run_example, run_lines
+from tool_runs import DOCUMENT, EXAMPLES, TOOLS, blocks, require, run_block, run_cell, run_example, run_lines
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_an_example_prints_what_it_should(served: Served, name: str, protocol: s
 
 @pytest.mark.data_tools
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("block", blocks(DOCUMENT))
+@pytest.mark.parametrize("block", [block for block in blocks(DOCUMENT) if "rdma://server2" not in block])
 def test_a_block_of_the_document_prints_what_it_says(documented: str, block: str, tmp_path: Path) -> None:
     run_block(block, {"rdma://server/data": documented}, tmp_path)
 
@@ -48,20 +48,6 @@ def test_a_block_of_the_document_prints_what_it_says(documented: str, block: str
 @pytest.mark.parametrize("cell", blocks(DOCUMENT, "python3"))
 def test_a_cell_of_the_document_runs_in_a_notebook(documented: str, cell: str, tmp_path: Path) -> None:
     run_cell(cell, {"rdma://server/data": documented}, tmp_path)
-
-
-@pytest.mark.data_tools
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("protocol", SCHEMES)
-def test_the_programs_of_the_tutorial_print_its_output(served: Served, protocol: str, tmp_path: Path) -> None:
-    require("pandas", "pyarrow", "dask")
-    (served.directory / f"tutorial-{protocol}").mkdir()
-    url = served.url(protocol, f"/data/tutorial-{protocol}")
-    tutorial = ROOT / "docs" / "data-frames.md"
-    runs = [text for text in blocks(tutorial, "console") if text.startswith("$ python ")]
-    for program, shown in zip(blocks(tutorial), runs, strict=True):
-        (tmp_path / "program.py").write_text(program)
-        assert run_lines(["program.py", url], tmp_path) == tuple(shown.splitlines()[1:])
 
 
 def test_every_example_is_tried_and_in_the_table_of_the_document() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tool_runs import ROOT, RUN_S, blocks, require, run_block, run_lines
+from tool_runs import DOCUMENT, ROOT, RUN_S, blocks, require, run_block, run_lines
 
 EXAMPLE = str(ROOT / "examples" / "many_servers.py")
 
@@ -53,7 +53,7 @@ def test_every_shard_is_read_once_and_from_its_own_server(tmp_path: Path) -> Non
 
 @pytest.mark.data_tools
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("block", blocks(ROOT / "docs" / "many-servers.md"))
+@pytest.mark.parametrize("block", [block for block in blocks(DOCUMENT) if "rdma://server2" in block])
 def test_a_block_of_the_document_reads_from_two_servers(block: str, tmp_path: Path) -> None:
     directories = two_directories(tmp_path)
     with launched(directories) as urls:

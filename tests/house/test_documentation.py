@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -43,7 +44,7 @@ def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) 
 
 
 def test_pictures_are_shown_on_some_page(reference: Path) -> None:
-    pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.iterdir()))
+    pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.rglob("*.md")))
     assert [path.name for path in (DOCS / "pictures").iterdir() if f"pictures/{path.name}" not in pages] == []
 
 
@@ -82,65 +83,108 @@ def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     assert shown == constants
 
 
-LEDGER_ROW = re.compile(
-    r"^\| (\S+(?:, \S+)*) \| ([A-Z0-9]+-[A-Z]?\d+) \| (.*) \| (.*) \| (.*) \| ?(.*?) \| ?(.*) \|$", re.MULTILINE
-)
+ENTRY = re.compile(r"^\*\*\[(\S+)\]\{#\1\}\*\* · section (.*) · (.*) · (\S+)\n: (.*(?:\n(?!\*\*|#).*)*)", re.MULTILINE)
+"""Id, section, level and status of an entry of the ledger, and its paragraphs, of which the first is the statement."""
 
 
-def test_the_ledger_page_has_every_statement_under_its_document_in_the_order_of_sections(reference: Path) -> None:
-    page = (reference / "ledger.md").read_text()
+def ledger_entries(page: str) -> dict[str, tuple[str, str, str, dict[str, str]]]:
+    """By id: section, level, status, and the paragraphs by the word before their colon; "" is the statement's."""
+    found = {}
+    for identifier, section, level, status, text in ENTRY.findall(page):
+        statement, *others = re.split(r"\n\n +", text.strip())
+        parts = {name: words for name, _, words in (other.partition(": ") for other in others)}
+        found[identifier] = section, level, status, {"": statement, **parts}
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(reference: Path) -> dict[str, dict[str, str]]:
+    """The paragraphs of all entries of the ledger."""
+    pages = (reference / "ledger").iterdir()
+    return {name: parts for page in pages for name, (*_, parts) in ledger_entries(page.read_text()).items()}
+
+
+def test_the_ledger_has_every_statement_on_the_page_of_its_document_in_the_order_of_sections(reference: Path) -> None:
     ledger = {
         row["id"]: row
         for path in (ROOT / "specs" / "requirements").glob("*.toml")
         for row in tomllib.loads(path.read_text())["requirement"]
     }
-    shown = set()
-    for title, table in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL):
-        rows = LEDGER_ROW.findall(table)
-        for section, identifier, level, statement, status, *_ in rows:
+    shown = []
+    for path in (reference / "ledger").iterdir():
+        numbers: dict[str, list[list[int]]] = {}
+        for identifier, (section, level, status, parts) in ledger_entries(path.read_text()).items():
             row = ledger[identifier]
-            assert (title, section, level) == (row["source"], row["section"], row["level"])
-            assert (statement, status.partition(":")[0]) == (row["statement"].replace("|", "\\|"), row["status"])
-        shown |= {identifier for _, identifier, *_ in rows}
-        # Appendices come last.
-        numbers = [section.partition(",")[0] for section, *_ in rows if section[0].isdigit()]
-        first = [[int(number) for number in re.findall(r"\d+", section)] for section in numbers]
-        assert first == sorted(first), title
-    assert shown == ledger.keys()
+            assert path.stem in row["source"].lower().replace(" ", "-")
+            assert (section, level, status) == (row["section"], row["level"], row["status"])
+            assert parts[""] == row["statement"]
+            shown.append(identifier)
+            if section[0].isdigit():  # Appendices come last.
+                first = [int(number) for number in re.findall(r"\d+", section.partition(",")[0])]
+                numbers.setdefault(row["source"], []).append(first)
+        assert all(each == sorted(each) for each in numbers.values()), path.name
+    assert sorted(shown) == sorted(ledger)
 
 
-def test_the_ledger_page_names_the_tests_that_carry_each_statement(reference: Path) -> None:
-    page = (reference / "ledger.md").read_text()
+def test_the_ledger_names_the_tests_that_carry_each_statement(reference: Path, told: dict[str, dict[str, str]]) -> None:
     marked: dict[str, set[str]] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
         for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
             for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
                 marked.setdefault(identifier, set()).add(path.stem)
-    rows = {identifier: (status, proofs) for _, identifier, _, _, status, proofs, _ in LEDGER_ROW.findall(page)}
-    named = {identifier: set(re.findall(r"`(\w+)`: ", proofs)) for identifier, (_, proofs) in rows.items()}
+    named = {identifier: set(re.findall(r"`(\w+)`: ", parts.get("Tests", ""))) for identifier, parts in told.items()}
     assert {identifier: files for identifier, files in named.items() if files} == {
-        identifier: files for identifier, files in marked.items() if identifier in rows
+        identifier: files for identifier, files in marked.items() if identifier in told
     }
-    assert [identifier for identifier, (status, proofs) in rows.items() if status == "done" and not proofs] == []
+    done = {
+        row
+        for page in (reference / "ledger").iterdir()
+        for row in re.findall(r"#(\S+)\}.* done$", page.read_text(), re.MULTILINE)
+    }
+    assert done
+    assert [identifier for identifier in done if not told[identifier].get("Tests")] == []
 
 
-def test_the_ledger_page_tells_at_the_statement_of_a_check_that_linux_does_otherwise(reference: Path) -> None:
-    page = (reference / "ledger.md").read_text()
-    told = {identifier: linux for _, identifier, *_, linux in LEDGER_ROW.findall(page)}
+def test_the_ledger_tells_at_the_statement_of_a_check_that_linux_does_otherwise(
+    told: dict[str, dict[str, str]],
+) -> None:
     statements = {check.id: check.statements[0] for check in CATALOGUE + CLIENT_CATALOGUE}
     judged = tomllib.loads((ROOT / "tests" / "interop" / "kernel" / "linux_verdicts.toml").read_text())["judged"]
     others, conforming = 0, 0
     for each in judged:
         for verdict, names in each.items():
             for name, _, statement in (name.partition(" ") for name in (names if isinstance(names, list) else ())):
-                cell = told[statement or statements[name]]
-                assert each["system"] in cell, name
+                words = told[statement or statements[name]]["Linux"]
+                assert each["system"] in words, name
                 others += verdict != "conforms"
                 conforming += verdict == "conforms"
-                assert verdict == "conforms" or f"`{name}`" in cell, name
+                assert verdict == "conforms" or f"`{name}`" in words, name
     assert others
     assert conforming
-    assert told["OR-9"] == "", "no check tries it"
+    assert "Linux" not in told["OR-9"], "no check tries it"
+
+
+def test_each_check_and_each_statement_lead_to_the_other(reference: Path, told: dict[str, dict[str, str]]) -> None:
+    entry = re.compile(r"^\*\*\[`(\S+)`\]\{#(\S+)\}\*\*\n: (.*)\.\n\n  Statements: (.*)$", re.MULTILINE)
+    pages = [page.read_text() for page in (reference / "checks").iterdir()]
+    found = {
+        name: (anchor, title, statements) for page in pages for name, anchor, title, statements in entry.findall(page)
+    }
+    assert found.keys() == {check.id for check in CATALOGUE + CLIENT_CATALOGUE}
+    for check in CATALOGUE + CLIENT_CATALOGUE:
+        anchor, title, statements = found[check.id]
+        assert (title, statements) == (check.title, ", ".join(f"[{name}](#{name})" for name in check.statements))
+        assert all(f"[`{check.id}`](#{anchor})" in told[name]["Checks"] for name in check.statements)
+
+
+def test_the_reference_has_every_public_name(reference: Path) -> None:
+    index = (reference / "api" / "index.md").read_text()
+    for path in (reference / "api").glob("rpcrdma*.md"):
+        section = index.partition(f"\n## [{path.stem}]({path.name})\n")[2].partition("\n## ")[0]
+        names = re.findall(r"\| \{py:obj\}`(\w+) <([\w.]+)\.\1>`", section)
+        assert [name for name, _ in names] == importlib.import_module(path.stem).__all__
+        for name, module in names:
+            assert re.search(rf"(:members:|py:data::).*\b{name}\b", (reference / "api" / f"{module}.md").read_text())
 
 
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:
@@ -207,8 +251,8 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
 @each_case(
     ("page", "program", "place"),
     [
-        ("providers.md", "my_provider.py", 0),
-        ("providers.md", "check_queue_pairs.py", 1),
+        ("extending.md", "my_provider.py", 0),
+        ("extending.md", "check_queue_pairs.py", 1),
         ("simulation.md", "far_server.py", 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""docs/performance.md has the rows and columns that its program knows; the program is tried without a measurement."""
+"""docs/performance.md and the page of all figures have the rows and columns that their program knows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 PAGE = ROOT / "docs" / "performance.md"
+FIGURES = ROOT / "docs" / "measured" / "performance.md"
 ONE_CALL_EACH = ("--rounds", "1", "--seconds", "0", "--connections", "1")
 """Each batch makes as many calls as it has in flight, once."""
 
@@ -35,24 +36,41 @@ def bench(*arguments: str | Path, path: str = os.environ["PATH"]) -> str:
     return done.stdout
 
 
-def written_part() -> list[list[str]]:
-    """The cells of the page's generated tables."""
-    part = PAGE.read_text().partition("<!-- benchmarks/bench.py -->\n")[2].partition("<!-- end -->")[0]
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
+def table_rows(text: str) -> list[list[str]]:
+    """The cells of tables."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
 
 
 @pytest.mark.thorough
-def test_the_page_has_the_measures_and_subjects_of_the_program(module: Any) -> None:
+def test_the_page_of_all_figures_has_the_measures_and_subjects_of_the_program(module: Any) -> None:
     report, subjects = module("performance_report"), module("subjects")
-    table = written_part()
+    text = FIGURES.read_text()
+    table = table_rows(text)
     first = {row[0] for row in table}
-    assert [name for name in report.BY_NAME if name not in first] == [], "run: make bench, then see docs/performance.md"
-    text = PAGE.read_text()
+    assert [name for name in report.BY_NAME if name not in first] == [], "run: make bench"
     assert [
         each.name for each in subjects.SUBJECTS if each.name not in table[0] and f"- {each.name}: " not in text
     ] == []
     known = {each.name for each in subjects.SUBJECTS}
     assert [name for name in table[0][2:] if name not in known] == []
+
+
+@pytest.mark.thorough
+def test_the_page_begins_with_medians_of_the_page_of_all_figures(module: Any) -> None:
+    page = module("performance_page")
+    whole = table_rows(FIGURES.read_text())
+    cells = {(row[0], column): cell for row in whole for column, cell in zip(whole[0], row, strict=False)}
+    head, *rows = table_rows(
+        PAGE.read_text().partition("<!-- benchmarks/bench.py -->\n")[2].partition("<!-- end -->")[0]
+    )
+    assert [name for name in page.SHOWN if name not in head] == []
+    assert [row[0] for row in rows[1:]] == [title for title, *_ in page.shown_rows()]
+    assert len(rows[1:]) <= 12
+    for row, (_, name, value, divisor) in zip(rows[1:], page.shown_rows(), strict=True):
+        for column, cell in zip(head[1:], row[1:], strict=True):
+            lines = cells[name, page.SHOWN[column]].split("<br>")
+            figure = lines[value != "latency_us" and len(lines) > 1].partition("\u00a0")[0].replace(",", "")
+            assert float(cell or 0) == pytest.approx(float(figure or 0) / divisor, rel=0.01), (name, column)
 
 
 def test_the_page_shows_its_plots() -> None:
@@ -76,19 +94,22 @@ def test_every_kind_of_call_is_made_once_by_each_of_our_subjects_and_by_the_floo
     assert set(results["connection_kib"]) == {"RDMA 2, Python", "TCP"}
     assert {ratio["name"] for ratio in results["ratios"]} == {"latency of NULL x1: RDMA to TCP"}
 
-    # The printed results make the same report, for the terminal and for the page.
+    # The printed results make the same report, for the terminal and for the pages.
     kept = tmp_path / "results.json"
     kept.write_text(told)
     report = module("performance_report")
-    assert report.table_text(report.Report.from_json(results)) + "\n" == bench("--from", kept)
-    part = bench("--from", kept, "--markdown")
     page = tmp_path / "performance.md"
     page.write_text("before\n<!-- benchmarks/bench.py -->\nold\n<!-- end -->\nafter\n")
-    module("pages").put(page, "bench.py", part)
-    assert page.read_text() == f"before\n<!-- benchmarks/bench.py -->\n{part}<!-- end -->\nafter\n"
+    printed = bench("--from", kept, "--write", page)
+    assert report.table_text(report.Report.from_json(results)) + "\n" == printed
+    medians = page.read_text()
+    assert medians.startswith("before\n<!-- benchmarks/bench.py -->\n| | TCP |")
+    assert medians.endswith("rounds.\n<!-- end -->\nafter\n")
+    assert "| READ 1 MiB, µs |" not in medians, "no row without a figure"
+    figures = (tmp_path / "measured" / "performance.md").read_text()
     for subject, name in made:
-        assert f"| {name} | " in part
-        assert f"- {subject}: " in part
+        assert f"| {name} | " in figures
+        assert f"- {subject}: " in figures
 
 
 @pytest.mark.thorough

@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ COMMANDS = Path(os.environ.get("RPCRDMA_COMMANDS", Path(sys.executable).parent))
 INSTALLED = Path(sys.executable).parent != COMMANDS
 
 DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars", "torch"}
-"""Packages that tools/data-tools.sh installs, and blocks of docs/data-tools.md and docs/many-servers.md import."""
+"""Packages that tools/data-tools.sh installs, and blocks of docs/data-tools.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
@@ -162,14 +163,13 @@ def test_the_tutorial_of_a_server_copies_a_tree(tmp_path: Path, who: Sequence[st
 
 
 @pytest.mark.thorough
-@each_case("page", ["host-authentication.md", "tls.md"])
-def test_certificates_made_as_documented_authenticate_hosts(page: str, tmp_path: Path) -> None:
+def test_certificates_made_as_documented_authenticate_hosts(tmp_path: Path) -> None:
     from rpcrdma import HostAuthentication
     from rpcrdma.transport import Role
 
     if shutil.which("openssl") is None:
         pytest.skip(reason="no openssl on this machine, by which the document makes certificates")
-    assert play(page, tmp_path)
+    assert play("tls.md", tmp_path)
     client, server = (
         HostAuthentication(
             certificate=tmp_path / f"{name}.pem",
@@ -228,3 +228,11 @@ def test_named_files_exist() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     pages = {path.name for path in PAGES[1:]} - {"index.md"}
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", index)), "the index leads to every page"
+    assert len(PAGES[1:]) <= 30, "a new subject is a section of the page that its readers open"
+
+
+def test_the_page_on_installation_has_each_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page = (ROOT / "docs" / "installation.md").read_text()
+    cells = "".join(re.findall(r"^\| (`.*?) \|", page.partition("## Extras")[2].partition("\n## ")[0], re.MULTILINE))
+    assert sorted(re.findall(r"`([\w-]+)`", cells)) == sorted(extras)

@@ -27,7 +27,7 @@ from support.host_pair import ALERT, Hosts, Pair, shaken
 
 OFF, OPTIONAL, REQUIRED = HostPolicy.OFF, HostPolicy.OPTIONAL, HostPolicy.REQUIRED
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
-DOCUMENT = Path(__file__).parents[2] / "docs" / "host-authentication.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "tls.md"
 
 
 class TestGoodHosts:

@@ -39,7 +39,7 @@ class HostAuthentication:
     """By which certificate this host proves which one it is, and which hosts it takes as peers.
 
     It serves for TLS over TCP (docs/tls.md), and for host authentication in version 2 of RPC-over-RDMA
-    (docs/host-authentication.md), whose `policy` it has. Files are in PEM and are read at the start, and again for the
+    (docs/tls.md), whose `policy` it has. Files are in PEM and are read at the start, and again for the
     first connection after they have changed.
     """
 

@@ -44,7 +44,7 @@ _EXAMPLES = """\
   rpcrdma call tcp://server --cpp --lenient /usr/include/rpcsvc/rquota.x rquotaproc_getquota '{...}'
 
 JSON follows the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
-"text:words", "@FILE". docs/call.md describes all forms.
+"text:words", "@FILE". docs/cli.md describes all forms.
 """
 _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "port_mapper.x", "watch.x")
 _INDEX = re.compile(r"\[\d+\]")

@@ -30,7 +30,7 @@ class HostIdentity:
     subject: str
     issuer: str
     channel_binding: bytes
-    """32 octets that are the same at both ends and differ for any other handshake: see docs/host-authentication.md."""
+    """32 octets that are the same at both ends and differ for any other handshake: see docs/tls.md."""
 
     @property
     def names(self) -> tuple[str, ...]:

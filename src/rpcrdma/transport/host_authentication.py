@@ -1,6 +1,6 @@
 """Mutual authentication of hosts by a TLS 1.3 handshake in the HOSTAUTH values of a connection.
 
-docs/host-authentication.md defines the values. Only the handshake of TLS is used: both sides show certificates and
+docs/tls.md defines the values. Only the handshake of TLS is used: both sides show certificates and
 prove possession of the keys. No data is encrypted, and the TLS connection is dropped afterwards. OpenSSL draws random
 numbers and compares certificates with the clock; this module does neither, and does no I/O.
 """

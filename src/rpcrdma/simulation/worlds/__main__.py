@@ -1,4 +1,4 @@
-"""Fault worlds from a shell: `python -m rpcrdma.simulation.worlds`; docs/fault-worlds.md shows its use."""
+"""Fault worlds from a shell: `python -m rpcrdma.simulation.worlds`; docs/simulation.md shows its use."""
 
 from __future__ import annotations
 

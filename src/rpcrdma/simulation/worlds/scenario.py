@@ -44,7 +44,7 @@ class ScenarioError(LocalProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Ranges and weights from which a seed draws one world; docs/fault-worlds.md describes the keys."""
+    """Ranges and weights from which a seed draws one world; docs/simulation.md describes the keys."""
 
     name: str
     clients: Range

@@ -1,4 +1,4 @@
-"""Values of an interface definition as JSON documents, by the checked model; docs/call.md has the mapping.
+"""Values of an interface definition as JSON documents, by the checked model; docs/cli.md has the mapping.
 
 `JsonReader` makes values of the generated classes from documents, `JsonWriter` documents from values. Each reads the
 output of the other.
