@@ -118,6 +118,6 @@ def test_each_hint_to_install_names_packages_that_exist() -> None:
     assert [
         f"{path.relative_to(ROOT)}: {hint[0]}: {word}"
         for path, hint in hints
-        for before, word in pairwise(["", *shlex.split(hint[2])])
+        for before, word in pairwise(["", *shlex.split(hint[2].replace("'", ""))])
         if not word.startswith("-") and not exists(hint[1], word, before)
     ] == []

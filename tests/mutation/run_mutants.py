@@ -1,7 +1,7 @@
 """Makes one small mistake after another in the protocol's code, and fails if its tests notice too few.
 
 `run_mutants.py --sample 300 --seed 7` draws 300 mistakes of each package; `--modules 'iwarp/*'` keeps to a part. A
-mistake counts as noticed if a test that executes the place fails by its own expectation; docs/maintainers.md has the rules.
+mistake counts as noticed if a test that executes the place fails by its own expectation: docs/maintainers.md.
 Exit status: 0, or 1 if a gated package has less than its score.
 """
 

@@ -135,7 +135,5 @@ def test_a_gather_list_is_as_long_as_its_pieces_together() -> None:
 
 def test_a_flat_view_is_one_of_the_owner_and_not_of_another_view() -> None:
     """Python 3.11 crashes when it collects a view and a view of that view as garbage of one circle."""
-    import ctypes
-
     for owner in (array.array("d", [1.0] * 10), (ctypes.c_uint32.__ctype_be__ * 4)(), (ctypes.c_uint16 * 0)()):
         assert as_view(owner).obj is owner

@@ -72,7 +72,7 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
         pass
     from pickle import PickleBuffer  # noqa: PLC0415 - seldom needed, and slow to import
 
-    return PickleBuffer(buffer).raw()
+    return PickleBuffer(buffer).raw()  # type: ignore[arg-type]
 
 
 def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
