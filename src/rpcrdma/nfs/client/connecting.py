@@ -41,7 +41,6 @@ class MountedFilesystem(NfsFilesystem):
     ) -> None:
         root = replace(url, path=mounted.export)
         super().__init__(connection, mounted.handle, directory=mounted.directory, options=files, url=root)
-        self._volume.server = url.host
         self.connection = connection
         self.url = str(url)
         self.export = mounted.export

@@ -107,8 +107,6 @@ class Volume:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.options = options
-        self.server = ""
-        """The server's host where it is known: file handles of several servers may be equal."""
         self.procedures = NfsProcedures(caller, sleep=sleep)
         cache = LookupCache(clock or loop_clock(), valid_s=_LOOKUP_VALID_S, entries_max=_LOOKUP_ENTRIES_MAX)
         self.resolver = Resolver(self.procedures, root, cache, directory, top)

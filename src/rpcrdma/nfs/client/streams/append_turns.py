@@ -11,50 +11,47 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 
 __all__ = ["append_turn"]
 
-_last: dict[tuple[str, bytes], Future[None]] = {}
-"""By server and file handle: the turn that comes last, from its asking until its end."""
+_turns: dict[bytes, deque[Future[None]]] = {}
+"""By file handle, whatever a server's name and transport: the turn that runs, and behind it those that wait."""
 _guard = threading.Lock()
 
 
 @contextlib.asynccontextmanager
-async def append_turn(server: str, handle: bytes) -> AsyncIterator[None]:
+async def append_turn(handle: bytes) -> AsyncIterator[None]:
     """Waits until the turns at the end of this file that were asked for earlier have ended; the next waits for this.
 
     Args:
-        server: tells apart the files of several servers that have the same handle.
-        handle: the file's.
+        handle: the file's. Files of two servers that have the same one wait for each other, which harms neither.
     """
-    key = server, handle
     mine: Future[None] = Future()
     with _guard:
-        before = _last.get(key)
-        _last[key] = mine
-
-    def end(_before: object = None) -> None:
-        with _guard:
-            if _last.get(key) is mine:
-                del _last[key]
-        mine.set_result(None)
-
+        turns = _turns.setdefault(handle, deque())
+        turns.append(mine)
+        waits = turns[0] is not mine
     try:
-        if before is not None:
-            # The turn of another loop, which a caller that gives up must not cancel.
-            await asyncio.shield(asyncio.wrap_future(before))
+        if waits:
+            # Another loop ends it, which a caller that gives up must not prevent.
+            await asyncio.shield(asyncio.wrap_future(mine))
         yield
     finally:
-        if before is None:
-            end()
-        else:
-            before.add_done_callback(end)
+        with _guard:
+            ended = turns[0] is mine
+            turns.remove(mine)
+            if not turns:
+                del _turns[handle]
+            begins = turns[0] if ended and turns else None
+        if begins is not None:
+            begins.set_result(None)
 
 
 def _begin_child() -> None:
-    _last.clear()
+    _turns.clear()
     _guard.release()
 
 

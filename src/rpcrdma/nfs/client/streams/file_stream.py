@@ -68,7 +68,6 @@ class NfsFile:
             block=sizes.write,
             blocks=_WRITE_BEHIND_BLOCKS,
             octets_max=_UNCOMMITTED_OCTETS_MAX,
-            server=volume.server,
         )
 
     def __del__(self) -> None:

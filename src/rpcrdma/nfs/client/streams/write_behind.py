@@ -50,9 +50,8 @@ class _Extent:
 class WriteBehind:
     """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
 
-    `start` makes a task of a coroutine; `server` is for `append_turn`. A WRITE or COMMIT that fails ends the writing:
-    the data that the server does not have is dropped, and every later call raises the same error. Methods may be called
-    concurrently.
+    `start` makes a task of a coroutine. A WRITE or COMMIT that fails ends the writing: the data that the server does
+    not have is dropped, and every later call raises the same error. Methods may be called concurrently.
     """
 
     def __init__(
@@ -64,10 +63,8 @@ class WriteBehind:
         block: int,
         blocks: int,
         octets_max: int,
-        server: str = "",
     ) -> None:
         self._procedures = procedures
-        self._server = server
         self._node = node
         self._start = start
         self._block = block
@@ -118,8 +115,8 @@ class WriteBehind:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
         With `append` they are written at the end that the file has when they are sent, and `offset` is where that is
-        expected to be. More than fits into the blocks in flight is not copied: it is on stable storage when this
-        returns.
+        expected to be. More than fits into the blocks in flight is not copied, unless it is appended: it is on stable
+        storage when this returns.
 
         Raises:
             NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
@@ -130,7 +127,8 @@ class WriteBehind:
                 await self._commit()
                 self._check()
                 self._appending = append
-            if len(data) > self._block * self._blocks:
+            # A caller that gives up takes its memory back, and WRITEs of it that are under way must not end a turn.
+            if len(data) > self._block * self._blocks and not append:
                 await self._write_uncopied(offset, data)
                 return
             while data:
@@ -176,30 +174,18 @@ class WriteBehind:
         await self._commit()
         self._check()
         try:
-            if not self._appending:
-                await self._write_direct(offset, data)
-                return
-            async with append_turn(self._server, self._node.handle.data):
-                offset = await self._end_of_file()
-                await self._write_direct(offset, data)
-                self._appended_to = offset + len(data)
+            for start in range(0, len(data), self._octets_max):
+                await write_direct(
+                    self._procedures,
+                    self._node,
+                    offset + start,
+                    data[start : start + self._octets_max],
+                    call_octets=self._block,
+                    calls=self._blocks,
+                )
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
         self._check()
-
-    async def _write_direct(self, offset: int, data: memoryview) -> None:
-        for start in range(0, len(data), self._octets_max):
-            await write_direct(
-                self._procedures,
-                self._node,
-                offset + start,
-                data[start : start + self._octets_max],
-                call_octets=self._block,
-                calls=self._blocks,
-            )
-
-    async def _end_of_file(self) -> int:
-        return (await self._procedures.getattr(self._node)).size
 
     def _room(self, extent: _Extent) -> int:
         """Octets that fit into the extent, which ends at a multiple of the block size."""
@@ -273,8 +259,8 @@ class WriteBehind:
 
     async def _append(self, extents: list[_Extent]) -> None:
         try:
-            async with append_turn(self._server, self._node.handle.data):
-                end = await self._end_of_file()
+            async with append_turn(self._node.handle.data):
+                end = (await self._procedures.getattr(self._node)).size
                 for extent in extents:
                     extent.offset = end
                     end = extent.end
