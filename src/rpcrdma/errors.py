@@ -231,7 +231,7 @@ class RpcVersionMismatch(RpcError):
 class AuthError(RpcError):
     """AUTH_ERROR: the responder refused the credential or the verifier; `stat` says why.
 
-    `stat` is a member of `rpcrdma.rpc.auth.AuthStat`, or a plain int for a code that RFC 5531 does not define.
+    `stat` is a member of `rpcrdma.rpc.AuthStat`, or a plain int for a code that RFC 5531 does not define.
     """
 
     def __init__(self, stat: int) -> None:

@@ -26,6 +26,7 @@ from rpcrdma.verbs import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.loopback import LoopbackQueuePair
 
 __all__ = [
     "Access",
@@ -40,6 +41,7 @@ __all__ = [
     "LinkListener",
     "Listening",
     "LoopbackProvider",
+    "LoopbackQueuePair",
     "MemoryRegion",
     "ProtectionDomain",
     "Provider",

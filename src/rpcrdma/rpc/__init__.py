@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
-    from rpcrdma.rpc.auth import AuthFlavor
+    from rpcrdma.rpc.auth import AuthFlavor, AuthStat
     from rpcrdma.rpc.call_statistics import by_procedure
-    from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod
+    from rpcrdma.rpc.client_stub import CallMethod, ClientStub, SyncClientStub, VoidCallMethod, WaitingCaller
     from rpcrdma.rpc.loaded_interface import load_interface
     from rpcrdma.rpc.program import Caller, OctetsMax, Procedure, Program, null_procedure
     from rpcrdma.rpc.reply_bound import ReplyBound
@@ -29,6 +29,7 @@ __all__ = [
     "MAY_BLOCK",
     "ActAs",
     "AuthFlavor",
+    "AuthStat",
     "CallContext",
     "CallMethod",
     "Caller",
@@ -43,6 +44,7 @@ __all__ = [
     "Steps",
     "SyncClientStub",
     "VoidCallMethod",
+    "WaitingCaller",
     "by_procedure",
     "in_worker",
     "inline_or_worker",
@@ -53,10 +55,10 @@ __all__ = [
 __getattr__, __dir__ = deferred(
     __name__,
     {
-        "rpcrdma.rpc.auth": ("AuthFlavor",),
+        "rpcrdma.rpc.auth": ("AuthFlavor", "AuthStat"),
         "rpcrdma.rpc.call_statistics": ("by_procedure",),
         "rpcrdma.rpc.loaded_interface": ("load_interface",),
-        "rpcrdma.rpc.client_stub": ("CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod"),
+        "rpcrdma.rpc.client_stub": ("CallMethod", "ClientStub", "SyncClientStub", "VoidCallMethod", "WaitingCaller"),
         "rpcrdma.rpc.program": ("Caller", "OctetsMax", "Procedure", "Program", "null_procedure"),
         "rpcrdma.rpc.reply_bound": ("ReplyBound",),
         "rpcrdma.rpc.service": (

@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class WaitingCaller(ABC):
-    """A caller whose calls wait for their results: `rpcrdma.sync.Connection`."""
+    """A caller whose calls wait for their results: `rpcrdma.sync.Connection`, and base of wrappers around one."""
 
     @abstractmethod
     def call(
@@ -44,7 +44,7 @@ class ClientStub:
     """Base of generated clients whose methods are awaited."""
 
     def __init__(self, caller: Caller) -> None:
-        check_awaits(caller, self, instead=_generated_name(self, ClientStub).replace("_Client", "_SyncClient"))
+        check_awaits(caller, self, instead=_other_kind(self, ClientStub, "_Client", "_SyncClient"))
         self._caller = caller
 
 
@@ -53,17 +53,17 @@ class SyncClientStub:
 
     def __init__(self, caller: WaitingCaller) -> None:
         if not isinstance(caller, WaitingCaller):
-            instead = _generated_name(self, SyncClientStub).replace("_SyncClient", "_Client")
             raise TypeError(
-                f"{type(self).__name__} takes a connection of rpcrdma.sync; to await calls through {caller!r}, use "
-                f"{instead}"
+                f"{type(self).__name__} takes a connection of rpcrdma.sync, or a WaitingCaller around one; to await "
+                f"calls through {caller!r}, use {_other_kind(self, SyncClientStub, '_SyncClient', '_Client')}"
             )
         self._caller = caller
 
 
-def _generated_name(client: object, base: type) -> str:
-    """The name of the generated class that `client` is an object of, perhaps by inheritance."""
-    return next(cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__)
+def _other_kind(client: object, base: type, own: str, other: str) -> str:
+    """Returns the name of the class with the other kind of methods, of the generated class that `client` comes from."""
+    names = [cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__ and cls.__name__.endswith(own)]
+    return names[0].removesuffix(own) + other if names else f"a class of the kind {other.removeprefix('_')}"
 
 
 class _Call(Protocol[A_contra, R_co]):
@@ -79,6 +79,10 @@ class CallMethod(Generic[A, R]):
 
     def __init__(self, procedure: Procedure[A, R]) -> None:
         self.procedure = procedure
+        self.__doc__ = f"Calls {procedure.name}; see `Caller.call`."
+
+    def __repr__(self) -> str:
+        return f"<method that calls {self.procedure.name}>"
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...
@@ -95,6 +99,10 @@ class VoidCallMethod(Generic[R]):
 
     def __init__(self, procedure: Procedure[None, R]) -> None:
         self.procedure = procedure
+        self.__doc__ = f"Calls {procedure.name}; see `Caller.call`."
+
+    def __repr__(self) -> str:
+        return f"<method that calls {self.procedure.name}>"
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...

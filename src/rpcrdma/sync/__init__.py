@@ -5,7 +5,7 @@ in which an event loop runs, such as a notebook's.
 """
 
 from rpcrdma.sync.connection import Connection, connect
-from rpcrdma.sync.file_object import NfsFile
+from rpcrdma.sync.file_object import NfsFile, TextFile
 from rpcrdma.sync.filesystem import Changes, MountedFilesystem, NfsFilesystem, nfs_open
 
-__all__ = ["Changes", "Connection", "MountedFilesystem", "NfsFile", "NfsFilesystem", "connect", "nfs_open"]
+__all__ = ["Changes", "Connection", "MountedFilesystem", "NfsFile", "NfsFilesystem", "TextFile", "connect", "nfs_open"]

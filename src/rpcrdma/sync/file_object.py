@@ -182,7 +182,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
             raise ValueError("I/O operation on closed file")
 
 
-class TextFile(io.TextIOWrapper):
+class TextFile(OwnProcess, io.TextIOWrapper):
     """A file opened by `NfsFilesystem.open` in a text mode, as the built-in `open` makes them, over an `NfsFile`.
 
     A file that is open for writing when it is dropped, when its file system is closed or when the program ends, is

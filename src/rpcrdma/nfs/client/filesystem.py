@@ -276,10 +276,10 @@ class NfsFilesystem:
     ) -> AsyncIterator[str]:
         """The paths that match `pattern`, as `glob.glob` with `recursive=True`: each once, directory by directory.
 
-        `**` stands for any number of directories, and follows no symbolic links. A path is relative if `pattern` is. A
-        pattern that matches nothing yields nothing. But a directory that cannot be listed, and an entry that the server
-        refuses to describe where it might be a directory on the way, are errors; with `onerror`, which is called with
-        each, the search goes on.
+        `**` stands for any number of directories, and follows no symbolic links. A path is relative if `pattern` is;
+        no path ends with a slash. A pattern that matches nothing yields nothing. But a directory that cannot be listed,
+        and an entry that may be a directory on the way and that the server refuses to describe, are errors; with
+        `onerror`, which is called with each, the search goes on.
 
         Raises:
             OSError: as above, and see `scandir`.
