@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.rpc.client_stub import WaitingCaller
+from rpcrdma.rpc.client_stub import ClientStub, WaitingCaller
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
@@ -137,8 +137,12 @@ def test_a_client_of_the_other_kind_names_the_one_to_use() -> None:
     for client in (module.COUNTER_V1_Client, own):
         with pytest.raises(TypeError, match=r"is asynchronous, and .* rpcrdma\.sync is not: use COUNTER_V1_SyncClient"):
             client(RecordingWaitingCaller())
-    with pytest.raises(TypeError, match=r"a connection of rpcrdma\.sync; to await .*, use COUNTER_V1_Client"):
+    with pytest.raises(TypeError, match=r"a connection of rpcrdma\.sync.*; to await .*, use COUNTER_V1_Client$"):
         module.COUNTER_V1_SyncClient(RecordingCaller(3))
+    # A class that is not generated names none.
+    with pytest.raises(TypeError, match=r"use a class of the kind SyncClient$"):
+        ClientStub(RecordingWaitingCaller())
+    assert "COUNTERPROC_NULL" in repr(module.COUNTER_V1_Client.null)
 
 
 def test_a_service_answers_null_and_nothing_else_by_itself() -> None:
