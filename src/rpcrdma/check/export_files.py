@@ -47,6 +47,7 @@ async def prepared_export(
 
     Raises:
         OSError: the files in `write` cannot be made.
+        FileNotFoundError: nothing is at the URL's path.
     """
     abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
     opens = functools.partial(nfs_open, mount_port=mount_port, options=replace(options, reconnect=False))
@@ -70,9 +71,10 @@ async def prepared_export(
                     made += fresh
                     abilities.fresh_files = [await _fresh_file(filesystem, each) for each in fresh]
         except (RpcRdmaError, OSError) as error:
-            abilities.notes.append(f"no file is known: {_in_words(error)}")
-            if write is not None:
+            # A mistyped path would leave checks out, and nothing would fail.
+            if write is not None or isinstance(error, FileNotFoundError):
                 raise
+            abilities.notes.append(f"no file is known: {_in_words(error)}")
         yield abilities
         if abilities.seen is not None and write is None:
             abilities.file_changed = await _is_changed(opening, abilities.seen)
