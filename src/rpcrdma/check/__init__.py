@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rpcrdma.check.abilities import Abilities
 from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
-from rpcrdma.check.entry import Check
+from rpcrdma.check.entry import Check, chosen
 from rpcrdma.check.listening import ClientTrial, TrialOptions, listening
 from rpcrdma.check.readings import READINGS, Reading
 from rpcrdma.check.runner import (
+    ANSWER_S,
     FRESH_FILES,
     calling_programs,
     recalled_delegations,
@@ -18,6 +19,7 @@ from rpcrdma.check.statements import STATEMENTS, Statement
 from rpcrdma.check.verdicts import Result, Verdict, void_verdicts
 
 __all__ = [
+    "ANSWER_S",
     "CATALOGUE",
     "CLIENT_CATALOGUE",
     "FRESH_FILES",
@@ -32,6 +34,7 @@ __all__ = [
     "TrialOptions",
     "Verdict",
     "calling_programs",
+    "chosen",
     "listening",
     "recalled_delegations",
     "run_checks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from rpcrdma.check.statements import STATEMENTS, Statement
 from rpcrdma.scripted.queue_pair_peer import is_invalidation
 
-__all__ = ["Check", "Conversation", "Step", "check", "sections_of"]
+__all__ = ["Check", "Conversation", "Step", "check", "chosen", "sections_of"]
 
 _PRIVATE_DATA = {"data"}
 _FRAMES = ("stream", "startup", "mpa")
@@ -50,6 +51,21 @@ class Check:
     def sections(self) -> tuple[str, ...]:
         """The sections of the statements, such as "RFC 8166 4.5.2"."""
         return sections_of(self.statements)
+
+
+def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    """Returns the checks whose ids match a pattern of `only`, or all if that is empty, and none of `skip`.
+
+    Args:
+        checks: The checks, in the order in which they are to run.
+        only: Patterns of the module `fnmatch`, such as "v1.*".
+        skip: Patterns likewise.
+    """
+
+    def matches(check: Check, patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(check.id, pattern) for pattern in patterns)
+
+    return [check for check in checks if (not only or matches(check, only)) and not matches(check, skip)]
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ _TRIES = 3
 class TrialOptions:
     """How to answer clients."""
 
-    timeout_s: float
+    timeout_s: float = 30.0
     """How long a client may leave its connection without a call."""
     pause_s: float = 0.5
     """How long nothing may come for a message that is to be discarded."""

@@ -18,7 +18,15 @@ from rpcrdma.scripted import Failure, LiveConversation, Outcome, RawTarget, open
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.own_time import within
 
-__all__ = ["FRESH_FILES", "Witness", "calling_programs", "recalled_delegations", "run_checks", "spoken_versions"]
+__all__ = [
+    "ANSWER_S",
+    "FRESH_FILES",
+    "Witness",
+    "calling_programs",
+    "recalled_delegations",
+    "run_checks",
+    "spoken_versions",
+]
 
 FRESH_FILES = 4
 """A check is tried a second time after silence, and again if another connection has ended, with another file each."""
@@ -59,6 +67,8 @@ _PROBES: Mapping[str, Mapping[str, Any]] = {
         ],
     },
 }
+ANSWER_S = 3.0
+"""How long a server may take for an answer, unless the user says otherwise."""
 _REFUSED_MAX = 5
 """Connections in a row that the server refuses, or does not answer, before it is taken to have stopped."""
 _AGAIN_PLUS = 32

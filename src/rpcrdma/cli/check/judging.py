@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import fnmatch
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -15,6 +14,7 @@ from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
+    ANSWER_S,
     CATALOGUE,
     CLIENT_CATALOGUE,
     FRESH_FILES,
@@ -25,6 +25,7 @@ from rpcrdma.check import (
     TrialOptions,
     Verdict,
     calling_programs,
+    chosen,
     listening,
     recalled_delegations,
     run_checks,
@@ -47,9 +48,6 @@ from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["judge"]
 
-_TIMEOUT_S = 3.0
-_CLIENT_S = 30.0
-"""How long a client may leave its connection without a call."""
 _NFS = (100003, 3)
 _INTERRUPTED = "the command was interrupted before it"
 
@@ -86,7 +84,7 @@ async def _judge_server(
     target = RawTarget(
         host=args.url.host,
         port=args.url.port,
-        timeout_s=args.timeout or _TIMEOUT_S,
+        timeout_s=args.timeout or ANSWER_S,
         crc=not args.no_crc,
         capture=args.capture,
         provider=_device(args),
@@ -188,7 +186,7 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
 async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
     """Listens until the client has met all checks or the command is interrupted."""
     url: Url = args.listen
-    timeout_s = args.timeout or _CLIENT_S
+    timeout_s = args.timeout or TrialOptions().timeout_s
     options = TrialOptions(
         timeout_s=timeout_s,
         pause_s=timeout_s / 20,
@@ -212,15 +210,10 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
 
 
 def _chosen(args: argparse.Namespace) -> list[Check]:
-    only, skip = args.only, args.skip
     catalogue = CATALOGUE if args.listen is None else CLIENT_CATALOGUE
     if args.list:
         catalogue = CATALOGUE + CLIENT_CATALOGUE
-
-    def matches(check: Check, patterns: Sequence[str]) -> bool:
-        return any(fnmatch.fnmatchcase(check.id, pattern) for pattern in patterns)
-
-    return [check for check in catalogue if (not only or matches(check, only)) and not matches(check, skip)]
+    return chosen(catalogue, args.only, args.skip)
 
 
 def _list(checks: Sequence[Check], *, json: bool) -> None:
