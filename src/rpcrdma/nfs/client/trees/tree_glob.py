@@ -46,7 +46,7 @@ class _Pattern:
         self._matches = [re.compile(translate(name)).match for name in names]
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
-    def with_none(self, places: set[int]) -> set[int]:
+    def past_any_depth(self, places: set[int]) -> set[int]:
         """`places`, and those behind a `**` among them, which may stand for no directory."""
         found = set(places)
         for place in places:
@@ -62,7 +62,7 @@ class _Pattern:
         name = self._names[min(places)]
         return None if has_magic(name) else name
 
-    def entry(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
+    def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
         """The places of an entry of a directory with `places`: behind names that match, and at `**`."""
         behind, kept = set(), set()
         for place in places - {self.end}:
@@ -99,7 +99,7 @@ async def glob_tree(
         at = pending.pop()
         while (name := wanted.literal(at.places)) is not None:
             at = _Pending((at.shown, name), None, {min(at.places) + 1})
-        places = wanted.with_none(at.places)
+        places = wanted.past_any_depth(at.places)
         lists = places != {wanted.end}
         try:
             node = at.node or await volume.resolver.find(_text(at.shown), follow=lists or only_directories)
@@ -114,9 +114,9 @@ async def glob_tree(
         try:
             names_max = volume.options.listed_names_max
             async for entry in entries_below(volume, node, names_max=names_max, refused=onerror):
-                behind, kept = wanted.entry(places, entry.name)
+                behind, kept = wanted.places_of(places, entry.name)
                 inner = _Pending((at.shown, entry.name), None, behind | kept)
-                if not only_directories and wanted.end in behind | wanted.with_none(kept):
+                if not only_directories and wanted.end in behind | wanted.past_any_depth(kept):
                     yield _text(inner.shown)
                     inner.yielded = True
                     inner.places.discard(wanted.end)
