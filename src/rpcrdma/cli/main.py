@@ -184,9 +184,9 @@ def _configure_logging(args: argparse.Namespace) -> None:
         def format(self, record: logging.LogRecord) -> str:
             return console.in_options(super().format(record))
 
-    logging.basicConfig(level=level.upper(), stream=sys.stderr)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(InOptions(f"{with_time}%(levelname)s %(message)s"))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(InOptions(f"{with_time}%(levelname)s %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

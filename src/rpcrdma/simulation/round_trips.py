@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.simulation import measured_calls
 from rpcrdma.simulation.critical_path import CallAccount, account
 from rpcrdma.simulation.latency_curves import Curves
-from rpcrdma.simulation.measured_calls import OPERATIONS, SHORT_CALL, Operation, Variant, services
+from rpcrdma.simulation.measured_calls import SHORT_CALL, Operation, Variant, services
 from rpcrdma.testing.virtual import EventKind, Fabric, FabricModel, run
 
 __all__ = ["COLUMNS", "Row", "cells", "curves_over_distance", "curves_over_size", "measured", "rows"]
@@ -77,9 +78,10 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
 
 
 def rows(
-    model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] = OPERATIONS
+    model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] | None = None
 ) -> list[Row]:
-    """The table for calls with so many octets of data: the operations in order, and for each of them the variants."""
+    """Returns the table for calls with `size` octets of data: for each operation, by default all, its variants."""
+    operations = measured_calls.OPERATIONS if operations is None else operations
     return [measured(model, variant, operation, size) for operation in operations for variant in variants]
 
 
