@@ -451,10 +451,10 @@ class NfsFilesystem:
         permissions: int = 0o644,
     ) -> None:
         """Makes `text` all of a file, see `write_bytes` and `read_text`; text that has no encoding leaves the file."""
-        wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline)
+        wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline, write_through=True)
         wrapper.write(text)
-        wrapper.flush()
-        await self.write_bytes(path, wrapper.buffer.getbuffer(), permissions=permissions)
+        # Not a view, which garbage after an error would hold together with its buffer.
+        await self.write_bytes(path, wrapper.buffer.getvalue(), permissions=permissions)
 
     # Copies
 
