@@ -372,7 +372,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
     """The reason alone: the message that joins several of them has its own address and remedy."""
     where = authority(host, port)
-    return str(error).partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+    return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 
 
 def _names(path: str) -> list[str]:
