@@ -37,7 +37,23 @@ class RpcRdmaError(Exception):
     """Base of every error this library raises on purpose.
 
     Errors of all classes can be copied and pickled, with any arguments: worker processes hand them to each other.
+    `url` is that of the server, or of the object at the server, with which a call failed; None where none is known.
     """
+
+    url: str | None = None
+
+    def found_at(self, url: str) -> None:
+        """Sets `url`, with which the text begins, if there is none or one that this URL continues."""
+        if self.url is None or url.startswith(self.url):
+            self.url = url
+
+    @property
+    def message(self) -> str:
+        """The text without the URL."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return self.message if self.url is None else f"{self.url}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args), self.__dict__
@@ -92,6 +108,8 @@ class ConnectFailed(RpcRdmaError):
 
     `refused`: the host answered, but nothing listens at the port.
     """
+
+    __str__ = Exception.__str__
 
     def __init__(self, message: str = "", *, refused: bool = False) -> None:
         super().__init__(message)

@@ -21,6 +21,8 @@ from rpcrdma.errors import (
     DecodeError,
     HostAuthenticationFailed,
     LocalProtocolError,
+    OutOfMemory,
+    ProgramUnavailable,
     RemoteProtocolError,
     RpcError,
     RpcRdmaError,
@@ -69,6 +71,19 @@ def test_the_remedy_of_a_failed_connection_is_the_hint() -> None:
 def test_a_broken_rule_is_named() -> None:
     message, _, _ = describe(RemoteProtocolError("odd", rfc="8166 4.5"))
     assert message == "the peer broke the protocol: odd (RFC 8166 4.5)"
+
+
+@each_case(
+    "error",
+    [RemoteProtocolError("odd"), CallTimeout("odd"), ProgramUnavailable(), OutOfMemory("odd"), TransportClosed("x")],
+)
+def test_an_error_of_a_call_begins_with_its_url(error: RpcRdmaError) -> None:
+    error.found_at("rdma://h:1")
+    error.found_at("rdma://h:1/data/x")
+    error.found_at("rdma://other:1/data/y")
+    assert describe(error)[0].startswith("rdma://h:1/data/x: ")
+    assert describe(error)[0].count("rdma://") == 1
+    assert as_json(error)["url"] == "rdma://h:1/data/x"
 
 
 def test_file_errors_name_the_file_and_the_cause() -> None:

@@ -223,7 +223,7 @@ def test_rm_removes_files_and_trees(remote: Remote, tree: Path) -> None:
     (remote.local / "a").touch()
     ran = remote.run("rm", remote.url("/a"), remote.url("/tree"))
     assert ran.status == 1
-    assert ran.err.endswith("is a directory\nhint: rm -r removes it and its contents\n")
+    assert ran.err.endswith(f"{remote.url('/tree')}: is a directory\nhint: rm -r removes it and its contents\n")
     assert not (remote.local / "a").exists()
     remote.done("rm", "-r", remote.url("/tree"))
     assert list(remote.local.iterdir()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered
+from rpcrdma.aio.drivers.sockets import authority, cannot_connect, unanswered
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.scripted import RawTarget
 
@@ -25,5 +25,5 @@ def connecting(target: RawTarget) -> Iterator[None]:
         if isinstance(error.__cause__, ConnectFailed):
             raise error.__cause__ from error
         if isinstance(error, TimeoutError):
-            raise unanswered(target.host, target.port, target.timeout_s) from error
+            raise unanswered(authority(target.host, target.port), target.timeout_s) from error
         raise cannot_connect(target.host, target.port, error) from error

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
@@ -57,9 +58,9 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
 
 
 class Copies:
-    """The sum of several copies."""
+    """The sum of several copies, which are at the server or on this machine."""
 
-    def __init__(self, advance: Advance) -> None:
+    def __init__(self, advance: Advance, *, at_server: bool = False) -> None:
         self.files = 0
         self.directories = 0
         self.symlinks = 0
@@ -76,6 +77,7 @@ class Copies:
         self._files: set[str] = set()
         """Copies of single files: a later source may not replace one."""
         self._advance = advance
+        self._at_server = at_server
         self._start = time.perf_counter()
 
     @property
@@ -103,19 +105,29 @@ class Copies:
         if sources == 1:
             return directory and not args.own_name
         if args.own_name:
-            raise NotADirectoryError(errno.ENOTDIR, "cannot be the name of several copies (-T)", dest)
+            raise self._unfit(errno.ENOTDIR, "cannot be the name of several copies (-T)", dest)
         if not directory:
-            raise NotADirectoryError(errno.ENOTDIR, "is not a directory, which several copies need", dest)
+            raise self._unfit(errno.ENOTDIR, "is not a directory, which several copies need", dest)
         return True
+
+    def _unfit(self, number: int, text: str, path: str) -> OSError:
+        from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
+        url = self.failures.url
+        if not self._at_server or url is None:
+            return OSError(number, text, path)
+        error = ServerPathError(number, text, path)
+        error.found_at(replace(url, path=self.failures.export + path))
+        return error
 
     def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
         """Raises if the copy of a file cannot be `target`, in or at `dest`."""
         if directory and not into:
-            raise IsADirectoryError(errno.EISDIR, "is a directory, which a file cannot replace", dest)
+            raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", dest)
         if dest.endswith("/") and not directory:
-            raise NotADirectoryError(errno.ENOTDIR, "is no directory", dest)
+            raise self._unfit(errno.ENOTDIR, "is no directory", dest)
         if target in self._files:
-            raise FileExistsError(errno.EEXIST, "is the copy of an earlier source already", target)
+            raise self._unfit(errno.EEXIST, "is the copy of an earlier source already", target)
         self._files.add(target)
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:

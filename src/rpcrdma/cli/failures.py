@@ -104,6 +104,8 @@ def _kind(error: BaseException) -> str:
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     """(message, hint or "", exit status), with the command's options in place of the library's parameters."""
     message, hint, status = _describe(error)
+    if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:
+        message = f"{readable_path(error.url)}: {message}"
     # A note, added where the error arose, is a better hint than the one for its kind.
     notes = getattr(error, "__notes__", ())
     return console.in_options(message), console.in_options("; ".join(notes) or hint), status
@@ -118,23 +120,25 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
         return *_with_remedy(str(error)), ExitStatus.USAGE if unfit else ExitStatus.NOT_CONNECTED
     if isinstance(error, RemoteProtocolError):
         rule = f" (RFC {error.rfc})" if error.rfc else ""
-        return f"the peer broke the protocol: {error}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
+        return f"the peer broke the protocol: {error.message}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
     if isinstance(error, TransportClosed):
         if error.protocol_error:
-            message, hint = _with_remedy(str(error))
+            message, hint = _with_remedy(error.message)
             return f"the peer broke the protocol: {message}", hint, ExitStatus.PROTOCOL_VIOLATION
-        return f"the connection ended: {error}", "whether the last calls took effect is unknown", ExitStatus.FAILED
+        return (
+            f"the connection ended: {error.message}",
+            "whether the last calls took effect is unknown",
+            ExitStatus.FAILED,
+        )
     if isinstance(error, CallTimeout):
-        return str(error), "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED
+        return error.message, "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED
     if isinstance(error, RpcError):
-        message, hint = str(error), ""
+        message, hint = error.message, ""
         if isinstance(error, AuthError) and error.stat is AuthStat.AUTH_TOOWEAK:
             message, hint = message.partition("; ")[0], _TOO_WEAK_HINT
         return f"the server refused the call: {message}", hint, ExitStatus.FAILED
-    if isinstance(error, LocalProtocolError):
-        return str(error), "", ExitStatus.USAGE
     if isinstance(error, RpcRdmaError):
-        return str(error), "", ExitStatus.FAILED
+        return error.message, "", ExitStatus.USAGE if isinstance(error, LocalProtocolError) else ExitStatus.FAILED
     if isinstance(error, ExceptionGroup):
         message, hint, status = describe(error.exceptions[0])
         others = len(error.exceptions) - 1

@@ -31,6 +31,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
+    from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
     dest = args.dest
     for source in args.source:
         if (source.scheme, source.host, source.port) != (dest.scheme, dest.host, dest.port):
@@ -46,13 +48,13 @@ async def run(args: argparse.Namespace) -> int:
             except FileNotFoundError:
                 into = False
             if len(args.source) > 1 and not into:
-                raise NotADirectoryError(errno.ENOTDIR, "is no directory to move several files to", args.dest.path)
+                raise ServerPathError(errno.ENOTDIR, "is no directory to move several files to", dest)
             for source in args.source:
                 with failures:
                     origin, path = await servers.locate(source)
                     if origin is not filesystem:
                         reason = "is in another export; copy with get and put, then rm"
-                        raise OSError(errno.EXDEV, reason, source.path)
+                        raise ServerPathError(errno.EXDEV, reason, path)
                     target = posixpath.join(dest, posixpath.basename(path.rstrip("/"))) if into else dest
                     await filesystem.rename(path, target)
                     if args.json:

@@ -55,7 +55,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
     from rpcrdma.nfs.client.trees.not_carried import lost_from_local  # noqa: PLC0415
 
     with progress_bar("put") as bar:
-        copies = Copies(bar)
+        copies = Copies(bar, at_server=True)
         failures = copies.failures
         with contextlib.suppress(OSError):
             if all(source.is_file() for source in sources):
@@ -64,7 +64,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
             with failures:
                 filesystem, dest = await servers.locate(url)
                 directory = await filesystem.is_dir(dest)
-                into = copies.place(args, len(sources), url.path, directory=directory)
+                into = copies.place(args, len(sources), dest, directory=directory)
                 for source in sources:
                     with failures:
                         shared = copies.settings(args)
@@ -76,7 +76,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         else:
-                            copies.take_file_place(url.path, target, directory=directory, into=into)
+                            copies.take_file_place(dest, target, directory=directory, into=into)
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))
                             copies.add_file(octets, lost, sparse=args.sparse)

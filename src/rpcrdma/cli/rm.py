@@ -12,7 +12,6 @@ from rpcrdma.cli.options import CommandParser, add_exclude, add_json, service_ur
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import NfsFilesystem
     from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
 
@@ -51,7 +50,7 @@ async def run(args: argparse.Namespace) -> int:
             with failures:
                 filesystem, path = await servers.locate(url)
                 try:
-                    report = await _remove(args, filesystem, path, url)
+                    report = await _remove(args, filesystem, path)
                 except FileNotFoundError:
                     if not args.force:
                         raise
@@ -66,13 +65,15 @@ async def run(args: argparse.Namespace) -> int:
     return failures.status
 
 
-async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str, url: Url) -> RemoveReport | None:
+async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str) -> RemoveReport | None:
     """The report on a tree; None if `path` is no directory."""
+    from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)
     elif args.recursive:
         return await filesystem.rmtree(path, exclude=args.exclude)
     else:
-        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it and its contents", url.path)
+        raise ServerPathError(errno.EISDIR, "is a directory; rm -r removes it and its contents", path)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import errno
 import inspect
 import io
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import CallTimeout, DecodeError, OutOfMemory, RemoteProtocolError, RpcRdmaError
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.errors import NfsError, ServerPathError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
@@ -498,6 +501,36 @@ def test_every_failure_of_every_operation_names_the_url(server: Any, mounted: An
     for mode, use in (("rb", lambda file: file.write(b"1")), ("wb", lambda file: file.read())):
         with pytest.raises(io.UnsupportedOperation, match=r"^rdma://server:20049/data/dir/file was not opened for"):
             run(opened(fs, mode, use))
+
+
+@each_case(
+    ("fault", "kind"),
+    [("lost", CallTimeout), ("undecodable", DecodeError), ("empty", RemoteProtocolError), ("huge", OutOfMemory)],
+)
+def test_failures_of_the_protocol_name_the_url(new_server: Any, fault: str, kind: type[RpcRdmaError]) -> None:
+    server, mounted = new_server()
+    thing = server.put("/file", b"data")
+    if fault == "empty":
+        server.answer_read = lambda args: v3.READ3resok(v3.post_op_attr(False, None), 0, False, b"")
+    elif fault == "huge":
+        fattr = server.fattr
+
+        def boasting(of: Any) -> v3.fattr3:
+            attributes: v3.fattr3 = fattr(of)
+            return dataclasses.replace(attributes, size=1 << 62) if of is thing else attributes
+
+        server.fattr = boasting
+    else:
+        error = CallTimeout("late") if fault == "lost" else DecodeError("name", 0, "1", "2")
+
+        def before(*_: object) -> None:
+            raise error
+
+        server.before = before
+    fs = mounted(fs_url=parse_url("rdma://server/data"))
+    with pytest.raises(kind, match=r"^rdma://server:20049/data/file: ") as caught:
+        run(fs.read_bytes("/file"))
+    assert caught.value.url == "rdma://server:20049/data/file"
 
 
 async def opened(fs: Any, mode: str, use: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:

@@ -89,7 +89,10 @@ def test_cookies_that_go_round_are_noticed() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("ls", it.url("cookies"))
         assert ended.status == 4
-        assert f"the server lists the same entries of {it.url('cookies')} again and again" in ended.err[0]
+        assert (
+            f"{it.url('cookies')}: the peer broke the protocol: the server lists the same entries again and again"
+            in ended.err[0]
+        )
         assert it.files.calls["READDIRPLUS"] < 50
 
     against(test)

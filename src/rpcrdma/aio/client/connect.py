@@ -310,14 +310,15 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     """The error of calls to a peer that has ended every connection before it answered a call."""
     place = f"{url.scheme}://{url.authority}"
-    if "; " in str(cause):
+    if "; " in cause.message:
         # It has its own remedy, such as the refusal of a certificate.
-        return NoAnswer(f"{place}: {cause}", protocol_error=cause.protocol_error)
+        return NoAnswer(f"{place}: {cause.message}", protocol_error=cause.protocol_error)
     remedy = "check that this is the scheme and port of the server"
     if url.scheme == "tcp":
         remedy += f": if it is its RDMA port, write rdma://{url.authority}"
     return NoAnswer(
-        f"{place} takes connections but answers no call ({cause}); {remedy}", protocol_error=cause.protocol_error
+        f"{place} takes connections but answers no call ({cause.message}); {remedy}",
+        protocol_error=cause.protocol_error,
     )
 
 

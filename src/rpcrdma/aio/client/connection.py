@@ -24,7 +24,7 @@ from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, TransportClosed
+from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.host_identity import HostIdentity
@@ -153,6 +153,8 @@ class Connection:
                 result = await self._call_again(call, connection, error)
         except BaseException as error:
             keeper.heard += isinstance(error, RpcError)
+            if isinstance(error, RpcRdmaError):
+                error.found_at(self.url)
             if observer is not None:
                 ended(call, observer, None, error)
             raise

@@ -287,7 +287,7 @@ class ConnectionKeeper:
     def _note(self, error: TransportClosed) -> None:
         """Notes how a connection has ended."""
         self._settle()
-        self._trouble = str(error)
+        self._trouble = error.message
         self._losses += 1
         self._breaches += error.protocol_error
 

@@ -198,7 +198,7 @@ class TcpConnection(CallsMade):
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
                 secured = sock if tls is None else await _in_tls(sock, tls, authority(host, port), addressed)
         except TimeoutError:
-            raise unanswered(host, port, timeout_s) from None
+            raise unanswered(authority(host, port), timeout_s) from None
         connection = cls(
             secured,
             active=True,

@@ -193,11 +193,9 @@ def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
     )
 
 
-def unanswered(host: str, port: int, after_s: float) -> ConnectFailed:
-    """The error for a connection attempt that took too long."""
-    return ConnectFailed(
-        f"{authority(host, port)} did not answer within {after_s:g} s; check the address, the port and any firewall"
-    )
+def unanswered(where: str, after_s: float) -> ConnectFailed:
+    """The error for a server, at a URL or HOST:PORT, that was waited for in vain."""
+    return ConnectFailed(f"{where} did not answer within {after_s:g} s; check the address, the port and any firewall")
 
 
 def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:

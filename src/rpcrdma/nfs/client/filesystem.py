@@ -409,7 +409,7 @@ class NfsFilesystem:
                 return data
         node = await self._resolver.find(path)
         length = _length(await self._volume.file_attributes(node), offset, size)
-        return await placed_bytes(length, lambda buffer: self._read_direct(node, buffer, offset))
+        return await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset))
 
     async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
         """`read_bytes` of a regular file by its handle alone; None if no reply shows it to be as it was listed."""
@@ -418,9 +418,9 @@ class NfsFilesystem:
         def hear(present: v3.post_op_attr) -> None:
             told.append(entry.is_unchanged(present.value))
 
-        length = _length(entry.attributes, offset, size)
+        node, length = entry.node, _length(entry.attributes, offset, size)
         try:
-            data = await placed_bytes(length, lambda buffer: self._read_direct(entry.node, buffer, offset, hear))
+            data = await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset, hear))
         except NfsError as error:
             if error.status not in OUTDATED:
                 raise

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX
-from rpcrdma.nfs.client.node import DirEntry, Node
+from rpcrdma.nfs.client.node import DirEntry, Node, found_at
 from rpcrdma.nfs.client.paths import listed_name
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, in_words
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError
 from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 
 __all__ = ["Refused", "entry_pages", "first_entries", "name_pages"]
@@ -130,10 +130,8 @@ class _Listing:
             if eof:
                 return
             if not entries or entries[-1].cookie == cookie or idle > idle_max or circle.closes(entries[-1].cookie):
-                raise RemoteProtocolError(
-                    f"the server lists the same entries of {in_words(self._directory.path)} again and again",
-                    rfc="1813 3.3.16",
-                )
+                text = "the server lists the same entries again and again"
+                raise found_at(self._directory.place, RemoteProtocolError(text, rfc="1813 3.3.16"))
             if self._names >= self._names_max:
                 text = f"the server lists more than {self._names_max:,} names here, perhaps without end"
                 raise ServerPathError(errno.EOVERFLOW, text, self._directory.path)
@@ -157,7 +155,7 @@ class _Listing:
                 name = listed_name(entry.name)
             except RemoteProtocolError as error:
                 if self._refused is None:
-                    raise
+                    raise found_at(self._directory.place, error) from None
                 self._names += 1
                 self._refused(ServerPathError(errno.EINVAL, str(error), self._directory.path))
                 continue

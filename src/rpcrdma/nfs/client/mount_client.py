@@ -8,6 +8,7 @@ at another port need not belong to the NFS server: its handle has to be tried.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect, tls_of
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.sockets import authority, unanswered
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.errors import (
     CallTimeout,
@@ -115,6 +116,10 @@ def unproved(options: ConnectOptions) -> ConnectOptions:
     return replace(options, security="sys", services=())
 
 
+class _Silence(CallTimeout):
+    """MOUNT does not answer on a connection on which NFS has answered meanwhile."""
+
+
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
     """A connection to the NFS server at `url`, for calls of MOUNT as well.
 
@@ -188,10 +193,10 @@ async def _at_mount_service(
         try:
             # An empty call comes first: a list of exports has no bound, and the memory that is offered for it over RDMA
             # might offend a server that does not offer MOUNT there.
-            await nfs.call(mount.NULL, None, timeout_s=options.connect_timeout_s)
+            await _offers_mount(nfs, url, options.connect_timeout_s)
             return await work(nfs, 0)
         except _REFUSALS as error:
-            if not isinstance(error, RpcError):
+            if not isinstance(error, (RpcError, _Silence)):
                 # If NFS does not answer either, that error matters more than MOUNT's.
                 await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
             tried.append(f"{url.scheme}://{url.authority}: {_cause(error, url.host, url.port)}")
@@ -217,6 +222,34 @@ async def _at_mount_service(
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
+
+
+async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
+    """Asks whether MOUNT answers on the connection to NFS; after half of the time, also whether NFS does.
+
+    Raises:
+        ConnectFailed: neither has answered within the time.
+        _Silence: NFS answers, and MOUNT does not.
+    """
+    asked = [asyncio.ensure_future(nfs.call(mount.NULL, None, timeout_s=within_s))]
+    try:
+        await asyncio.wait(asked, timeout=within_s / 2)
+        if not asked[0].done():
+            asked.append(asyncio.ensure_future(nfs.call(v3.NULL, None, timeout_s=within_s / 2)))
+        try:
+            await asked[0]
+        except CallTimeout as error:
+            if len(asked) == 1:
+                raise
+            try:
+                await asked[-1]
+            except CallTimeout:
+                raise unanswered(f"{url.scheme}://{url.authority}", within_s) from None
+            raise _Silence(str(error)) from None
+    finally:
+        for call in asked:
+            call.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def _connected(url: Url, port: int, options: ConnectOptions, *, timeout_s: float | None = None) -> TcpConnection:
@@ -339,7 +372,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
     """The reason alone: the message that joins several of them has its own address and remedy."""
     where = authority(host, port)
-    return str(error).partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+    return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 
 
 def _names(path: str) -> list[str]:

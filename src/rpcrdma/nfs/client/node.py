@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeVar
 
+from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client.attributes import Stat, stat_from
 from rpcrdma.nfs.client.paths import join
-from rpcrdma.nfs.errors import ExportPath, NfsError
+from rpcrdma.nfs.errors import ExportPath, NfsError, in_words
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
-__all__ = ["DirEntry", "LazyPath", "Node", "path_of"]
+__all__ = ["DirEntry", "LazyPath", "Node", "found_at", "path_of"]
+
+E = TypeVar("E", bound=RpcRdmaError)
 
 LazyPath: TypeAlias = "str | tuple[Node, str]"
 """The place of an object: a path, or a name in a directory, which costs no more the deeper the directory is."""
@@ -58,6 +61,16 @@ def path_of(place: LazyPath) -> str:
         return place
     path = join(place, "/".join(reversed(names)))
     return place.with_text(path) if isinstance(place, ExportPath) else path
+
+
+def found_at(place: LazyPath, error: E) -> E:
+    """The error of a call, with the URL of the object at `place` if that of the export is known.
+
+    The end of a connection is the error of many calls, and about the server.
+    """
+    if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
+        error.found_at(in_words(path))
+    return error
 
 
 class DirEntry:

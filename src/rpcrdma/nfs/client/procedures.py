@@ -7,9 +7,9 @@ import stat
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.node import LazyPath, Node, path_of
+from rpcrdma.nfs.client.node import LazyPath, Node, found_at, path_of
 from rpcrdma.nfs.errors import NfsPermission, nfs_error
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
@@ -40,7 +40,7 @@ class NfsProcedures:
     """Calls through `caller`; an operation that the server defers is tried again up to eight times.
 
     Errors name the path of the node, or of the name in the directory. Beyond `NfsError` every method may raise the
-    errors of `Caller.call`.
+    errors of `Caller.call`; they have the URL of the same object where that of the export is known.
     """
 
     def __init__(
@@ -53,10 +53,19 @@ class NfsProcedures:
         self._call = caller.call
         self._sleep = sleep
 
+    async def _answer(
+        self, procedure: Procedure[A, Any], args: A, place: LazyPath, buffer: Buffer | None = None
+    ) -> Any:
+        try:
+            return await self._call(procedure, args, into=buffer)
+        except RpcRdmaError as error:
+            found_at(place, error)
+            raise
+
     async def _result(
         self, procedure: Procedure[A, Any], args: A, path: LazyPath, path2: LazyPath | None = None
     ) -> Any:
-        reply = await self._call(procedure, args)
+        reply = await self._answer(procedure, args, path)
         if reply.status is _OK:
             return reply.value
         return await self._retried(reply.status, procedure, args, path, path2)
@@ -77,7 +86,7 @@ class NfsProcedures:
                 break
             await self._sleep(delay_s)
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
-            reply = await self._call(procedure, args, into=buffer)
+            reply = await self._answer(procedure, args, path, buffer)
             status = reply.status
             if status is _OK:
                 return reply.value
@@ -96,7 +105,7 @@ class NfsProcedures:
     async def lookup(self, directory: Node, name: str) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
-        reply: Any = await self._call(v3.LOOKUP, args)
+        reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))
         value: v3.LOOKUP3resok = reply.value
         if reply.status is not _OK:
             try:
@@ -128,15 +137,13 @@ class NfsProcedures:
             RemoteProtocolError: the count in the reply does not fit its data.
         """
         args = v3.READ3args(node.handle, offset, len(buffer))
-        reply: Any = await self._call(v3.READ, args, into=buffer)
+        reply: Any = await self._answer(v3.READ, args, node.place, buffer)
         value: v3.READ3resok = reply.value
         if reply.status is not _OK:
             value = await self._retried(reply.status, v3.READ, args, node.place, None, buffer)
         if value.count != len(value.data) or value.count > len(buffer):
-            raise RemoteProtocolError(
-                f"READ of {len(buffer)} octets answered with a count of {value.count} and {len(value.data)} octets",
-                rfc="1813 3.3.6",
-            )
+            text = f"READ of {len(buffer)} octets answered with a count of {value.count} and {len(value.data)} octets"
+            raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
         return value
 
     async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
@@ -148,20 +155,19 @@ class NfsProcedures:
         """
         length = len(data)
         args = v3.WRITE3args(node.handle, offset, length, stable, data)
-        reply: Any = await self._call(v3.WRITE, args)
+        reply: Any = await self._answer(v3.WRITE, args, node.place)
         value: v3.WRITE3resok = reply.value
         if reply.status is not _OK:
             value = await self._retried(reply.status, v3.WRITE, args, node.place)
         if value.count > length or (length and not value.count):
-            raise RemoteProtocolError(
-                f"WRITE of {length} octets answered with a count of {value.count}", rfc="1813 3.3.7"
-            )
+            text = f"WRITE of {length} octets answered with a count of {value.count}"
+            raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.7"))
         if value.committed < stable:
-            raise RemoteProtocolError(
+            text = (
                 f"the server does not keep data as it was asked to: WRITE as {stable.name} answered with "
-                f"{value.committed.name}",
-                rfc="1813 3.3.7",
+                f"{value.committed.name}"
             )
+            raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.7"))
         return value
 
     async def commit(self, node: Node) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import Node, found_at
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.v3 import post_op_attr, stable_how
@@ -36,8 +36,8 @@ class LentMemory(io.BytesIO):
             super().close()
 
 
-async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
-    """`bytes` of as many octets as `fill` says that it has put into the buffer of `size` octets that it is given.
+async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
+    """`bytes` of as many octets of a file as `fill` says that it has put into the buffer of `size` octets that it gets.
 
     `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
     in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
@@ -51,7 +51,8 @@ async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) 
     try:
         memory = LentMemory(bytes(size))
     except (MemoryError, OverflowError):
-        raise OutOfMemory(f"{size} octets do not fit in memory: read the file in parts, by open()") from None
+        text = f"{size} octets do not fit in memory: read the file in parts, by open()"
+        raise found_at(node.place, OutOfMemory(text)) from None
     with memory.getbuffer() as buffer:
         got = await fill(buffer)
     if got < size:
@@ -87,7 +88,8 @@ async def read_whole(
         if reply.eof or got == len(buffer):
             return got, reply.eof
         if not reply.count:
-            raise RemoteProtocolError("READ returned nothing before the end of the file", rfc="1813 3.3.6")
+            text = "READ returned nothing before the end of the file"
+            raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
 
 
 async def read_direct(

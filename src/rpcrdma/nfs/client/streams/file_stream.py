@@ -262,7 +262,7 @@ class NfsFile:
 
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            found = await placed_bytes(size, fill)
+            found = await placed_bytes(self._node, size, fill)
             return found, self._ahead.rest(offset + len(found))
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
@@ -381,7 +381,7 @@ class NfsFile:
         self._lines = b""
 
     async def _placed(self, size: int, offset: int) -> bytes:
-        return await placed_bytes(size, lambda buffer: self._direct(offset, buffer))
+        return await placed_bytes(self._node, size, lambda buffer: self._direct(offset, buffer))
 
     def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
         return read_direct(
