@@ -147,7 +147,7 @@ def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], her
     assert (ran.status, ran.err) == (
         1,
         (
-            "error: the server refused the call: the responder offers version 2 of the program\n"
+            f"error: {urls['rdma']}: the server refused the call: the responder offers version 2 of the program\n"
             "hint: --program-version N calls another version, if FILE.x has it\n"
         ),
     )
@@ -276,7 +276,7 @@ def test_results_that_do_not_decode_are_one_line(over: list[str], here: Path, co
     ran = command.run(*over, "other.x", "echo", json.dumps(ALL))
     assert ran.status == 4
     assert ran.err.splitlines() == [
-        "error: the peer broke the protocol: colour at offset 24: need a value of enum colour, have 1",
+        f"error: {over[-1]}: the peer broke the protocol: colour at offset 24: need a value of enum colour, have 1",
         "hint: or other.x does not define the program of this server",
     ]
 

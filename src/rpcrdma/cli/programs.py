@@ -183,12 +183,12 @@ async def _probe(
                     try:
                         await there.call(null_procedure(target.program, version), None, timeout_s=timeout_s)
                     except RpcError as error:
-                        probed.failed[version] = console.in_options(str(error))
+                        probed.failed[version] = console.in_options(error.message)
                     else:
                         probed.answered.add(version)
         except RpcRdmaError as error:
             for version in versions - probed.answered:
-                probed.failed.setdefault(version, console.in_options(str(error)))
+                probed.failed.setdefault(version, console.in_options(error.message))
             if not probed.answered:
                 probed.unreachable = error
     return probed
