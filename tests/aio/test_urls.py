@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rpcrdma.aio.urls import Url, parse_url
+from rpcrdma.aio.urls import Url, parse_url, url_form
 from rpcrdma.errors import LocalProtocolError
 from support.cases import each_case
 
@@ -44,13 +44,34 @@ def test_a_place_as_mount_takes_it_is_refused_with_its_url(host: str) -> None:
 @each_case(
     "text",
     [
-        *("server", "http://server", "rdma://", "rdma:///path", "rdma://user@server", "rdma://h:70000", "tcp://h:x"),
+        *("server", "http://server", "rdma://", "rdma:///path", "rdma://h:70000", "tcp://h:x"),
         *("tcp://[::1", "tcp://[x]/"),
     ],
 )
 def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
     with pytest.raises(LocalProtocolError, match=r"rdma://HOST|port must be"):
         parse_url(text)
+
+
+@each_case("where", ["127.0.0.1:1/", "[::1]:20049/x", "h/a@b"])
+def test_a_user_in_a_url_is_refused_and_no_password_is_shown(where: str) -> None:
+    with pytest.raises(LocalProtocolError, match="names a user") as refused:
+        parse_url(f"rdma://user:secret@{where}")
+    assert "secret" not in str(refused.value)
+    assert f"***@{where}" in str(refused.value)
+
+
+@each_case(
+    ("text", "url"),
+    [
+        ("host:/a/b", "write rdma://host/a/b or tcp://host/a/b"),
+        ("127.0.0.1:20049:/a", "write rdma://127.0.0.1:20049/a or tcp://127.0.0.1:20049/a"),
+        ("[::1]:20049:/a", "write rdma://[::1]:20049/a or tcp://[::1]:20049/a"),
+        ("rdma:/host/x", "write rdma://host/x"),
+    ],
+)
+def test_what_is_nearly_a_url_gets_its_url(text: str, url: str) -> None:
+    assert url_form(text) == url
 
 
 @each_case(

@@ -123,4 +123,4 @@ def test_ping_calls_the_program_that_it_is_told(remote: Remote) -> None:
     assert remote.done("ping", "-c", "3", "--json", "--program", "100003:3", remote.base).json["calls"] == 3
     failed = remote.run("ping", "-c", "3", "--program", "0x20000001", remote.base)
     assert failed.status == 1
-    assert "does not offer the program" in failed.err
+    assert "does not offer the program\nhint: rpcrdma programs URL lists" in failed.err

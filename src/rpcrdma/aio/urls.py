@@ -28,7 +28,8 @@ DEFAULT_PORTS: dict[Scheme, int] = {"rdma": 20049, "tcp": 2049}
 _QUERY = re.compile(r"\?([^/?=]*=[^/?]*)$")
 """KEY=VALUE at the end. Any other question mark belongs to a name: file names have no queries."""
 
-_AS_MOUNT = re.compile(r"([^/:\[\]\s]+|\[[^\]/]+\]):(/(?!/).*)", re.DOTALL)
+_AS_MOUNT = re.compile(r"((?:[^/:\[\]\s]+|\[[^\]/]+\])(?::\d+)?):(/(?!/).*)", re.DOTALL)
+_USER = re.compile(r"^(\w+://)[^/?#@]*@")
 _PLUS = re.compile(r"^([^:/]+://[^/+]+)\+([^/]*)")
 """The server's part up to a plus sign, and the port of MOUNT behind that."""
 
@@ -73,6 +74,8 @@ def url_form(text: str) -> str:
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:
         return "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
+    if mounted[1] in DEFAULT_PORTS:
+        return f"write {mounted[1]}:/{mounted[2]}"
     return f"write rdma://{mounted[1]}{mounted[2]} or tcp://{mounted[1]}{mounted[2]}"
 
 
@@ -83,6 +86,11 @@ def parse_url(text: str, *, listens: bool = False) -> Url:
         LocalProtocolError: it is not one; the message names the fault and shows the form.
     """
     form = url_form(text)
+    user = _USER.match(text)
+    if user is not None:
+        # It may have a password.
+        masked = f"{user[1]}***@{text[user.end() :]}"
+        raise LocalProtocolError(f"{masked!r} names a user, whom no URL of a server has: leave out all up to '@'")
     mount_port = provider = None
     query = _QUERY.search(text)
     if query is not None:
@@ -106,7 +114,7 @@ def parse_url(text: str, *, listens: bool = False) -> Url:
     scheme = parts.scheme
     if parts.netloc.count(":") > 1 and "[" not in parts.netloc:
         raise LocalProtocolError(f"{text!r}: an IPv6 address stands in brackets, as in {scheme}://[::1]:20049")
-    if not parts.hostname or parts.username is not None:
+    if not parts.hostname:
         raise LocalProtocolError(f"{text!r} names no host: {form}")
     try:
         port = parts.port

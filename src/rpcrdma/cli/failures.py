@@ -16,6 +16,7 @@ from rpcrdma.errors import (
     HostAuthenticationFailed,
     LocalProtocolError,
     NoAnswer,
+    ProgramUnavailable,
     RemoteProtocolError,
     RpcError,
     RpcRdmaError,
@@ -136,6 +137,10 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
         message, hint = error.message, ""
         if isinstance(error, AuthError) and error.stat is AuthStat.AUTH_TOOWEAK:
             message, hint = message.partition("; ")[0], _TOO_WEAK_HINT
+        elif isinstance(error, ProgramUnavailable):
+            hint = (
+                "rpcrdma programs URL lists what a server offers; rpcrdma ping --program NUMBER calls another program"
+            )
         return f"the server refused the call: {message}", hint, ExitStatus.FAILED
     if isinstance(error, RpcRdmaError):
         return error.message, "", ExitStatus.USAGE if isinstance(error, LocalProtocolError) else ExitStatus.FAILED
