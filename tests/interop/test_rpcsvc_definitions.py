@@ -44,4 +44,4 @@ def test_each_compiles(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert status == 0, said
     assert "error: " not in said
     compile(compiled, name, "exec")
-    assert ("_Client:" in compiled) is (name in PROGRAMS)
+    assert ("_Client(" in compiled) is (name in PROGRAMS)
