@@ -62,11 +62,16 @@ class Url:
         """HOST:PORT, an IPv6 address in brackets."""
         return authority(self.host, self.port)
 
+    @property
+    def server(self) -> str:
+        """The URL of the server alone: SCHEME://HOST:PORT."""
+        return f"{self.scheme}://{self.authority}"
+
     def __str__(self) -> str:
         path = _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="surrogateescape"), self.path)
         query = "" if self.mount_port is None else f"?mountport={self.mount_port}"
         query += "" if self.provider is None else f"?provider={self.provider}"
-        return f"{self.scheme}://{self.authority}{path}{query}"
+        return f"{self.server}{path}{query}"
 
 
 def url_form(text: str) -> str:

@@ -74,15 +74,17 @@ class _VoidCall(Protocol[R_co]):
     def __call__(self, *, into: Memory | None = None, timeout_s: float | None = None) -> R_co: ...
 
 
-class CallMethod(Generic[A, R]):
-    """A method of a client that calls `procedure`, as `client.method(args, into=buffer)`; see `Caller.call`."""
-
+class _ClientMethod(Generic[A, R]):
     def __init__(self, procedure: Procedure[A, R]) -> None:
         self.procedure = procedure
         self.__doc__ = f"Calls {procedure.name}; see `Caller.call`."
 
     def __repr__(self) -> str:
         return f"<method that calls {self.procedure.name}>"
+
+
+class CallMethod(_ClientMethod[A, R]):
+    """A method of a client that calls `procedure`, as `client.method(args, into=buffer)`; see `Caller.call`."""
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...
@@ -94,15 +96,8 @@ class CallMethod(Generic[A, R]):
         return self if client is None else partial(client._caller.call, self.procedure)  # noqa: SLF001 - its own method
 
 
-class VoidCallMethod(Generic[R]):
+class VoidCallMethod(_ClientMethod[None, R]):
     """`CallMethod` for a procedure without arguments: `client.method(timeout_s=5)`."""
-
-    def __init__(self, procedure: Procedure[None, R]) -> None:
-        self.procedure = procedure
-        self.__doc__ = f"Calls {procedure.name}; see `Caller.call`."
-
-    def __repr__(self) -> str:
-        return f"<method that calls {self.procedure.name}>"
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...

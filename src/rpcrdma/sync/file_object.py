@@ -192,8 +192,6 @@ class TextFile(OwnProcess, io.TextIOWrapper):
     def __init__(
         self,
         file: NfsFile,
-        loop: BackgroundLoop,
-        writers: Writers,
         mode: str,
         *,
         encoding: str,
@@ -203,12 +201,12 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         kind = io.BufferedRandom if "+" in mode else io.BufferedReader if "r" in mode else io.BufferedWriter
         self._held = kind(file, _TEXT_OCTETS)
         self._mode = mode
-        self._loop = loop
-        self._writers = writers
+        self._loop = file._loop  # noqa: SLF001 - its own module's
+        self._writers = file._writers  # noqa: SLF001
         super().__init__(self._held, encoding, errors, newline)
         self._CHUNK_SIZE = _TEXT_OCTETS
         if file.writable():
-            writers.add_text(self, self._held)
+            self._writers.add_text(self, self._held)
 
     @property
     def mode(self) -> str:

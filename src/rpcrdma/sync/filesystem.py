@@ -178,7 +178,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         file = self._loop.run(opened, undo=NfsFile._abandon)  # noqa: SLF001 - its own package's
         if encoding is None:
             return file
-        return TextFile(file, self._loop, self._writers, mode, encoding=encoding, errors=errors, newline=newline)
+        return TextFile(file, mode, encoding=encoding, errors=errors, newline=newline)
 
     @without_frames
     def close(self) -> None:

@@ -227,8 +227,7 @@ class _Connecting:
             lambda: True,
             lambda: 0,
             lambda silent_s: (
-                f"{url.scheme}://{url.authority}: no answer for {silent_s:g} s; an attempt to connect fails after "
-                f"{limit_s:g} s"
+                f"{url.server}: no answer for {silent_s:g} s; an attempt to connect fails after {limit_s:g} s"
             ),
         )
         if waiting.resting:
@@ -309,7 +308,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     """The error of calls to a peer that has ended every connection before it answered a call."""
-    place = f"{url.scheme}://{url.authority}"
+    place = url.server
     if "; " in cause.message:
         # It has its own remedy, such as the refusal of a certificate.
         return NoAnswer(f"{place}: {cause.message}", protocol_error=cause.protocol_error)
@@ -352,7 +351,7 @@ async def _dial(
     addressed: tuple[int, int],
 ) -> SingleConnection:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
-    place = f"{url.scheme}://{url.authority}"
+    place = url.server
     if url.scheme == "tcp":
         try:
             caller = await TcpConnection.connect(

@@ -94,7 +94,7 @@ class Connection:
         self._lost = TransportStatistics()
         self._metrics = metrics
         if metrics is not None:
-            server = f"{url.scheme}://{url.authority}"
+            server = url.server
             self._told = ConnectionToTell((url.scheme, server), lambda: self.statistics, lambda: self.reconnects)
             metrics.begin(self._told)
 

@@ -82,7 +82,7 @@ class RdmaDialer:
         if self._known.speaks(self.server, newest):
             self._known.forget(self.server)
         if self._first is None or not self._first.unanswered:
-            return unanswered(f"{self.url.scheme}://{self.url.authority}", self._timeout_s)
+            return unanswered(self.url.server, self._timeout_s)
         cause = f"no answer in version {newest} of RPC-over-RDMA within {self._timeout_s:g} s"
         return ConnectFailed(self.provider.explain_unmade(self.url.authority, cause))
 

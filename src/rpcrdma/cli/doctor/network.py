@@ -72,7 +72,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
     """Whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
-    place = f"{url.scheme}://{url.authority}"
+    place = url.server
     try:
         agreed, connect_ms, call_us = await _measure(place, options)
     except RpcError as error:

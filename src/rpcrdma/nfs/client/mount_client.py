@@ -199,7 +199,7 @@ async def _at_mount_service(
             if not isinstance(error, (RpcError, _Silence)):
                 # If NFS does not answer either, that error matters more than MOUNT's.
                 await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
-            tried.append(f"{url.scheme}://{url.authority}: {_cause(error, url.host, url.port)}")
+            tried.append(f"{url.server}: {_cause(error, url.host, url.port)}")
     async for port in _ports(url, mount_port, options, tried):
         try:
             async with await _connected(url, port, options) as caller:
@@ -244,7 +244,7 @@ async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
             try:
                 await asked[-1]
             except CallTimeout:
-                raise unanswered(f"{url.scheme}://{url.authority}", within_s) from None
+                raise unanswered(url.server, within_s) from None
             raise _Silence(str(error)) from None
     finally:
         for call in asked:
