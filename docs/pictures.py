@@ -50,7 +50,7 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 LAYERS: tuple[Mapping[str, str], ...] = (
     {"cli": "the command", "fsspec": "rdma:// for data tools"},
-    {"sync": "without an event loop", "simulation": "round trips and worlds"},
+    {"sync": "without an event loop", "simulation": "round trips and worlds", "commands": "what all commands share"},
     {
         "rpcrdma": "the names that programs import",
         "check": "verdicts on servers",

@@ -35,6 +35,7 @@ RANKS = {
     "": 8,  # the package itself, which re-exports the names for users
     "simulation": 9,
     "check": 8,
+    "commands": 9,
     "cli": 10,
     "sync": 9,
     "testing": 8,
