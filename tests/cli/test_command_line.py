@@ -9,41 +9,13 @@ import sys
 
 import pytest
 
-from rpcrdma.cli import main as command
+from rpcrdma.cli.command_table import OF_LAB, OWN
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.commands.console import ExitStatus
 from rpcrdma.commands.options import connect_options
 from support.cases import each_case
 
-COMMANDS = [
-    "demo",
-    "serve",
-    "exports",
-    "ls",
-    "stat",
-    "df",
-    "cat",
-    "get",
-    "put",
-    "rm",
-    "mkdir",
-    "mv",
-    "watch",
-    "ping",
-    "stats",
-    "call",
-    "programs",
-    "check",
-    "roundtrips",
-    "doctor",
-    "decode",
-    "explain",
-    "send",
-    "proxy",
-    "xdr",
-    "help",
-    "completion",
-]
+COMMANDS = [*OWN, *OF_LAB]
 URL = "rdma://127.0.0.1:1/data"
 
 
@@ -284,10 +256,6 @@ def test_errors_that_nobody_expected_are_told_without_a_traceback_unless_it_is_a
     assert "RPCRDMA_TRACEBACK=1" in advice
     monkeypatch.setenv("RPCRDMA_TRACEBACK", "1")
     assert "Traceback" in said(TypeError("odd"), ExitStatus.FAILED)
-
-
-def test_every_command_is_a_module_of_its_own() -> None:
-    assert list(command._COMMANDS) == COMMANDS
 
 
 _WATCHED = """

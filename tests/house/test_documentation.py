@@ -70,7 +70,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_reference_has_every_command(reference: Path) -> None:
     page = (reference / "commands.md").read_text()
-    commands = next(action for action in build_parser()._actions if action.dest == "command").choices
+    commands = next(action for action in build_parser(whole=True)._actions if action.dest == "command").choices
     assert commands is not None
     assert [name for name in commands if f"\n## rpcrdma {name}\n" not in page] == []
     assert "| `--rpcrdma-version VERSION` |" in page.partition("\n## Connection options\n")[2]

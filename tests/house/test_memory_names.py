@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src" / "rpcrdma"
-ROOMS = ("aio", "nfs", "cli")
+ROOMS = ("aio", "nfs", "commands", "cli")
 NAMES = {"buffer", "data", "region"}
 ALSO = {("into", "Memory | None"), ("message", "Buffer")}
 """(name, type): the keyword by which the caller of a procedure gives its buffer, and a whole RPC message."""

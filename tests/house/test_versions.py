@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 DIALECTS = PACKAGE / "transport" / "dialects"
 MODULES = sorted(
     path
-    for folder in ("transport", "aio", "cli")
+    for folder in ("transport", "aio", "commands", "cli")
     for path in (PACKAGE / folder).rglob("*.py")
     if DIALECTS not in path.parents
 )

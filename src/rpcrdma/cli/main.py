@@ -8,47 +8,17 @@ import gc
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from rpcrdma import __version__
+from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.commands import CommandParser, ExitStatus, console
 from rpcrdma.commands.options import add_shared_options
 
 __all__ = ["build_parser", "main", "run"]
-
-_COMMANDS = {
-    "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
-    "serve": "serve directories with NFSv3 over RDMA and TCP",
-    "exports": "list the exports of servers",
-    "ls": "list directories on a server",
-    "stat": "show the attributes of files on a server",
-    "df": "show how much space is left on a server",
-    "cat": "print files of a server to standard output",
-    "get": "copy files and trees from a server",
-    "put": "copy files and trees to a server",
-    "rm": "remove files on a server",
-    "mkdir": "make directories on a server",
-    "mv": "rename or move files on one server",
-    "watch": "print the changes in a directory on a server as they happen",
-    "ping": "measure the round trip of empty calls and show the negotiated terms",
-    "stats": "show how many calls a server answers and how long they take",
-    "call": "call any remote procedure by its interface definition, with JSON in and out",
-    "programs": "list the programs that a server offers, by its port mapper and by asking them",
-    "check": "judge a server by the statements of the specifications",
-    "roundtrips": "count the round trips, interrupts and registrations of calls in a simulated network",
-    "doctor": "check this machine for RDMA and NFS, and name the remedies",
-    "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",
-    "explain": "show each call in a packet capture as a ladder: its Sends, RDMA Reads and Writes, chunks and credits",
-    "send": "say a conversation, message by message, to a server: right ones and deliberately wrong ones",
-    "proxy": "forward connections to a server, and delay, drop, change or cut what rules select",
-    "xdr": "compile, check and extract XDR interface definitions",
-    "help": "show the help of a command, or the options that all commands with a connection share",
-    "completion": "print the completion of this command for a shell",
-}
-"""The commands with their summaries; the module of each is imported when it is chosen, for its `add_arguments`."""
 
 _EPILOG = """\
 examples:
@@ -68,36 +38,80 @@ environment:
 """
 
 
-def build_parser(*, whole: bool = False) -> CommandParser:
-    """The parser of the command line; `whole`: with the arguments of all commands, not of the chosen one alone."""
-    parser = CommandParser(
-        prog="rpcrdma",
-        usage="%(prog)s [options] COMMAND ...",
-        description="RPC-over-RDMA on any machine: an NFS server, an NFS client, and tools to test them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    add_shared_options(parser, top=True, shown=whole)
-    subparsers = parser.add_subparsers(
-        title="commands", prog="rpcrdma", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
-    )
-    for name, summary in _COMMANDS.items():
-        command = subparsers.add_parser(
-            name,
+class _CommandLine(CommandParser):
+    """The parser of `rpcrdma`. It looks for commands of other distributions if a word names none of this package.
+
+    Args:
+        shows_all: Whether it has all commands from the start, with their arguments and all options in their helps.
+    """
+
+    def __init__(self, *, shows_all: bool) -> None:
+        super().__init__(
+            prog="rpcrdma",
+            usage="%(prog)s [options] COMMAND ...",
+            description="RPC-over-RDMA on any machine: an NFS server, an NFS client, and tools to test them.",
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+        add_shared_options(self, top=True, shown=shows_all)
+        self._shows_all = shows_all
+        self._commands = self.add_subparsers(
+            title="commands",
+            prog="rpcrdma",
+            metavar="COMMAND",
+            dest="command",
+            required=True,
+            parser_class=CommandParser,
+        )
+        for word, summary in OWN.items():
+            self._add(word, f"rpcrdma.cli.{word}", summary)
+        self._has_added = False
+        if shows_all:
+            self._add_others()
+
+    def _add(self, word: str, module: str, summary: str) -> None:
+        command = self._commands.add_parser(
+            word,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            fill=functools.partial(_fill, name),
+            fill=functools.partial(_fill, module),
         )
-        command.shows_shared = whole
-        if whole:
+        command.shows_shared = self._shows_all
+        if self._shows_all:
             command.fill_in()
-    return parser
+
+    def _add_others(self) -> None:
+        if not self._has_added:
+            self._has_added = True
+            for word, (module, summary) in added_commands().items():
+                self._add(word, module, summary)
+
+    def format_help(self) -> str:
+        self._add_others()
+        return super().format_help()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action is self._commands and value not in self._commands.choices:
+            self._add_others()
+            if value in OF_LAB and value not in self._commands.choices:
+                hint = "install the distribution rpcrdma-lab"
+                self.exit(console.error(f"{value} is a command of rpcrdma-lab", hint, status=ExitStatus.USAGE))
+        super()._check_value(action, value)
 
 
-def _fill(name: str, parser: CommandParser) -> None:
-    importlib.import_module(f"rpcrdma.cli.{name}").add_arguments(parser)
+def build_parser(*, whole: bool = False) -> CommandParser:
+    """Returns the parser of the command line.
+
+    Args:
+        whole: Whether it has the arguments of all commands, not those of the chosen one alone.
+    """
+    return _CommandLine(shows_all=whole)
+
+
+def _fill(module: str, parser: CommandParser) -> None:
+    importlib.import_module(module).add_arguments(parser)
 
 
 def run() -> int:
@@ -144,6 +158,8 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         return ExitStatus.READER_GONE
     except BaseException as error:  # noqa: BLE001 - users never get a traceback
         if os.environ.get("RPCRDMA_TRACEBACK"):
+            import traceback  # noqa: PLC0415
+
             traceback.print_exc()
         told = _report(error)
         try:
