@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.option_numbers import check_numbers
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.limits import (
     RPC_IDLE_S,

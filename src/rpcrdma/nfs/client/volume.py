@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.aio.option_numbers import check_numbers
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
