@@ -89,7 +89,10 @@ def parse_url(text: str, *, listens: bool = False) -> Url:
 
     Raises:
         LocalProtocolError: it is not one; the message names the fault and shows the form.
+        TypeError: `text` is no str.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"a URL must be a str such as rdma://HOST/PATH, not {type(text).__name__}")
     form = url_form(text)
     user = _USER.match(text)
     if user is not None:

@@ -66,7 +66,8 @@ class RdmaFileSystem(ServerFileSystem):
         place = self.place(path)
         known = await self._found(place)
         entry = None if known is None else known.entry
-        return await self._run(place, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
+        async with self._at(place) as (fs, at):
+            return await fs.read_bytes(entry or at, offset=first, size=count)
 
     async def _cat_ranges(
         self,
@@ -116,7 +117,8 @@ class RdmaFileSystem(ServerFileSystem):
             callback.absolute_update(octets)
 
         try:
-            await self._run(rpath, lambda fs, at: fs.download(at, lpath, progress=progress))
+            async with self._at(rpath) as (fs, at):
+                await fs.download(at, lpath, progress=progress)
         except IsADirectoryError:
             await asyncio.to_thread(Path(lpath).mkdir, parents=True, exist_ok=True)
 
@@ -130,14 +132,25 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """`_run` for a call that creates the file `path`; makes a missing directory and calls once more."""
+        """Returns the result of `call`, which creates the name `path`, given the file system and the path in it.
+
+        Makes a missing directory, and calls once more.
+        """
         try:
-            return await self._run(path, call)
+            async with self._at(path) as (fs, at):
+                return await call(fs, at)
         except FileNotFoundError:
             if not self.auto_mkdir:
                 raise
         await self._make_directories(self._parent(path))
-        return await self._run(path, call)
+        async with self._at(path) as (fs, at):
+            return await call(fs, at)
+
+    async def _create(self, path: str, mode: str) -> NfsFile:
+        async def create(fs: MountedFilesystem, at: str) -> NfsFile:
+            return await fs.open(at, mode)
+
+        return await self._making_directories(path, create)
 
     async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
         view = as_view(value, "value")
@@ -189,14 +202,15 @@ class RdmaFileSystem(ServerFileSystem):
                 f"{self.unstrip_protocol(path1)!r} and {self.unstrip_protocol(path2)!r} are the same file"
             )
         with self._changing(path2):
-            async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
+            async with await self._create(path2, "wb") as target:
                 async for block in source.views():
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
         """Whether `path` is the open `file`, which was opened as `source`."""
         try:
-            there = await self._run(path, lambda fs, at: fs.stat(at))
+            async with self._at(path) as (fs, at):
+                there = await fs.stat(at)
         except FileNotFoundError:
             return False
         here = await file.stat()
@@ -252,12 +266,14 @@ class RdmaFileSystem(ServerFileSystem):
         if mode == "rb":
             known = place.known.find(place.path, self._valid_s)
             if known is not None and known.entry.is_file():
-                return await self._open_known(place, known.entry)
-            return await self._run(place, lambda fs, at: fs.open(at))
+                return await self._open_known(place, known.entry, ask=self._close_to_open)
+            async with self._at(place) as (fs, at):
+                return await fs.open(at)
         if "r" in mode:
-            file = await self._run(place, lambda fs, at: fs.open(at, mode))
+            async with self._at(place) as (fs, at):
+                file = await fs.open(at, mode)
         else:
-            file = await self._making_directories(path, lambda fs, at: fs.open(at, mode))
+            file = await self._create(path, mode)
         place.known.note_writer(place.path, file)
         return file
 
@@ -275,24 +291,27 @@ class RdmaFileSystem(ServerFileSystem):
             return await self.open_async(path), b""
         start = first_read(path, entry)
         if start is None:
-            return await self._open_known(place, entry), b""
+            return await self._open_known(place, entry, ask=self._close_to_open), b""
         data = await self._unchanged_data(place, entry, start, b"" if known is None else known.data)
         if data is None:
             place.known.forget(place.path)
             return await self.open_async(path), b""
         place.known.hold(place.path, entry, data, self._valid_s)
-        return (await self._run(place, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
+        return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
         """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
         if not held and entry.attributes.size:
-            return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
-        if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
-            return None
+            async with self._at(place) as (fs, _):
+                return await fs.read_unchanged(entry, offset=start)
+        if self._close_to_open:
+            async with self._at(place) as (fs, _):
+                return held if await fs.is_unchanged(entry) else None
         return held
 
-    async def _open_known(self, place: ServerPath, entry: DirEntry) -> NfsFile:
-        return await self._run(place, lambda fs, _: fs.open(entry, ask=self._close_to_open))
+    async def _open_known(self, place: ServerPath, entry: DirEntry, *, ask: bool) -> NfsFile:
+        async with self._at(place) as (fs, _):
+            return await fs.open(entry, ask=ask)
 
     def note_written(self, path: str) -> None:
         """Has the server be asked for the attributes of a file that has been written."""
@@ -311,7 +330,8 @@ class RdmaFileSystem(ServerFileSystem):
     # Directories and names
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_kwargs: Any) -> None:
-        await self._run(path, lambda fs, at: fs.mkdir(at, parents=create_parents))
+        async with self._at(path) as (fs, at):
+            await fs.mkdir(at, parents=create_parents)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         if exist_ok:
@@ -325,12 +345,16 @@ class RdmaFileSystem(ServerFileSystem):
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
+        sync(self.loop, self._rmdir, path)
+
+    async def _rmdir(self, path: str) -> None:
         with self._changing(path):
-            sync(self.loop, self._run, path, lambda fs, at: fs.rmdir(at))
+            async with self._at(path) as (fs, at):
+                await fs.rmdir(at)
 
     async def _rm_file(self, path: str, **_kwargs: Any) -> None:
         with self._changing(path):
-            await self._run(path, lambda fs, at: fs.unlink(at))
+            await self._unlink(path)
 
     async def _rm(
         self,
@@ -346,13 +370,30 @@ class RdmaFileSystem(ServerFileSystem):
             if maxdepth is not None:
                 # Deepest first, one after the other: a directory has to be empty.
                 for each in reversed(paths):
-                    await self._run(each, _remove_name)
+                    await self._remove_name(each)
                 return
             await _run_coros_in_chunks(
-                [self._run(each, _remove if recursive else _unlink) for each in paths],
+                [self._remove(each) if recursive else self._unlink(each) for each in paths],
                 batch_size=batch_size or self.batch_size,
                 nofiles=True,
             )
+
+    async def _unlink(self, path: str) -> None:
+        async with self._at(path) as (fs, at):
+            await fs.unlink(at)
+
+    async def _remove(self, path: str) -> None:
+        """Removes a file, or a directory with everything in it."""
+        async with self._at(path) as (fs, at):
+            if (await fs.lstat(at)).is_dir():
+                (await fs.rmtree(at)).check()
+            else:
+                await fs.unlink(at)
+
+    async def _remove_name(self, path: str) -> None:
+        """Removes a file, or an empty directory."""
+        async with self._at(path) as (fs, at):
+            await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
         """Renames; between exports, and for a pattern, copies and removes."""
@@ -378,13 +419,15 @@ class RdmaFileSystem(ServerFileSystem):
         if not has_magic(path):
             return True
         try:
-            await self._run(path, lambda fs, at: fs.lstat(at))
+            async with self._at(path) as (fs, at):
+                await fs.lstat(at)
         except FileNotFoundError:
             return False
         return True
 
     async def _mv_file(self, path1: str, path2: str) -> None:
-        source, below = await self._run(path1, _at)
+        async with self._at(path1) as (source, below):
+            pass
 
         async def rename(fs: MountedFilesystem, at: str) -> None:
             if fs is not source:
@@ -404,27 +447,6 @@ class TcpFileSystem(RdmaFileSystem):
     """The same over TCP: `nfstcp://HOST[:PORT]/PATH`."""
 
     protocol = "nfstcp"
-
-
-async def _at(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
-    return fs, at
-
-
-async def _unlink(fs: MountedFilesystem, at: str) -> None:
-    await fs.unlink(at)
-
-
-async def _remove(fs: MountedFilesystem, at: str) -> None:
-    """Removes a file, or a directory with everything in it."""
-    if (await fs.lstat(at)).is_dir():
-        (await fs.rmtree(at)).check()
-    else:
-        await fs.unlink(at)
-
-
-async def _remove_name(fs: MountedFilesystem, at: str) -> None:
-    """Removes a file, or an empty directory."""
-    await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
 
 def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:

@@ -12,21 +12,19 @@ import contextlib
 import logging
 import os
 import weakref
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from types import TracebackType
+from typing import Protocol
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import RpcRdmaError
+from rpcrdma.errors import ConnectFailed, RpcRdmaError
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
 from rpcrdma.sync.file_object import Writers
 
-__all__ = ["Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of"]
-
-T = TypeVar("T")
+__all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _CLOSE_S = 10.0
@@ -67,25 +65,6 @@ class Mounts:
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
 
-    async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]], *, prefix: str = "") -> T:
-        """The result of `call` with the file system that has `path`, and the path in it.
-
-        Errors name paths behind `prefix`, the server as the caller's path names it.
-
-        Raises:
-            ConnectFailed: the server cannot be reached.
-            NoSuchExport: no export has that path.
-        """
-        above = prefix
-        try:
-            export, fs = await self._at(path)
-            if export != "/":
-                above += export
-            return await call(fs, "/" + path[len(export) :].lstrip("/"))
-        except ServerPathError as error:
-            error.name_below(above)
-            raise
-
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes a directory and those above it, where they are missing.
 
@@ -100,17 +79,18 @@ class Mounts:
         task.result()
 
     async def _make_directory(self, path: str, prefix: str) -> None:
-        async def make(fs: MountedFilesystem, at: str) -> None:
-            await fs.mkdir(at, exist_ok=True)
+        async def make() -> None:
+            async with MountedPath(self, path, prefix) as (fs, at):
+                await fs.mkdir(at, exist_ok=True)
 
         try:
-            await self.run(path, make, prefix=prefix)
+            await make()
         except NfsNotFound:
             above = path.rpartition("/")[0]
             if self._export_of(path) in {"", path} or not above:
                 raise
             await self.make_directories(above, prefix=prefix)
-            await self.run(path, make, prefix=prefix)
+            await make()
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -124,7 +104,16 @@ class Mounts:
             for fs in mounted:
                 await fs.close()
 
-    async def _at(self, path: str) -> tuple[str, MountedFilesystem]:
+    async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
+        """Mounts the export that `path` is in, if this event loop has not.
+
+        Returns:
+            The name of the export, and the file system.
+
+        Raises:
+            ConnectFailed: the server cannot be reached.
+            NoSuchExport: no export has that path.
+        """
         fs = self._mounted.get(self._export_of(path))
         if fs is None:
             async with self._lock:
@@ -172,6 +161,52 @@ class Mounts:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
         self._mounted = {name: other for name, other in self._mounted.items() if other is not fs}
         await fs.close()
+
+
+class MountedPath:
+    """Enters the file system that has a path, in `async with MountedPath(...) as (fs, path in it):`.
+
+    Errors of the body name paths as their caller does.
+
+    Args:
+        mounts: the mounted exports of the server.
+        path: the path on the server, which begins with a slash.
+        prefix: the server as the caller's path names it; empty where the caller names paths alone.
+        hint: a note for an error of connecting; None for no note.
+
+    Raises:
+        ConnectFailed: when entered: the server cannot be reached.
+        NoSuchExport: when entered: no export has that path.
+    """
+
+    __slots__ = ("_above", "_hint", "_mounts", "_path")
+
+    def __init__(self, mounts: Mounts, path: str, prefix: str, hint: str | None = None) -> None:
+        self._mounts = mounts
+        self._path = path
+        self._above = prefix
+        self._hint = hint
+
+    async def __aenter__(self) -> tuple[MountedFilesystem, str]:
+        try:
+            export, fs = await self._mounts.mounted(self._path)
+        except (ServerPathError, ConnectFailed) as error:
+            self._name(error)
+            raise
+        if export != "/":
+            self._above += export
+        return fs, "/" + self._path[len(export) :].lstrip("/")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._name(error)
+
+    def _name(self, error: BaseException | None) -> None:
+        if isinstance(error, ServerPathError):
+            error.name_below(self._above)
+        elif self._hint is not None and isinstance(error, ConnectFailed):
+            error.add_note(self._hint)
 
 
 _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}

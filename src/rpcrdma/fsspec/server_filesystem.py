@@ -14,10 +14,10 @@ from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from rpcrdma.errors import RpcRdmaError
 from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
-from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
+from rpcrdma.fsspec.mounts import MountedPath, Mounts, Server, close_mounts, mounts_of
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
@@ -146,15 +146,13 @@ class ServerFileSystem(AsyncFileSystem):
     def _mounts(self, server: Server) -> Mounts:
         return mounts_of(server, asyncio.get_running_loop())
 
-    async def _run(self, path: str | ServerPath, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """The result of `call` with the file system that has `path`, and the path in it."""
+    def _at(self, path: str | ServerPath) -> MountedPath:
+        """Enters the file system that has `path`: `async with self._at(path) as (fs, at):`, with the path in it."""
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
-        try:
-            return await self._mounts(server).run(at, call, prefix=prefix)
-        except ConnectFailed as error:
-            if prefix and ":" not in prefix and self._servers.own is not None:
-                error.add_note(f"{prefix!r} was taken for a server: paths of the option host= begin with a slash")
-            raise
+        hint = None
+        if prefix and ":" not in prefix and self._servers.own is not None:
+            hint = f"{prefix!r} was taken for a server: paths of the option host= begin with a slash"
+        return MountedPath(self._mounts(server), at, prefix, hint)
 
     # Names and attributes
 
@@ -202,7 +200,9 @@ class ServerFileSystem(AsyncFileSystem):
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
-            for entry in await self._run(place._replace(path=directory or "/"), lambda fs, at: fs.first_entries(at)):
+            async with self._at(place._replace(path=directory or "/")) as (fs, at):
+                entries = await fs.first_entries(at)
+            for entry in entries:
                 if not entry.is_symlink():
                     path = f"{directory}/{entry.name}"
                     known.keep(path, entry_info(entry, path), entry, changes=changes)
@@ -215,7 +215,8 @@ class ServerFileSystem(AsyncFileSystem):
         """The server's answer about a path, which is cached."""
         known = place.known
         changes = known.changes
-        info, entry = await self._run(place, lambda fs, at: info_at(fs, at, place.name))
+        async with self._at(place) as (fs, at):
+            info, entry = await info_at(fs, at, place.name)
         if entry is not None and self._valid_s > 0:
             known.keep(place.path, dict(info), entry, changes=changes)
         return info, entry
@@ -264,7 +265,8 @@ class ServerFileSystem(AsyncFileSystem):
         try:
             if detail:
                 return await self._listed(place, above)
-            names = await self._run(place, lambda fs, at: fs.listdir(at))
+            async with self._at(place) as (fs, at):
+                names = await fs.listdir(at)
         except NotADirectoryError:
             return [await self._info(path)] if detail else [place.name]
         except NoSuchExport as error:
@@ -283,7 +285,8 @@ class ServerFileSystem(AsyncFileSystem):
             if self._valid_s > 0:
                 known.keep(info["name"].removeprefix(place.prefix), dict(info), entry, changes=changes)
 
-        return await self._run(place, lambda fs, at: listed_infos(fs, at, above, keep))
+        async with self._at(place) as (fs, at):
+            return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
         """Whether `path` leads to something."""
@@ -301,20 +304,21 @@ class ServerFileSystem(AsyncFileSystem):
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
     async def _exists(self, path: str, **_kwargs: Any) -> bool:
-        return await self._asked(path, lambda fs, at: fs.exists(at), above=True)
+        return await self._asked(path, MountedFilesystem.exists, above=True)
 
     async def _isdir(self, path: str) -> bool:
-        return await self._asked(path, lambda fs, at: fs.is_dir(at), above=True)
+        return await self._asked(path, MountedFilesystem.is_dir, above=True)
 
     async def _isfile(self, path: str) -> bool:
-        return await self._asked(path, lambda fs, at: fs.is_file(at), above=False)
+        return await self._asked(path, MountedFilesystem.is_file, above=False)
 
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
         """The answer to `question`; for a path in no export whether it is above one, if that is asked for."""
         try:
-            return await self._run(path, question)
+            async with self._at(path) as (fs, at):
+                return await question(fs, at)
         except NoSuchExport as error:
             return above and bool(names_below(self.place(path).path, error.exports))
 

@@ -72,9 +72,12 @@ def buffer(octets: int) -> memoryview:
         with the last view.
 
     Raises:
+        TypeError: `octets` is no int.
         ValueError: `octets` is negative.
         MemoryError: the system gives no more memory.
     """
+    if not hasattr(octets, "__index__"):
+        raise TypeError(f"octets must be of type int, not {type(octets).__name__}")
     if octets < 0:
         raise ValueError(f"octets must be 0 or more, not {octets}")
     return memoryview(PooledMemory(octets) if octets else bytearray())

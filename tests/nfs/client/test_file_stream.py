@@ -33,9 +33,26 @@ def test_what_is_opened_must_exist_and_be_no_directory(server: Any, mounted: Any
         for mode in modes:
             with pytest.raises(kind):
                 run(mounted().open(path, mode))
-    server.put("/file")
-    with pytest.raises(ValueError, match="negative offset -1"):
-        run(mounted().read_bytes("/file", offset=-1))
+
+
+def test_a_negative_offset_is_refused_at_once_and_spoils_no_file(server: Any, mounted: Any) -> None:
+    server.put("/file", b"as it was")
+
+    async def use() -> None:
+        fs = mounted()
+        async with await fs.open("/file", "r+b") as file:
+            for call in (
+                fs.read_bytes("/file", offset=-1),
+                fs.read_into("/file", bytearray(4), -1),
+                file.pread(4, -1),
+                file.preadinto(bytearray(4), -1),
+                file.pwrite(b"data", -1),
+            ):
+                with pytest.raises(ValueError, match="negative offset -1"):
+                    await call
+        assert await fs.read_bytes("/file") == b"as it was"
+
+    run(use())
 
 
 @each_case(

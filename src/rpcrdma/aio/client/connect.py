@@ -28,7 +28,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
-from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly, check_numbers
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -156,6 +156,7 @@ class ConnectOptions:
     """Is called with each call when it has ended. None costs nothing."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         version_choice(self.rpcrdma_version)
         if self.xprtsec not in XPRTSEC_CHOICES:
             raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")

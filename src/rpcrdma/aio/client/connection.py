@@ -20,7 +20,7 @@ from rpcrdma.aio.client.reconnecting import (
 )
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
-from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
+from rpcrdma.aio.misuse import AsynchronousOnly, check_loop
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, RpcRdmaError, TransportClosed

@@ -18,6 +18,7 @@ from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
@@ -75,6 +76,7 @@ class RdmaServerConfig:
     """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         version_choice(self.rpcrdma_version)
         self.all_extensions()
 

@@ -18,6 +18,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -63,6 +64,7 @@ class ServeOptions:
     """How long running calls may take to be answered when a context manager ends."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
@@ -269,8 +271,8 @@ class Server:
 class _Starting:
     """The result of `serve`: `await` it, or enter it as a context manager."""
 
-    def __init__(self, services: Iterable[Service], listen: Sequence[str], options: ServeOptions) -> None:
-        self._services = tuple(services)
+    def __init__(self, services: tuple[Service, ...], listen: Sequence[str], options: ServeOptions) -> None:
+        self._services = services
         self._listen = listen
         self._options = options
         self._server: Server | None = None
@@ -317,10 +319,18 @@ def serve(
     Raises:
         LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
             `xprtsec` is asked for over RDMA.
+        TypeError: `services` holds a class or another object that is no `Service`, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """
+    services = tuple(services)
+    for service in services:
+        if not isinstance(service, Service):
+            kind = f"the class {service.__name__}" if isinstance(service, type) else f"{type(service).__name__}"
+            raise TypeError(f"services must hold objects of subclasses of Service, not {kind}")
+    if isinstance(listen, str):
+        raise TypeError(f'listen must be a sequence of URLs: write ["{listen}"]')
     return _Starting(services, listen, options or ServeOptions())
 
 

@@ -19,6 +19,7 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.limits import (
     RPC_IDLE_S,
@@ -65,6 +66,9 @@ class TcpServerConfig:
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
     """The certificate for TLS, which is offered if there is one. A client may show a certificate as well if there are
     `authorities`, and has to with "mtls"."""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 class TcpServer:

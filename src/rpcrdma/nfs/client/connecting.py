@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions
-from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved

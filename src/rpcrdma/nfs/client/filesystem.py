@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.listing import first_entries, name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import LEADS_NOWHERE, OUTDATED
-from rpcrdma.nfs.client.streams.direct_calls import placed_bytes, read_direct
+from rpcrdma.nfs.client.streams.direct_calls import check_offset, placed_bytes, read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
@@ -401,8 +401,7 @@ class NfsFilesystem:
         Raises:
             ValueError: `offset` is negative.
         """
-        if offset < 0:
-            raise ValueError(f"negative offset {offset}")
+        check_offset(offset)
         if isinstance(path, DirEntry) and path.is_file():
             data = await self.read_unchanged(path, offset=offset, size=size)
             if data is not None:

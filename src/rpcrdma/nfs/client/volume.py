@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from rpcrdma.aio.drivers.effects import loop_clock
+from rpcrdma.aio.misuse import check_numbers
 from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -35,6 +36,9 @@ class FileOptions:
     """Names in one directory; listing more is an error, since the listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
     """The same for calls that hold all names in memory: `listdir` and `walk`."""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 _LEAST = 4096

@@ -17,7 +17,16 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.v3 import post_op_attr, stable_how
 
-__all__ = ["LentMemory", "placed_bytes", "read_direct", "read_whole", "stability", "write_direct", "write_whole"]
+__all__ = [
+    "LentMemory",
+    "check_offset",
+    "placed_bytes",
+    "read_direct",
+    "read_whole",
+    "stability",
+    "write_direct",
+    "write_whole",
+]
 
 _NO_VERIFIER = b""
 """No COMMIT can answer with this: a verifier has eight octets."""
@@ -92,6 +101,16 @@ async def read_whole(
             raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
 
 
+def check_offset(offset: int) -> None:
+    """Refuses an offset before the first octet of a file.
+
+    Raises:
+        ValueError: `offset` is negative.
+    """
+    if offset < 0:
+        raise ValueError(f"negative offset {offset}")
+
+
 async def read_direct(
     procedures: NfsProcedures,
     node: Node,
@@ -105,8 +124,9 @@ async def read_direct(
     """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
 
     Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
-    can write to `buffer` any more. `hear` and the errors raised: see `read_whole`.
+    can write to `buffer` any more. `hear` and the errors raised: see `read_whole`; ValueError for a negative `offset`.
     """
+    check_offset(offset)
     length = len(buffer)
     if length <= call_octets:
         return (await read_whole(procedures, node, offset, buffer, hear))[0] if length else 0

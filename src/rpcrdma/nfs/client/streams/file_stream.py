@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.streams.direct_calls import placed_bytes, read_direct, read_whole
+from rpcrdma.nfs.client.streams.direct_calls import check_offset, placed_bytes, read_direct, read_whole
 from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
@@ -367,6 +367,7 @@ class NfsFile:
 
     async def _write_at(self, data: Memory, offset: int, *, append: bool = False) -> int:
         self._check(self._mode.writes, "writing")
+        check_offset(offset)
         data = as_view(data, "data")
         if self._mode.reads:
             self._forget_read()

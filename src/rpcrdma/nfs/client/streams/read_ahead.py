@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rpcrdma.aio.own_loop import check_loop
+from rpcrdma.aio.misuse import check_loop
 from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]

@@ -1,13 +1,15 @@
-"""Errors with a remedy for objects of one event loop that are used from another, or as if they were synchronous."""
+"""Errors with a remedy for wrong uses: numbers no option can have; objects of one event loop in another, or in none."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import math
 from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AsynchronousOnly", "check_loop"]
+__all__ = ["AsynchronousOnly", "check_loop", "check_numbers"]
 
 _REMEDY = "open it anew there, or use rpcrdma.sync, whose objects work in every thread and with any loop"
 
@@ -44,3 +46,31 @@ class AsynchronousOnly:
             return self
         name = owner.__name__.lstrip("_")
         raise TypeError(f"{name} is asynchronous: write `{self._instead}`, or open it by rpcrdma.sync, which is not")
+
+
+def check_numbers(options: Any) -> None:
+    """Refuses a number that no option can have: each int and float is at least 0 and finite.
+
+    Args:
+        options: an instance of a dataclass whose annotations are strings. Fields annotated with `int` or `float`, with
+            or without None, are looked at.
+
+    Raises:
+        TypeError: a field has a value of another type; the message names the field.
+        ValueError: a number is negative, infinite or not a number; likewise.
+    """
+    for field in dataclasses.fields(options):
+        kind, _, other = str(field.type).partition(" | ")
+        if kind not in {"int", "float"} or other not in {"", "None"}:
+            continue
+        value = getattr(options, field.name)
+        if value is None and other:
+            continue
+        # NumPy's numbers are numbers as well.
+        if isinstance(value, bool) or not (
+            hasattr(value, "__index__") or (kind == "float" and hasattr(value, "__float__"))
+        ):
+            alternative = " or None" if other else ""
+            raise TypeError(f"{field.name} must be of type {kind}{alternative}, not {type(value).__name__}")
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{field.name} is {value}, but it must be a finite number from 0 up")
