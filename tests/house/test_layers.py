@@ -27,19 +27,20 @@ RANKS = {
     "iwarp": 4,
     "rtr": 5,
     "extension": 6,
-    "dissect": 6,
     "aio": 6,
     "provider": 7,
     "nfs": 7,
-    "scripted": 7,
     "": 8,  # the package itself, which re-exports the names for users
-    "simulation": 9,
-    "check": 8,
-    "cli": 10,
-    "sync": 9,
     "testing": 8,
+    "lab_limits": 8,
+    "sync": 9,
+    "dissect": 9,
+    "scripted": 9,
     "fsspec": 10,
-    "__main__": 11,
+    "check": 10,
+    "simulation": 10,
+    "cli": 11,
+    "__main__": 12,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}

@@ -16,7 +16,7 @@ from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.limits import CHECK_CONNECTIONS_MAX
+from rpcrdma.lab_limits import CHECK_CONNECTIONS_MAX
 from rpcrdma.scripted import (
     Outcome,
     PeerMaker,

@@ -6,7 +6,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.wire import DELIBERATE_END
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
@@ -96,7 +96,7 @@ def _network_layer(link_type: int, packet: bytes) -> int | None:
 
 
 def _ethertype(packet: bytes, at: int) -> int | None:
-    for _ in range(file_limits.CAPTURE_VLAN_TAGS_MAX + 1):
+    for _ in range(lab_limits.CAPTURE_VLAN_TAGS_MAX + 1):
         protocol = int.from_bytes(packet[at : at + 2])
         if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
             return at + 2
@@ -132,7 +132,7 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     end = at + 40 + payload if payload else len(packet)
     masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
     at += 40
-    for _ in range(file_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+    for _ in range(lab_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
         if header in _EXTENSIONS:
             header, octets = packet[at], (packet[at + 1] + 1) * 8
             at += octets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
@@ -147,7 +147,7 @@ class RdmapHalf:
                 faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
-        message.data += payload[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
+        message.data += payload[: lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
         if last:
             return message
         self._unfinished[None] = message
@@ -171,7 +171,7 @@ class RdmapHalf:
                 reason = f"message {message.number} of this queue has not ended"
                 faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3", "DDP-10"))
             self._join(message, faults)
-        most = file_limits.DISSECTED_MESSAGE_OCTETS_MAX
+        most = lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
             message.faults.append(
                 FieldFault("L", 2, f"the message has more than {most} octets, the rest is left out", "")
@@ -194,7 +194,7 @@ class RdmapHalf:
     def _join(message: RdmapMessage, faults: list[FieldFault]) -> None:
         message.segments += 1
         # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
-        if len(message.faults) < file_limits.DISSECTED_FAULTS_MAX:
+        if len(message.faults) < lab_limits.DISSECTED_FAULTS_MAX:
             message.faults += faults
 
     @staticmethod

@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.lab_limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
 from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
@@ -243,8 +243,8 @@ class ServingConversation(LiveConversation):
         transmissions = [request]
         while len(transmissions) < request["header"]["count"]:
             transmissions.append(await self._further(request["header"]["xid"]))
-            if sum(len(each["body"]) for each in transmissions) > RPC_RECORD_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+            if sum(len(each["body"]) for each in transmissions) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
             if len(transmissions) > RAW_WAITING_MAX:
                 raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
@@ -261,8 +261,8 @@ class ServingConversation(LiveConversation):
                 return {**call, "body": body}
             call = await self._further(call["header"]["xid"])
             body += call["body"]
-            if len(body) > RPC_RECORD_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+            if len(body) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
         raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:

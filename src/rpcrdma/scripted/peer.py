@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
+from rpcrdma.lab_limits import RAW_MESSAGE_OCTETS_MAX
 from rpcrdma.scripted.frames import (
     OPCODES,
     STARTUP_CRC,

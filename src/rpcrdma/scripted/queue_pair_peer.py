@@ -16,7 +16,7 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Driver, Link, Provider
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.limits import RAW_WAITING_MAX
+from rpcrdma.lab_limits import RAW_WAITING_MAX
 from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
