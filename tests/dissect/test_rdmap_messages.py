@@ -101,7 +101,7 @@ SEND = untagged(3, 0, 1, b"a")
         ([tagged(0, 7, 0, b"abcd", last=False), tagged(0, 8, 4)], ("STag", "RFC 5041 5.3")),
         ([untagged(1, 1, 1, bytes(27))], ("SrcTO", "RFC 5040 4.4")),
         ([untagged(1, 1, 1, bytes(29))], ("RDMA Read Request", "RFC 5040 4.4")),
-        ([untagged(7, 2, 1, bytes(3))], ("Terminate control", "RFC 5040 4.8")),
+        ([untagged(7, 2, 1, bytes(3))], ("Reserved", "RFC 5040 4.8")),
         ([b"\x41\x43" + bytes(14)], ("MO", "RFC 5041 4.3")),
     ],
 )

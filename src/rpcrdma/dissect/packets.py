@@ -7,7 +7,6 @@ import struct
 from typing import NamedTuple
 
 from rpcrdma import lab_limits
-from rpcrdma.wire import DELIBERATE_END
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
@@ -24,6 +23,8 @@ _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
 _SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
+_DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
+"""A TCP option in a recorded SYN of this library: the end that sends it makes mistakes on purpose (RFC 6994)."""
 
 
 class TcpSegment(NamedTuple):
@@ -153,7 +154,7 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
     data = packet[start:end]
     acknowledged = number if flags & _ACK else None
     missing = max(end - start - len(data), 0)
-    marked = bool(flags & _SYN) and DELIBERATE_END in packet[at + 20 : start]
+    marked = bool(flags & _SYN) and _DELIBERATE_END in packet[at + 20 : start]
     return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
 
 

@@ -12,10 +12,9 @@ from rpcrdma.dissect.iwarp_fields import (
     READ_REQUEST_ROWS,
     TAGGED_ROWS,
     UNTAGGED_ROWS,
-    terminate_fields,
 )
 from rpcrdma.dissect.mpa_stream import Fpdu
-from rpcrdma.errors import DecodeError
+from rpcrdma.dissect.terminate_fields import terminate_fields
 
 __all__ = ["RdmapHalf", "RdmapMessage"]
 
@@ -210,12 +209,7 @@ class RdmapHalf:
                 reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
                 message.faults.append(FieldFault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
         elif message.opcode == _TERMINATE:
-            try:
-                group, faults, message.words = terminate_fields(data)
-            except DecodeError as error:
-                reason = f"{error.need} needed, {error.have} left"
-                message.faults.append(FieldFault(error.field, error.offset, reason, "RFC 5040 4.8"))
-            else:
-                message.groups.append(group)
-                message.faults += faults
+            group, faults, message.words = terminate_fields(data)
+            message.groups.append(group)
+            message.faults += faults
         return message

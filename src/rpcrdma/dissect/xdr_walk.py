@@ -15,7 +15,7 @@ from rpcrdma import lab_limits
 from rpcrdma.dissect.definitions import Definition, Note
 from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
 from rpcrdma.errors import DecodeError
-from rpcrdma.wire.buffers import Reader
+from rpcrdma.xdr import Reader
 from rpcrdma.xdr.language import model
 
 __all__ = ["FLAG_WORDS", "FORMATS", "Walk"]
