@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
 from rpcrdma.dissect.fields import Field, octets_shown
 from rpcrdma.dissect.header_table import Table
@@ -95,12 +97,12 @@ def test_terminates_mean_what_the_rnic_reads_in_them() -> None:
     heads |= {bytes([first, 2, flags]) for first in (0x12, 0x21) for flags in range(256)}
     for payload in (head + bytes(1) + rest for head in heads for rest in (b"", bytes(46), bytes(2) + b"\x80" * 48)):
         group, faults, words = terminate_fields(payload)
-        try:
-            message = decode_terminate(payload)
-        except DecodeError as error:
-            assert [(fault.field, fault.offset) for fault in faults] == [(error.field, error.offset)]
+        if faults:
+            with pytest.raises(DecodeError) as caught:
+                decode_terminate(payload)
+            assert [(fault.field, fault.offset) for fault in faults] == [(caught.value.field, caught.value.offset)]
             continue
-        assert faults == []
+        message = decode_terminate(payload)
         assert words.removesuffix(", layer and type swapped as Linux siw does") == message.words
         quoted = [field.value for field in group.fields[len(TERMINATE_ROWS.rows) :]]
         length = [] if message.segment_octets is None else [message.segment_octets.to_bytes(2)]

@@ -42,9 +42,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma import PacketCapture
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.provider import Provider
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS

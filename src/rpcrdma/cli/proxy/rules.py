@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from crc32c import crc32c
+
 from rpcrdma import lab_limits
 from rpcrdma.dissect.fields import Message
 from rpcrdma.simulation.worlds.faults import FIELDS, Fault, FaultKind, FaultRule, Side
 from rpcrdma.simulation.worlds.scenario import ScenarioError, ScenarioTable, read_table
-from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Decision", "ProxyRule", "RuledConnection", "read_rules"]
 
