@@ -28,6 +28,8 @@ MODULES = (
     "rpcrdma.testing",
     "rpcrdma.testing.virtual",
     "rpcrdma.errors",
+    "rpcrdma.commands",
+    "rpcrdma.commands.console",
 )
 """In this order; a name of several modules is described at the first of them."""
 

@@ -50,16 +50,13 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 LAYERS: tuple[Mapping[str, str], ...] = (
     {"cli": "the command"},
+    {"simulation": "round trips and worlds", "check": "verdicts on servers"},
     {
         "fsspec": "rdma:// for data tools",
-        "simulation": "round trips and worlds",
-        "check": "verdicts on servers",
-    },
-    {
-        "sync": "without an event loop",
         "scripted": "conversations as data",
         "dissect": "captures to annotated messages",
     },
+    {"sync": "without an event loop", "commands": "what all commands share"},
     {
         "rpcrdma": "the names that programs import",
         "testing": "suites, and a fabric in virtual time",
@@ -87,7 +84,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
 )
 """The layers from the top down, with a few words on each; layers of one row do not know each other."""
 
-WITHOUT_EFFECTS = (6, "below this line: no sockets, no clocks, no threads, no random numbers")
+WITHOUT_EFFECTS = (7, "below this line: no sockets, no clocks, no threads, no random numbers")
 """The number of rows above the line, and its words."""
 
 

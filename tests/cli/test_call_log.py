@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.cli.call_log import call_logger
 from rpcrdma.cli.main import main
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands.call_log import call_logger
+from rpcrdma.commands.options import connect_options
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case
 from support.command_process import run_command

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from rpcrdma.cli import main as command
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.main import build_parser, main
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands.console import ExitStatus
+from rpcrdma.commands.options import connect_options
 from support.cases import each_case
 
 COMMANDS = [

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies
+from rpcrdma.commands.console import ExitStatus
 from rpcrdma.nfs.client import NotCarried
 from rpcrdma.nfs.client.trees.tree_work import CopyReport
 from rpcrdma.nfs.errors import nfs_error

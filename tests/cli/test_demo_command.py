@@ -12,7 +12,7 @@ import pytest
 from rpcrdma import ConnectOptions
 from rpcrdma.cli.demo.source_tree import digests
 from rpcrdma.cli.main import main
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands.options import connect_options
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 

@@ -12,12 +12,12 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.doctor import examination, network
 from rpcrdma.cli.doctor.checks import Mark
 from rpcrdma.cli.doctor.devices import rdma_devices
 from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.cli.main import main
+from rpcrdma.commands.console import ExitStatus
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.transport import VERSION_CHOICES
 from rpcrdma.wire.native import DATA_PATH, native

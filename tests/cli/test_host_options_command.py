@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import build_parser, main
-from rpcrdma.cli.options import host_authentication
+from rpcrdma.commands.options import host_authentication
 from support.cases import each_case
 from support.command_process import run_command
 from support.host_pair import Hosts

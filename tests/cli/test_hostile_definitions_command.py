@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli import definition, preprocessor
 from rpcrdma.cli.main import main
+from rpcrdma.commands import definition, preprocessor
 from support.cases import each_case
 from support.command_process import HANG_S
 

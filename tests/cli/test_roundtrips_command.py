@@ -68,7 +68,7 @@ def test_an_extension_that_is_not_there_is_named_with_the_remedy(command: Comman
     ("body", "told"),
     [
         ("return 1 / 0", "make.py:make: ZeroDivisionError in line 2: division by zero"),
-        ("return 7", "make.py:make returns int, no rpcrdma.transport.Extension"),
+        ("return 7", "make.py:make returns int, no rpcrdma.extension.Extension"),
     ],
 )
 def test_a_broken_function_of_the_user_is_named_with_its_line(

@@ -12,9 +12,9 @@ import pytest
 
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.cli import serve_protection
-from rpcrdma.cli.failures import describe
 from rpcrdma.cli.main import build_parser, main
-from rpcrdma.cli.options import XPRTSEC, connect_options
+from rpcrdma.commands.failures import describe
+from rpcrdma.commands.options import XPRTSEC, connect_options
 from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES

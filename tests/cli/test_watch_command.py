@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands.options import connect_options
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 

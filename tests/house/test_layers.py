@@ -34,13 +34,14 @@ RANKS = {
     "testing": 8,
     "lab_limits": 8,
     "sync": 9,
-    "dissect": 9,
-    "scripted": 9,
+    "commands": 9,
+    "dissect": 10,
+    "scripted": 10,
     "fsspec": 10,
-    "check": 10,
-    "simulation": 10,
-    "cli": 11,
-    "__main__": 12,
+    "check": 11,
+    "simulation": 11,
+    "cli": 12,
+    "__main__": 13,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}

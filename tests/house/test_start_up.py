@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.options import VERSIONS
+from rpcrdma.commands.options import VERSIONS
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
 

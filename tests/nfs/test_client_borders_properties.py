@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcrdma.cli import console
 from rpcrdma.cli.listing_format import attributes_json, long_columns
+from rpcrdma.commands import console
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount, v3, watch
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.errors import RpcRdmaError
 
 if TYPE_CHECKING:
-    from rpcrdma.transport import Extension
+    from rpcrdma.extension import Extension
 
 __all__ = ["METAVAR", "AddedExtensionFailed", "extension_maker"]
 
@@ -28,7 +28,7 @@ def extension_maker(words: str) -> Callable[[], Extension]:
 
     Raises:
         AddedExtensionFailed: there is no such file or function, or one of them raises an exception, or the function
-            returns something else than a `rpcrdma.transport.Extension`. The returned function raises it as well.
+            returns something else than a `rpcrdma.extension.Extension`. The returned function raises it as well.
     """
     file, _, function = words.rpartition(":")
     name = f"rpcrdma_added_{Path(file).stem}"
@@ -49,14 +49,14 @@ def extension_maker(words: str) -> Callable[[], Extension]:
 
 
 def _make(words: str, file: str, function: Callable[[], object]) -> Extension:
-    from rpcrdma.transport import Extension  # noqa: PLC0415
+    from rpcrdma.extension import Extension  # noqa: PLC0415
 
     try:
         made = function()
     except Exception as error:
         raise _failed(f"{words}: {_told(error, file)}") from error
     if not isinstance(made, Extension):
-        raise _failed(f"{words} returns {type(made).__name__}, no rpcrdma.transport.Extension")
+        raise _failed(f"{words} returns {type(made).__name__}, no rpcrdma.extension.Extension")
     return made
 
 
@@ -73,5 +73,5 @@ def _told(error: Exception, file: str) -> str:
 
 def _failed(message: str) -> AddedExtensionFailed:
     error = AddedExtensionFailed(message)
-    error.add_note("name a Python file, and a function in it that returns a rpcrdma.transport.Extension")
+    error.add_note("name a Python file, and a function in it that returns a rpcrdma.extension.Extension")
     return error

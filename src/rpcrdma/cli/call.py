@@ -11,18 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_regular_file
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.options import (
+from rpcrdma.commands import (
     CommandParser,
+    DefinitionText,
+    ExitStatus,
     add_json,
     connect_options,
+    console,
     octets,
-    positive_count,
     service_url,
 )
+from rpcrdma.commands.arguments import positive_count
+from rpcrdma.commands.definition import add_definition_options, read_definition, read_regular_file
 from rpcrdma.errors import DecodeError, LocalProtocolError, MessageTooLong, RpcRdmaError
 from rpcrdma.file_limits import JSON_FILE_OCTETS_MAX
 from rpcrdma.limits import REPLY_OCTETS_MAX

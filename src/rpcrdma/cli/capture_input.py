@@ -9,10 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.cli import console
 from rpcrdma.cli.added_extension import METAVAR, extension_maker
-from rpcrdma.cli.definition import DefinitionText, read_text
-from rpcrdma.cli.options import CommandParser, word
+from rpcrdma.commands import CommandParser, DefinitionText, console, read_text, uint32
 
 if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
@@ -70,7 +68,7 @@ def add_choice_options(parser: CommandParser) -> None:
 
 
 def _xid(text: str) -> int:
-    return word(text, "is no XID: a number of 32 bits, or 0x and up to 8 hex digits")
+    return uint32(text, "is no XID: a number of 32 bits, or 0x and up to 8 hex digits")
 
 
 def chooses(args: argparse.Namespace) -> bool:
@@ -120,15 +118,16 @@ class Choice:
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
     """The decoder's settings; None after an error in a definition, which is printed."""
+    from importlib.resources import files  # noqa: PLC0415
+
     from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
     from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     names = ProgramNames()
-    # Importing the package would import the client and the server.
-    own = Path(__file__).parents[1] / "nfs"
+    own = files("rpcrdma.nfs")
     for file in _OWN_DEFINITIONS:
-        names.interfaces.add((own / file).read_text(encoding="utf-8"), file)
+        names.interfaces.add(own.joinpath(file).read_text(encoding="utf-8"), file)
     for file in args.program:
         text = read_text(file)
         if text is None:

@@ -6,10 +6,9 @@ import argparse
 import os
 import sys
 
-from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import stop_at_once
-from rpcrdma.cli.options import CommandParser, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, console, service_url
 
 __all__ = ["add_arguments", "run"]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, service_url
+from rpcrdma.commands import CommandParser, ExitStatus, console, service_url
 
 __all__ = ["add_arguments", "run"]
 

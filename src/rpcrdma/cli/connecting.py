@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rpcrdma.aio.drivers.sockets import authority, cannot_connect, unanswered
+from rpcrdma.commands import authority, cannot_connect, unanswered
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.scripted import RawTarget
 

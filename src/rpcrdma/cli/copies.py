@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_exclude, add_json
-from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import TOLD_MAX, Failures
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
+from rpcrdma.commands.options import add_exclude
+from rpcrdma.commands.progress import Advance
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client.trees.not_carried import Lost
@@ -149,7 +148,7 @@ class Copies:
 
         `in_url`: its paths are paths in an export, and are printed as in URLs.
         """
-        from rpcrdma.cli.failures import as_json  # noqa: PLC0415
+        from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 
         failures = self.failures
         named, shown = (failures.in_url, failures.url_of) if in_url else (str, str)
@@ -215,7 +214,7 @@ class Copies:
 
 def _naming(path: str, message: str) -> str:
     """`message` with the path in front: it may start with the last name alone, or with another path."""
-    from rpcrdma.cli.failures import readable_path  # noqa: PLC0415
+    from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 
     name, shown = path.rpartition("/")[2], readable_path(path)
     return message if shown in message else f"{shown}: {message.removeprefix(name + ': ')}"

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import (
     Choice,
     add_choice_options,
@@ -18,8 +17,7 @@ from rpcrdma.cli.capture_input import (
     settings_for,
     tell_what_was_left_out,
 )
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 
 if TYPE_CHECKING:
     from rpcrdma.dissect.connection import Settings

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, add_json, console, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 from rpcrdma.limits import EVENT_LINES_MAX
 
 __all__ = ["EventLines", "server_events"]

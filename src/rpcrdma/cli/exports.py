@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
 from rpcrdma.cli.remote import Failures
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_shared_options
+from rpcrdma.commands import CommandParser, ExitStatus, console
+from rpcrdma.commands.options import add_shared_options
 
 __all__ = ["add_arguments", "run"]
 

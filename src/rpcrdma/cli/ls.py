@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rpcrdma.cli import console
 from rpcrdma.cli.listing_format import attributes_json, long_columns
-from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, add_json, console, service_url
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
 
 if TYPE_CHECKING:

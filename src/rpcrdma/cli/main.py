@@ -12,11 +12,10 @@ import traceback
 from collections.abc import Callable, Coroutine, Sequence
 
 from rpcrdma import __version__
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
-from rpcrdma.cli.options import CommandParser, add_shared_options
+from rpcrdma.commands import CommandParser, ExitStatus, console
+from rpcrdma.commands.options import add_shared_options
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -191,6 +190,6 @@ def _configure_logging(args: argparse.Namespace) -> None:
 
 
 def _report(error: BaseException) -> ExitStatus:
-    from rpcrdma.cli.failures import tell  # noqa: PLC0415
+    from rpcrdma.commands.failures import tell  # noqa: PLC0415
 
     return tell(error)

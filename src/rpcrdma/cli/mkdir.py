@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from rpcrdma.cli import console
-from rpcrdma.cli.options import CommandParser, add_json, octal_mode, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, add_json, console, service_url
+from rpcrdma.commands.arguments import octal_mode
 
 __all__ = ["add_arguments", "run"]
 

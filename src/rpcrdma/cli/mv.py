@@ -6,10 +6,8 @@ import argparse
 import errno
 import posixpath
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
 
 __all__ = ["add_arguments", "run"]
 

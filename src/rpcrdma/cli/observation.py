@@ -6,7 +6,7 @@ import argparse
 import contextlib
 from collections.abc import Iterator
 
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 
 __all__ = ["capturing", "telling_metrics"]
 

@@ -9,17 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import (
-    CommandParser,
-    add_json,
-    connect_options,
-    positive_count,
-    program_number,
-    seconds,
-    service_url,
-)
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, service_url
+from rpcrdma.commands.arguments import positive_count, program_number, seconds
 from rpcrdma.errors import CallTimeout
 from rpcrdma.wire.native import DATA_PATH
 

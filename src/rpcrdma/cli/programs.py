@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, program_number, service_url
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, service_url
+from rpcrdma.commands.arguments import port_number, program_number
 from rpcrdma.errors import CallTimeout, ConnectFailed, RpcError, RpcRdmaError
 from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 

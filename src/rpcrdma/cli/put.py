@@ -7,12 +7,11 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies, add_copy_options
-from rpcrdma.cli.options import CommandParser, is_url, local_name, no_url, service_url
-from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
+from rpcrdma.commands import CommandParser, ExitStatus, console, service_url
+from rpcrdma.commands.arguments import is_url, local_name, no_url
+from rpcrdma.commands.progress import progress_bar
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url

@@ -9,9 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands import ExitStatus, connect_options, console
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions
@@ -41,7 +39,7 @@ class Failures:
 
     def tell(self, error: BaseException) -> None:
         """Prints a failure, and keeps its exit status."""
-        from rpcrdma.cli.failures import as_json, tell  # noqa: PLC0415
+        from rpcrdma.commands.failures import as_json, tell  # noqa: PLC0415
 
         self.name_as_in_url(error)
         if self.collected is not None:

@@ -6,10 +6,9 @@ import argparse
 import errno
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_exclude, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
+from rpcrdma.commands.options import add_exclude
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client import NfsFilesystem

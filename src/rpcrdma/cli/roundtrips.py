@@ -10,16 +10,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
 from rpcrdma.cli.added_extension import METAVAR, extension_maker
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, octets
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, octets
 
 if TYPE_CHECKING:
     from rpcrdma.simulation.latency_curves import Curves
     from rpcrdma.simulation.measured_calls import Variant
     from rpcrdma.simulation.round_trips import Row
-    from rpcrdma.testing.virtual.model import FabricModel
+    from rpcrdma.testing.virtual import FabricModel
 
 __all__ = ["add_arguments", "run"]
 
@@ -86,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from rpcrdma.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
     from rpcrdma.simulation.round_trips import rows  # noqa: PLC0415
-    from rpcrdma.testing.virtual.model import PROFILES  # noqa: PLC0415
+    from rpcrdma.testing.virtual import PROFILES  # noqa: PLC0415
 
     if args.plot is not None and (fault := _cannot_plot(args.plot)):
         return console.error(*fault)

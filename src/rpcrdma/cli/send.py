@@ -11,15 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import add_decoding_options, settings_for
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.definition import read_text
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, read_text, service_url
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.client.connect import ConnectOptions
-    from rpcrdma.aio.drivers.capture import PacketCapture
+    from rpcrdma import ConnectOptions, PacketCapture
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
     from rpcrdma.scripted import Outcome, RawTarget
@@ -188,7 +184,7 @@ def _read_conversation(file: str) -> dict[str, Any] | None:
 
 
 def _new_capture(path: Path) -> PacketCapture:
-    from rpcrdma.aio.drivers.capture import PacketCapture  # noqa: PLC0415
+    from rpcrdma import PacketCapture  # noqa: PLC0415
 
     return PacketCapture(path)
 

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import (
     Exported,
@@ -27,23 +25,6 @@ from rpcrdma.cli.export_options import (
     parse_export,
     parse_security,
 )
-from rpcrdma.cli.failures import describe
-from rpcrdma.cli.options import (
-    CommandParser,
-    add_busy_poll,
-    add_extension,
-    add_host_options,
-    add_json,
-    add_no_crc,
-    add_provider,
-    add_rpcrdma_version,
-    host_and_port,
-    listening_url,
-    local_name,
-    octets,
-    positive_count,
-    seconds_or_never,
-)
 from rpcrdma.cli.serve_protection import (
     DEFAULT_LISTEN,
     asked_for,
@@ -52,6 +33,16 @@ from rpcrdma.cli.serve_protection import (
     listen_at,
     renew_on_hang_up,
     unfit,
+)
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe, octets
+from rpcrdma.commands.arguments import host_and_port, listening_url, local_name, positive_count, seconds_or_never
+from rpcrdma.commands.options import (
+    add_busy_poll,
+    add_extension,
+    add_host_options,
+    add_no_crc,
+    add_provider,
+    add_rpcrdma_version,
 )
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S

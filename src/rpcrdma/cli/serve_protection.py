@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rpcrdma.cli.export_options import Exported
-from rpcrdma.cli.options import host_authentication
+from rpcrdma.commands.options import host_authentication
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:

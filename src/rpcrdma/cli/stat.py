@@ -6,10 +6,9 @@ import argparse
 import stat
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
 from rpcrdma.cli.listing_format import attributes_json, kind_of, local_time
-from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.commands import CommandParser, add_json, console, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client.attributes import Stat

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, positive_count, seconds
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
+from rpcrdma.commands.arguments import positive_count, seconds
 from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, positive_count, seconds, service_url
 from rpcrdma.cli.remote import Servers
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
+from rpcrdma.commands.arguments import positive_count, seconds
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client import Change, Changes

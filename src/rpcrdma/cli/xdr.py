@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
-from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_text
-from rpcrdma.cli.options import CommandParser
+from rpcrdma.commands import CommandParser, DefinitionText, console, read_text
+from rpcrdma.commands.definition import add_definition_options, read_definition
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic

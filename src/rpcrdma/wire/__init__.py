@@ -1,7 +1,14 @@
 """Cursors over bytes and the CRC of iWARP: no I/O, no time, no randomness."""
 
-from rpcrdma.wire.buffers import Buffer, Reader, as_view, gather_length
-from rpcrdma.wire.checksum import crc32c
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcrdma.deferred import deferred
+
+if TYPE_CHECKING:
+    from rpcrdma.wire.buffers import Buffer, Reader, as_view, gather_length
+    from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["DELIBERATE_END", "Buffer", "Reader", "as_view", "crc32c", "gather_length"]
 
@@ -11,3 +18,12 @@ DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
 Option 253 is for experiments, and "RPMK" the identifier of this one (RFC 6994 section 3). No real packet has it: the
 packets of our captures are made of the octets of a stream.
 """
+
+# The command prints by `wire.peer_text`, and needs none of these for its help.
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.wire.buffers": ("Buffer", "Reader", "as_view", "gather_length"),
+        "rpcrdma.wire.checksum": ("crc32c",),
+    },
+)

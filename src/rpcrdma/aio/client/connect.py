@@ -10,11 +10,10 @@ import platform
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
@@ -52,6 +51,9 @@ from rpcrdma.transport import (
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.wire.peer_text import printable
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.client.client_metrics import ClientMetrics
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
 

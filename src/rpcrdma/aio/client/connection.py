@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
-from rpcrdma.aio.client.client_metrics import ClientMetrics, ConnectionToTell
 from rpcrdma.aio.client.client_statistics import ClientStatistics
 from rpcrdma.aio.client.reconnecting import (
     BREACHES_MAX,
@@ -35,6 +34,7 @@ from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Memory
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.client.client_metrics import ClientMetrics
     from rpcrdma.aio.client.gss_sessions import GssSessions
 
 __all__ = ["Connection"]
@@ -94,6 +94,9 @@ class Connection:
         self._lost = TransportStatistics()
         self._metrics = metrics
         if metrics is not None:
+            # It serves pages over HTTP, which few programs need.
+            from rpcrdma.aio.client.client_metrics import ConnectionToTell  # noqa: PLC0415
+
             server = url.server
             self._told = ConnectionToTell((url.scheme, server), lambda: self.statistics, lambda: self.reconnects)
             metrics.begin(self._told)

@@ -107,7 +107,12 @@ def tune(sock: socket.socket) -> None:
 
 
 def authority(host: str, port: int | str) -> str:
-    """HOST:PORT, an IPv6 address in brackets; `port` may be a word that stands for one."""
+    """Returns HOST:PORT, with an IPv6 address in brackets.
+
+    Args:
+        host: A host name or an address.
+        port: The port, or a word in place of it.
+    """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -194,12 +199,23 @@ def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
 
 
 def unanswered(where: str, after_s: float) -> ConnectFailed:
-    """The error for a server, at a URL or HOST:PORT, that was waited for in vain."""
+    """Returns the error for a server that did not answer in time.
+
+    Args:
+        where: The URL of the server, or HOST:PORT.
+        after_s: The seconds that the caller waited.
+    """
     return ConnectFailed(f"{where} did not answer within {after_s:g} s; check the address, the port and any firewall")
 
 
 def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
-    """The error for a server to which no connection can be made; the message names cause and remedy."""
+    """Returns the error for a server to which no connection can be made; the message names cause and remedy.
+
+    Args:
+        host: The host of the server, as the user wrote it.
+        port: The port of the server.
+        error: The error of the socket.
+    """
     refused = error.errno == errno.ECONNREFUSED
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
     # The event loop puts the address before the cause; errors of name resolution have negative numbers.
@@ -209,7 +225,12 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
 
 
 def cannot_listen(place: str, error: OSError) -> ConnectFailed:
-    """The error for a place at which this process cannot listen; the message names cause and remedy."""
+    """Returns the error for an address at which this process cannot listen; the message names cause and remedy.
+
+    Args:
+        place: The URL, or HOST:PORT.
+        error: The error of the socket.
+    """
     cause = (error.strerror or str(error)).lower()
     remedy = "choose an address of this machine"
     if error.errno == errno.EADDRINUSE:

@@ -9,10 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from rpcrdma.aio.drivers.provider import Provider
-from rpcrdma.aio.drivers.provider_choice import chosen_providers
-from rpcrdma.aio.drivers.sockets import authority, cannot_listen
-from rpcrdma.aio.urls import Url
+from rpcrdma import IwarpConfig, VerbsConfig
 from rpcrdma.check import (
     ANSWER_S,
     CATALOGUE,
@@ -34,17 +31,22 @@ from rpcrdma.check import (
 )
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
-from rpcrdma.cli import console
 from rpcrdma.cli.connecting import connecting
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.definition import DefinitionText, read_text
-from rpcrdma.cli.failures import describe
-from rpcrdma.cli.options import connect_options
-from rpcrdma.cli.progress import progress_line
+from rpcrdma.commands import (
+    DefinitionText,
+    ExitStatus,
+    Url,
+    authority,
+    cannot_listen,
+    connect_options,
+    console,
+    describe,
+    progress_line,
+    read_text,
+)
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError, RpcRdmaError
-from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.provider import Provider, chosen_providers
 from rpcrdma.scripted import Outcome, RawTarget
-from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["judge"]
 
@@ -228,7 +230,7 @@ def _list(checks: Sequence[Check], *, json: bool) -> None:
 
 def _program(args: argparse.Namespace) -> tuple[int, int] | None:
     """Number and newest version of the program in FILE.x; None after an error, which is printed."""
-    from rpcrdma.rpc.loaded_interface import load_interface  # noqa: PLC0415
+    from rpcrdma.rpc import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     source = read_text(str(args.program))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rpcrdma.cli.options import CommandParser, add_json, octets
+from rpcrdma.commands import CommandParser, add_json, octets
 
 __all__ = ["add_arguments", "run"]
 

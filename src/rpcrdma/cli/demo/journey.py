@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.demo.report import Outcome, as_json, print_report
 from rpcrdma.cli.demo.server_process import ServerProcess
@@ -31,8 +29,9 @@ from rpcrdma.cli.demo.source_tree import (
     snapshot,
 )
 from rpcrdma.cli.export_options import existing_directory
-from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
+from rpcrdma.commands import ExitStatus, console
+from rpcrdma.commands.progress import progress_bar
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import NfsFilesystem
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.aio.connections.negotiated import Negotiated
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 from rpcrdma.transport import TransportStatistics
 
 __all__ = ["Outcome", "as_json", "print_report"]

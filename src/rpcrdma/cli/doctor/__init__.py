@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.options import CommandParser, add_json, is_url, service_url
+from rpcrdma.commands import CommandParser, add_json, service_url
+from rpcrdma.commands.arguments import is_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url

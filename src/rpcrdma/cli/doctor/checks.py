@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma.aio.drivers.locked_memory import LOCKED_OCTETS_MIN
-from rpcrdma.cli import console
-from rpcrdma.cli.console import readable_octets
 from rpcrdma.cli.doctor.devices import CgroupLimit, ModuleState, RdmaDevice
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial
+from rpcrdma.commands import console
+from rpcrdma.commands.console import readable_octets
 from rpcrdma.limits import RPC_CONNECTIONS_MAX
 from rpcrdma.verbs.binding import DeviceAttributes
 from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows

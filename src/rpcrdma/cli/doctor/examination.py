@@ -12,8 +12,6 @@ from pathlib import Path
 
 from rpcrdma.aio.drivers.locked_memory import lock_limit_octets
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.doctor.checks import (
     KERNEL_MODULES,
     Finding,
@@ -38,7 +36,7 @@ from rpcrdma.cli.doctor.devices import (
 )
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial, try_verbs
-from rpcrdma.cli.options import connect_options
+from rpcrdma.commands import ExitStatus, connect_options, console
 from rpcrdma.wire.native import DATA_PATH, native
 
 __all__ = ["examine"]

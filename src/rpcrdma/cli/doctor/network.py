@@ -15,9 +15,8 @@ from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import Url
-from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.doctor.checks import Finding, Mark
-from rpcrdma.cli.failures import describe
+from rpcrdma.commands import ExitStatus, describe
 from rpcrdma.errors import RpcError, RpcRdmaError
 from rpcrdma.nfs import v3
 

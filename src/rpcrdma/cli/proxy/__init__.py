@@ -7,11 +7,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import add_decoding_options, settings_for
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.definition import read_text
-from rpcrdma.cli.options import CommandParser, add_json, service_url
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, read_text, service_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +38,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command until a signal ends it."""
-    from rpcrdma.aio.drivers.sockets import cannot_listen  # noqa: PLC0415
-    from rpcrdma.cli.failures import describe  # noqa: PLC0415
     from rpcrdma.cli.proxy.relay import Relay  # noqa: PLC0415
     from rpcrdma.cli.proxy.rules import read_rules  # noqa: PLC0415
+    from rpcrdma.commands import cannot_listen, describe  # noqa: PLC0415
 
     for url in (args.listen, args.to):
         if url.scheme != "rdma":

@@ -1,30 +1,22 @@
-"""Options and arguments that several commands share, and how a command is added to the parser."""
+"""Options that several commands share, and the settings of a connection that they make."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.commands.arguments import host_and_port, microseconds, port_number, seconds
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
-
     from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.host_options import HostAuthentication
-    from rpcrdma.aio.urls import Url
 
 __all__ = [
     "LOG_LEVELS",
     "VERSIONS",
     "XPRTSEC",
-    "CommandParser",
     "add_busy_poll",
     "add_exclude",
     "add_extension",
@@ -35,26 +27,8 @@ __all__ = [
     "add_rpcrdma_version",
     "add_shared_options",
     "connect_options",
-    "host_and_port",
     "host_authentication",
-    "is_url",
-    "listening_url",
-    "local_name",
-    "microseconds",
-    "no_url",
-    "octal_mode",
-    "octets",
-    "port_number",
-    "positive_count",
-    "program_number",
-    "seconds",
-    "seconds_or_never",
-    "service_url",
-    "word",
 ]
-
-Run = Callable[[argparse.Namespace], int | Coroutine[Any, Any, int]]
-"""A command: from its arguments to the exit status, or a coroutine to be run by `run_async`."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -85,74 +59,6 @@ _DEFAULTS: dict[str, Any] = {
     "mount_in_clear": False,
     **_HOST_DEFAULTS,
 }
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Reports wrong usage the way every other error is reported.
-
-    `fill` adds the arguments when they are first needed: importing the module of a command is left until then.
-    """
-
-    def __init__(self, *args: Any, fill: Callable[[CommandParser], None] | None = None, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._fill = fill
-        self.options_anywhere = False
-        """Whether options may stand between arguments of which the last may be left out. Words that begin with a hyphen
-        cannot be arguments then, not even behind `--`."""
-        self._sorting_out = False
-        self.shows_shared = False
-        """Whether the help has the options that all commands with a connection share."""
-
-    def fill_in(self) -> None:
-        """Sees to it that all arguments have been added."""
-        fill, self._fill = self._fill, None
-        if fill is not None:
-            fill(self)
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        # argparse passes over errors of the stream.
-        if file is None or file is sys.stdout:
-            console.write(message, flush=True)
-        else:
-            super()._print_message(message, file)
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
-        self.fill_in()
-        if self._sorting_out:
-            return super().parse_known_args(args, namespace)
-        # This comes back here for the options, and then for the arguments.
-        self._sorting_out = self.options_anywhere
-        parse = self.parse_known_intermixed_args if self.options_anywhere else super().parse_known_args
-        known, unknown = parse(args, namespace)
-        self._sorting_out = False
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def describe(self, run: Run, arguments: str, examples: str, *, connects: bool = True) -> None:
-        """Sets the function of the command, and adds the options that it shares with other commands.
-
-        `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged.
-        """
-        self.usage = f"%(prog)s [options] {arguments}".rstrip()
-        self.epilog = f"examples:\n{examples.rstrip()}"
-        add_shared_options(self, connects=connects, shown=self.shows_shared)
-        self.set_defaults(run=run)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - has no other name
-            from difflib import get_close_matches  # noqa: PLC0415
-
-            near = get_close_matches(value, action.choices, 1)
-            hint = f"did you mean {self.prog} {near[0]}?" if near else f"{self.prog} --help lists the commands"
-            self.exit(console.error(f"there is no command {value!r}", hint, status=ExitStatus.USAGE))
-        super()._check_value(action, value)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
 
 
 def add_shared_options(
@@ -403,14 +309,23 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """`--json`."""
+    """Adds `--json`.
+
+    Args:
+        parser: The parser of the command.
+        what: The output of the command with this option, for its help.
+    """
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
-    """The shared options as `ConnectOptions`, with the capture and the metrics that the command has opened."""
+    """Returns the options of a connection that the shared options make.
+
+    Args:
+        args: The arguments of a command that connects, with `capture` and `metrics_told`, if the command opened them.
+    """
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
-    from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
+    from rpcrdma.commands.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
@@ -432,139 +347,3 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     if args.connect_timeout is not None:
         options["connect_timeout_s"] = args.connect_timeout
     return ConnectOptions(**options)
-
-
-def is_url(text: str) -> bool:
-    """Whether `text` is the URL of a server, not a local path."""
-    return text.startswith(("rdma://", "tcp://"))
-
-
-def no_url(text: str) -> ExitStatus:
-    """Prints that an argument is no URL, and what to write."""
-    from rpcrdma.aio.urls import url_form  # noqa: PLC0415
-
-    return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
-
-
-def local_name(text: str) -> str:
-    """An argument that names a local file or directory: an empty one would be the current directory."""
-    if not text:
-        raise argparse.ArgumentTypeError("the name of a file or directory is empty")
-    return text
-
-
-def service_url(text: str) -> Url:
-    """An argument that must be a URL."""
-    return _url(text, listens=False)
-
-
-def listening_url(text: str) -> Url:
-    """An argument that must be a URL to listen at."""
-    return _url(text, listens=True)
-
-
-def _url(text: str, *, listens: bool) -> Url:
-    from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
-
-    try:
-        return parse_url(text, listens=listens)
-    except LocalProtocolError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def port_number(text: str) -> int:
-    """An argument from 1 to 65535."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
-    return int(text)
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    """HOST:PORT, an IPv6 address in brackets; the port may be 0."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
-    return host, int(port)
-
-
-def program_number(text: str) -> int:
-    """The number of a program, decimal or with 0x.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is none.
-    """
-    return word(text, "is not a program number")
-
-
-def word(text: str, complaint: str) -> int:
-    """A number of 32 bits, decimal or with 0x; `complaint` follows a text that is none.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is none.
-    """
-    try:
-        number = int(text, 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
-    return number
-
-
-def positive_count(text: str) -> int:
-    """An argument of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A positive, finite number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
-
-
-def seconds_or_never(text: str) -> float | None:
-    """A positive, finite number of seconds; None for 0, which means never."""
-    if text.strip() == "0":
-        return None
-    try:
-        return seconds(text)
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}, nor 0 for never") from None
-
-
-def microseconds(text: str) -> int:
-    """From 0 to a second, in microseconds."""
-    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
-    return int(text)
-
-
-def octal_mode(text: str) -> int:
-    """File permissions as chmod takes them, in octal."""
-    try:
-        value = int(text, 8)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0o7777:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a mode: octal digits such as 755")
-    return value
-
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
-
-
-def octets(text: str) -> int:
-    """A size: 500000, 50M (decimal) or 64Mi (binary)."""
-    digits = text.rstrip("kKmMgGiIbB")
-    unit = text[len(digits) :].lower().removesuffix("b")
-    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 500000, 50M or 64Mi")
-    return int(digits) * _UNITS[unit]

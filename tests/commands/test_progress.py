@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rpcrdma.cli.progress import progress_bar, progress_line
+from rpcrdma.commands.progress import progress_bar, progress_line
 from support.cases import each_case
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 from support.cases import each_case
 
 
@@ -76,8 +76,10 @@ def test_lines_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "a \\x07\\x0ab\none   two\n\\x9b  n\x1b\n"
 
 
+COMMANDS = Path(console.__file__).parent
 RAW = {
     "call": "JSON, which has escapes",
+    "command_parser": "the help",
     "completion": "a program for the shell",
     "console": "the one place of all others",
     "decode": "a program for Wireshark",
@@ -86,7 +88,6 @@ RAW = {
     "help": "the help",
     "ls": "names that are `shown`",
     "main": "the version",
-    "options": "the help",
     "progress": "moves the cursor",
     "stats": "clears the screen",
     "watch": "names that are `shown`",
@@ -98,9 +99,10 @@ RAW = {
 def test_every_other_line_of_a_command_is_printable() -> None:
     raw = re.compile(r"\bconsole\.write\(.|\bsys\.std(?:out|err)\.(?:buffer|write)|\bprint\(")
     found = set()
-    for path in Path(console.__file__).parent.rglob("*.py"):
-        if raw.search(path.read_text()):
-            found.add(str(path.relative_to(Path(console.__file__).parent).with_suffix("")))
+    for room in (COMMANDS, COMMANDS.parent / "cli"):
+        for path in room.rglob("*.py"):
+            if raw.search(path.read_text()):
+                found.add(str(path.relative_to(room).with_suffix("")))
     assert found == RAW.keys()
 
 

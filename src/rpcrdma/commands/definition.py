@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 from rpcrdma.file_limits import XDR_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ _STANDARD_INPUT = {"<stdin>": "-"}
 
 @dataclass(frozen=True, slots=True)
 class DefinitionText:
-    """The text of `file` for the compiler; `file` "-" is standard input."""
+    """The text of an interface definition, for the compiler and for messages about it.
+
+    Args:
+        file: The name of the file as the user wrote it; "-" is standard input.
+        source: The content of the file.
+        preprocessed: The output of the C preprocessor, if it was run.
+    """
 
     file: str
     source: str
@@ -34,7 +40,7 @@ class DefinitionText:
 
     @property
     def text(self) -> str:
-        """The definition's text."""
+        """The text for the compiler: the output of the preprocessor, or else the content of the file."""
         return self.source if self.preprocessed is None else self.preprocessed.text
 
     @property
@@ -43,13 +49,13 @@ class DefinitionText:
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints the compiler's remarks, each with the line that it is about."""
+        """Prints remarks of the compiler on standard error, each with its line of the definition."""
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-        """The remarks for programs."""
+        """Returns remarks of the compiler as JSON objects; a place is a file, a line, a column and a length."""
         rows = []
         for remark in remarks:
             located, file, _ = self._located(remark)
@@ -118,8 +124,8 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
     if source is None or not (args.cpp or args.defines or args.directories):
         return None if source is None else DefinitionText(args.file, source)
     # Few definitions need it.
-    from rpcrdma.cli.failures import tell  # noqa: PLC0415
-    from rpcrdma.cli.preprocessor import PreprocessorFailed, preprocess  # noqa: PLC0415
+    from rpcrdma.commands.failures import tell  # noqa: PLC0415
+    from rpcrdma.commands.preprocessor import PreprocessorFailed, preprocess  # noqa: PLC0415
     from rpcrdma.xdr.language.preprocessed import read_preprocessed  # noqa: PLC0415
 
     given = source if args.file == "-" else None
@@ -132,8 +138,15 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """The text of a file, or of standard input for "-"; None after an error, which is printed."""
-    from rpcrdma.cli.failures import tell  # noqa: PLC0415
+    """Reads a text file in UTF-8, of at most `XDR_FILE_OCTETS_MAX` characters.
+
+    Args:
+        file: The name of the file; "-" for standard input.
+
+    Returns:
+        The text; None after an error, which is printed.
+    """
+    from rpcrdma.commands.failures import tell  # noqa: PLC0415
 
     try:
         if file == "-":

@@ -118,7 +118,15 @@ def naming_standard_output() -> Iterator[None]:
 
 
 def write(text: str = "", *, flush: bool = False) -> None:
-    """Writes to standard output, which its errors name."""
+    """Writes to standard output, unchanged.
+
+    Args:
+        text: The text, with its line ends.
+        flush: Whether to flush the stream.
+
+    Raises:
+        OSError: The stream refused the text. Its `filename` is "standard output".
+    """
     with naming_standard_output():
         # A terminal that is gone refuses even nothing.
         if text:
@@ -135,12 +143,12 @@ def names(found: Sequence[str]) -> None:
 
 
 def data(line: str) -> None:
-    """Prints one line of data, which is `printable` whatever a peer has named in it."""
+    """Prints one line on standard output, with control characters escaped: see `printable`."""
     write(printable(line) + "\n")
 
 
 def json_line(value: Any) -> None:
-    """One JSON document on a line of its own, at once: its reader may be waiting. See `json_text`."""
+    """Prints a JSON document on one line of standard output and flushes it; the form is that of `json_text`."""
     write(json_text(value) + "\n", flush=True)
 
 
@@ -178,7 +186,7 @@ def _expressible(value: Any) -> Any:
 
 
 def talk(line: str) -> None:
-    """Prints one line for the user of the command."""
+    """Prints one line for the user on standard error, with control characters escaped."""
     sys.stderr.write(printable(line) + "\n")
     sys.stderr.flush()
 
@@ -189,7 +197,11 @@ def in_options(text: str) -> str:
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """From now on `error` also prints an object on standard output, with the items of `beside`; None: it does not."""
+    """Sets whether `error` prints a JSON object on standard output as well.
+
+    Args:
+        beside: Items of that object beside `error`. None: no object is printed.
+    """
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
 
@@ -202,10 +214,17 @@ def error(
     facts: Mapping[str, Any] | None = None,
     in_report: bool = False,
 ) -> ExitStatus:
-    """Prints an error and its remedy; returns `status`, with which the command is to end.
+    """Prints an error on standard error, and with `--json` as an object on standard output.
 
-    `facts`: the error's whole JSON object, where it has more than message and hint. `in_report`: the command's own
-    report holds the object, so it is not printed here.
+    Args:
+        message: The cause.
+        hint: The remedy; "" if there is none.
+        status: The exit status that is to follow.
+        facts: The object of the error. Default: one made of message, hint and status.
+        in_report: Whether the command prints the object itself, as a part of its report.
+
+    Returns:
+        `status`.
     """
     talk(f"error: {message}")
     if hint:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli import console
+from rpcrdma.commands import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
@@ -93,7 +93,11 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
 
 @contextmanager
 def progress_line(total: int) -> Iterator[Callable[[str], None]]:
-    """A line with the count of steps out of `total`, as long as the context lasts; takes the name of each next step."""
+    """Shows on a terminal which of `total` steps is under way, in one line that the end of the context removes.
+
+    Yields:
+        A function that begins the next step; it takes the name of the step.
+    """
     if not _can_be_written_over():
         yield lambda _: None
         return

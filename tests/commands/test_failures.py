@@ -12,9 +12,9 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
-from rpcrdma.cli import failures
-from rpcrdma.cli.console import OPTIONS, ExitStatus, in_options
-from rpcrdma.cli.failures import as_json, describe
+from rpcrdma.commands import failures
+from rpcrdma.commands.console import OPTIONS, ExitStatus, in_options
+from rpcrdma.commands.failures import as_json, describe
 from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,
@@ -128,7 +128,9 @@ OWNERS: dict[str, Callable[..., object]] = {
 
 
 PACKAGE = Path(failures.__file__).parents[1]
-LIBRARY = [path.read_text() for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "cli"]
+COMMANDS, LIBRARY = [], []
+for path in PACKAGE.rglob("*.py"):
+    (COMMANDS if path.relative_to(PACKAGE).parts[0] in {"cli", "commands"} else LIBRARY).append(path.read_text())
 
 
 @each_case(("named", "option"), OPTIONS.items())
@@ -143,5 +145,4 @@ def test_parameters_in_messages_are_told_as_options_that_exist(named: str, optio
     assert any(re.search(written.replace(".", r"\.").replace("(", r"\(").replace(")", r"\)"), text) for text in LIBRARY)
     name = re.search("--[a-z-]+", option)
     assert name is not None
-    sources = [path.read_text() for path in Path(failures.__file__).parent.rglob("*.py")]
-    assert any(f'"{name[0]}"' in source for source in sources)
+    assert any(f'"{name[0]}"' in source for source in COMMANDS)

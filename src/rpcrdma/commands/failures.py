@@ -7,8 +7,8 @@ import os
 import signal
 from typing import Any
 
-from rpcrdma.cli import console
-from rpcrdma.cli.console import ExitStatus
+from rpcrdma.commands import console
+from rpcrdma.commands.console import ExitStatus
 from rpcrdma.errors import (
     AuthError,
     CallTimeout,
@@ -103,7 +103,11 @@ def _kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
-    """(message, hint or "", exit status), with the command's options in place of the library's parameters."""
+    """Returns the message, the hint and the exit status of an error, with options in place of the library's parameters.
+
+    Args:
+        error: Any exception. The hint of an exception with notes consists of them; "" if there is no hint.
+    """
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:
         message = f"{readable_path(error.url)}: {message}"

@@ -1,0 +1,183 @@
+"""The kinds of arguments of commands: functions for the `type` of argparse."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rpcrdma.commands import console
+from rpcrdma.commands.console import ExitStatus
+from rpcrdma.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+
+__all__ = [
+    "host_and_port",
+    "is_url",
+    "listening_url",
+    "local_name",
+    "microseconds",
+    "no_url",
+    "octal_mode",
+    "octets",
+    "port_number",
+    "positive_count",
+    "program_number",
+    "seconds",
+    "seconds_or_never",
+    "service_url",
+    "uint32",
+]
+
+
+def is_url(text: str) -> bool:
+    """Whether `text` is the URL of a server, not a local path."""
+    return text.startswith(("rdma://", "tcp://"))
+
+
+def no_url(text: str) -> ExitStatus:
+    """Prints that an argument is no URL, and what to write."""
+    from rpcrdma.aio.urls import url_form  # noqa: PLC0415
+
+    return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
+
+
+def local_name(text: str) -> str:
+    """An argument that names a local file or directory: an empty one would be the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file or directory is empty")
+    return text
+
+
+def service_url(text: str) -> Url:
+    """Parses the URL of a server.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
+    """
+    return _url(text, listens=False)
+
+
+def listening_url(text: str) -> Url:
+    """Parses a URL at which a server is to listen.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
+    """
+    return _url(text, listens=True)
+
+
+def _url(text: str, *, listens: bool) -> Url:
+    from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
+
+    try:
+        return parse_url(text, listens=listens)
+    except LocalProtocolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def port_number(text: str) -> int:
+    """An argument from 1 to 65535."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
+    return int(text)
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """HOST:PORT, an IPv6 address in brackets; the port may be 0."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
+    return host, int(port)
+
+
+def program_number(text: str) -> int:
+    """The number of a program, decimal or with 0x.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
+    return uint32(text, "is not a program number")
+
+
+def uint32(text: str, complaint: str) -> int:
+    """Parses an unsigned number of 32 bits, decimal or with 0x.
+
+    Args:
+        text: The argument.
+        complaint: The error message after the quoted text.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is no such number.
+    """
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
+    return number
+
+
+def positive_count(text: str) -> int:
+    """An argument of at least 1."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A positive, finite number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return value
+
+
+def seconds_or_never(text: str) -> float | None:
+    """A positive, finite number of seconds; None for 0, which means never."""
+    if text.strip() == "0":
+        return None
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor 0 for never") from None
+
+
+def microseconds(text: str) -> int:
+    """From 0 to a second, in microseconds."""
+    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
+    return int(text)
+
+
+def octal_mode(text: str) -> int:
+    """File permissions as chmod takes them, in octal."""
+    try:
+        value = int(text, 8)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0o7777:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a mode: octal digits such as 755")
+    return value
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+def octets(text: str) -> int:
+    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary).
+
+    Raises:
+        argparse.ArgumentTypeError: The text is no such size.
+    """
+    digits = text.rstrip("kKmMgGiIbB")
+    unit = text[len(digits) :].lower().removesuffix("b")
+    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 500000, 50M or 64Mi")
+    return int(digits) * _UNITS[unit]
