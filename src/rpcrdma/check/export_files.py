@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rpcrdma import ConnectOptions, NfsFilesystem, nfs_open
-from rpcrdma.aio.urls import Url
 from rpcrdma.check.abilities import Abilities, FileState
+from rpcrdma.commands import Url
 from rpcrdma.errors import RpcRdmaError
 
 __all__ = ["own_credential", "prepared_export"]

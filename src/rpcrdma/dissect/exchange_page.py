@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from rpcrdma import lab_limits
 from rpcrdma.dissect.exchanges import Exchange
 from rpcrdma.dissect.fields import Field, FieldFault, Message
+from rpcrdma.dissect.page_text import page_text
 from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
 from rpcrdma.dissect.shown_messages import body_words, elapsed, shown_messages
-from rpcrdma.wire.peer_text import page_text
 
 __all__ = ["ExchangePage", "exchange_page", "filled_page"]
 
