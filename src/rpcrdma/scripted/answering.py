@@ -1,19 +1,6 @@
 """Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
 
-Its steps are those of `conversation`, and:
-
-- {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS, "most": NUMBER}}: hears a call, which must match `each`
-  (one pattern or a list). A call that lacks the fields of `until` is answered, with these fields in the header of the
-  reply, and the next one is heard; at most so many are answered. A first message of another version than the
-  conversation's is answered with ERR_VERS before. With "together": NUMBER in the place of `until` it hears calls until
-  so many are unanswered, which have the names "call.0", "call.1" and so on; after a pause without a further call those
-  that are there are answered.
-- {"answer": MESSAGE}: the reply of the program to the call that was heard last, or to that of the name "to", through
-  its chunks. MESSAGE has the fields that differ, "ddp" and "mpa"; "reply" is an RPC reply in the place of the
-  program's. Without a program every call succeeds without results. A client's reply to a call of the server is no call.
-
-{"startup": FIELDS} of each message are those of the client's start-up, with "invalidation": 1 if it permits replies to
-invalidate its memory (RFC 8797 section 4.1). {"given": "inline_octets"} is the size of its receives in version 1.
+docs/send.md has the steps "serve" and "answer", and the fields of messages, that these conversations have besides.
 """
 
 from __future__ import annotations
