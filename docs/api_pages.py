@@ -30,6 +30,8 @@ MODULES = (
     "rpcrdma.errors",
     "rpcrdma.commands",
     "rpcrdma.commands.console",
+    "rpcrdma.xdr.language",
+    "rpcrdma.xdr.language.model",
 )
 """In this order; a name of several modules is described at the first of them."""
 

@@ -7,7 +7,6 @@ import pydoc
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -53,22 +52,3 @@ def test_a_connection_shows_its_url() -> None:
             await filesystem.close()
 
     asyncio.run(work())
-
-
-PUBLIC = re.compile(
-    r"rpcrdma(\.(errors|nfs(\.(v3|mount))?|sync|fsspec|rpc|xdr|extension|provider|testing(\.virtual)?))?"
-)
-
-
-def test_documents_and_examples_import_public_modules_alone() -> None:
-    """Tests of the example of batches look into connections, as no program needs to."""
-    root = Path(__file__).parents[1]
-    pages = [*root.glob("docs/*.md"), *root.glob("examples/**/*.py"), root / "README.md"]
-    found = [
-        f"{page.name}: {module}"
-        for page in pages
-        if "extension_batches" not in page.parts
-        for module in re.findall(r"^(?:from|import) (rpcrdma[\w.]*)", page.read_text(), re.MULTILINE)
-        if not PUBLIC.fullmatch(module)
-    ]
-    assert found == []

@@ -500,11 +500,7 @@ METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
 
-# The tools of protocol engineers
-
-PROXY_HELD_OCTETS_MAX = 16 << 20
-"""Octets of one direction that a proxy holds until their message is whole: 16 RDMA Writes of the size that NFS uses.
-More are forwarded without a look at them."""
+# Asking a server for its programs
 
 PROBED_PROGRAMS_MAX = 256
 """Programs at ports that `rpcrdma programs` asks because a port mapper lists them: several times as many as a busy
@@ -512,30 +508,3 @@ server has."""
 
 PROBED_VERSIONS_MAX = 32
 """Versions of one program that it asks on the word of the program's own refusal: no program has had ten."""
-
-RAW_MESSAGE_OCTETS_MAX = 1 << 20
-"""Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
-that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""
-
-RAW_PASSAGES_MAX = 1024
-"""Passages of a scripted conversation that are kept, the first quarter and the last ones: a check sends and hears some
-600 at most. A peer may write 24 octets in each of a million RDMA Writes."""
-
-RAW_PASSAGE_OCTETS_MAX = 1 << 15
-"""Octets of a passage that are kept: eight times the usual size of a message."""
-
-RAW_WAITING_MAX = 1024
-"""Messages that a scripted peer holds for later steps, and messages of one call: four times what a check asks for."""
-
-CHECK_SHOWN_OCTETS_MAX = 512
-"""Octets of a message that reports of checks show: 16 lines of hex."""
-
-CHECK_PASSAGES_MAX = 1 << 14
-"""Passages in one report, some 15 MB: twenty for each check of a server. Then a check has its first and last ones."""
-
-CHECK_CONNECTIONS_MAX = 64
-"""Connections that `check --listen` serves at once: a client under trial makes one or a few."""
-
-PROXY_DELAYED_OCTETS_MAX = 64 << 20
-"""Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s. The proxy reads no
-further ones meanwhile."""

@@ -16,7 +16,7 @@ from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken
 from rpcrdma.check.runner import Witness
 from rpcrdma.check.verdicts import PassageBudget
 from rpcrdma.errors import RpcError
-from rpcrdma.limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
+from rpcrdma.lab_limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
 from rpcrdma.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
 from rpcrdma.scripted.own_time import within
 from rpcrdma.testing.virtual import loop as virtual

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma import limits
+from rpcrdma import lab_limits
 from rpcrdma.cli.main import main
 from rpcrdma.cli.proxy.relay import DelayLine
 from rpcrdma.cli.proxy.rules import Decision, RuledConnection, read_rules
@@ -214,7 +214,7 @@ def test_each_message_is_late_by_its_own_delay_and_none_overtakes() -> None:
 
 
 def test_messages_that_wait_for_their_delay_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PROXY_DELAYED_OCTETS_MAX", 10)
+    monkeypatch.setattr(lab_limits, "PROXY_DELAYED_OCTETS_MAX", 10)
 
     async def main() -> list[float]:
         sink: Any = Sink()

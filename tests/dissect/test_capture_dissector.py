@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import Settings
@@ -152,7 +152,7 @@ def test_only_so_many_octets_wait_in_all_connections_together() -> None:
 
     def packets() -> Iterable[CapturedPacket]:
         nonlocal most
-        for number in range(file_limits.CAPTURE_HELD_OCTETS_MAX // octets + 200):
+        for number in range(lab_limits.CAPTURE_HELD_OCTETS_MAX // octets + 200):
             ends = ((CLIENT[0], 1 + number % 40), SERVER)
             if number < 40:
                 yield packet(9, flags=SYN, ends=ends)
@@ -160,14 +160,14 @@ def test_only_so_many_octets_wait_in_all_connections_together() -> None:
             most = max(most, dissector._held_octets)
 
     assert list(dissector.messages(packets())) == []
-    assert file_limits.CAPTURE_HELD_OCTETS_MAX - octets <= most <= file_limits.CAPTURE_HELD_OCTETS_MAX + octets
+    assert lab_limits.CAPTURE_HELD_OCTETS_MAX - octets <= most <= lab_limits.CAPTURE_HELD_OCTETS_MAX + octets
     held = sum(tcp.held_octets for tracked in dissector._connections.values() for tcp in tracked.tcp)
     assert held == 0, "at the end of the capture nothing waits any more"
 
 
 def test_only_so_many_connections_are_followed() -> None:
     dissector = CaptureDissector(Settings())
-    count = file_limits.CAPTURE_CONNECTIONS_MAX + 10
+    count = lab_limits.CAPTURE_CONNECTIONS_MAX + 10
     packets = [
         packet(5000, b"late", ends=((CLIENT[0], 1 + number), SERVER))
         if again
@@ -176,5 +176,5 @@ def test_only_so_many_connections_are_followed() -> None:
         for again in (False, True)
     ]
     list(dissector.messages(packets))
-    assert len(dissector._connections) == file_limits.CAPTURE_CONNECTIONS_MAX
-    assert dissector._held_octets <= 4 * file_limits.CAPTURE_CONNECTIONS_MAX
+    assert len(dissector._connections) == lab_limits.CAPTURE_CONNECTIONS_MAX
+    assert dissector._held_octets <= 4 * lab_limits.CAPTURE_CONNECTIONS_MAX

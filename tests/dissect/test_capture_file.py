@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 from support.cases import each_case
 
@@ -117,7 +117,7 @@ def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) ->
     ("data", "reason"),
     [
         (
-            pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, file_limits.CAPTURE_PACKET_OCTETS_MAX + 1, 1),
+            pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, lab_limits.CAPTURE_PACKET_OCTETS_MAX + 1, 1),
             "at most 262144",
         ),
         (pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, 100, 100) + b"abc", "100 octets needed, 3 left"),
@@ -133,7 +133,7 @@ def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) ->
         ),
         (bytes.fromhex("0a0d0d0a 0000001c 12345678") + bytes(16), "byte order of the section is unknown"),
         (bytes.fromhex("0a0d0d0a 00000010 1a2b3c4d"), "a section header of 16 octets"),
-        (section("<") + interface("<", 1) * (file_limits.CAPTURE_INTERFACES_MAX + 1), "more than 4096 interfaces"),
+        (section("<") + interface("<", 1) * (lab_limits.CAPTURE_INTERFACES_MAX + 1), "more than 4096 interfaces"),
     ],
 )
 def test_files_that_lie_are_damaged(data: bytes, reason: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -386,23 +386,23 @@ def test_the_header_of_an_unknown_version_is_shown_as_far_as_all_versions_agree(
 
 
 def test_only_so_many_unanswered_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_CALLS_MAX", 256)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CALLS_MAX", 256)
     conversation = Settings(NAMES).conversation()
     lists = words(0, 1, 1) + WRITE + words(0, 0)
-    for xid in range(file_limits.CAPTURE_CALLS_MAX + 100):
+    for xid in range(lab_limits.CAPTURE_CALLS_MAX + 100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
-    assert len(conversation._calls) == file_limits.CAPTURE_CALLS_MAX
-    assert sum(map(len, conversation._exposed.values())) == file_limits.CAPTURE_CALLS_MAX
+    assert len(conversation._calls) == lab_limits.CAPTURE_CALLS_MAX
+    assert sum(map(len, conversation._exposed.values())) == lab_limits.CAPTURE_CALLS_MAX
 
 
 def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
     conversation = Settings(NAMES).conversation()
     count = 30
     lists = words(0, 1, count) + WRITE * count + words(0, 0)
     for xid in range(100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
-    kept = file_limits.CAPTURE_CALL_SEGMENTS_MAX // count
+    kept = lab_limits.CAPTURE_CALL_SEGMENTS_MAX // count
     assert [xid for _, xid in conversation._calls] == list(range(100 - kept, 100))
     assert sum(map(len, conversation._exposed.values())) == kept * count
     for xid in range(100):
@@ -413,7 +413,7 @@ def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.Monke
 
 def test_a_call_of_more_segments_than_are_remembered_is_not() -> None:
     conversation = Settings(NAMES).conversation()
-    conversation._segments = file_limits.CAPTURE_CALL_SEGMENTS_MAX
+    conversation._segments = lab_limits.CAPTURE_CALL_SEGMENTS_MAX
     conversation.send(0, v1(7, lists=words(0, 1, 1) + WRITE + words(0, 0)) + call(7), Message("rdmap", ""))
     assert conversation._exposed == {}
 

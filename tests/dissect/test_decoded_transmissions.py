@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.placement import structure_of
 from rpcrdma.rtr.messages import (
@@ -471,7 +471,7 @@ def test_properties_are_shown_with_their_meaning() -> None:
 
 
 def test_only_so_many_requests_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_CALLS_MAX", 5)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CALLS_MAX", 5)
     talk = Talk(told=False)
     body = request()[4:]
     for xid in range(9):

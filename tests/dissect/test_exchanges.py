@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -115,7 +115,7 @@ def test_each_direction_has_its_own_xids(grouped) -> None:
 
 @each_case("limit", [("EXPLAINED_MESSAGES_MAX", 3), ("EXPLAINED_HELD_OCTETS_MAX", 40_000)])
 def test_no_more_messages_are_held_than_the_bounds(grouped, monkeypatch, limit) -> None:
-    monkeypatch.setattr(file_limits, *limit)
+    monkeypatch.setattr(lab_limits, *limit)
 
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, call(7))
@@ -128,7 +128,7 @@ def test_no_more_messages_are_held_than_the_bounds(grouped, monkeypatch, limit) 
 
 
 def test_a_message_that_does_not_end_holds_back_no_call_beyond_the_bound(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(file_limits, "EXPLAINED_MESSAGES_MAX", 3)
+    monkeypatch.setattr(lab_limits, "EXPLAINED_MESSAGES_MAX", 3)
 
     def script(capture: HandMadeCapture) -> None:
         more = 2
@@ -187,7 +187,7 @@ def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are
 
 @each_case("limit", [("EXPLAINED_PAGE_MESSAGES_MAX", 3), ("EXPLAINED_PAGE_FILE_OCTETS_MAX", 9_000)])
 def test_a_page_leaves_out_calls_beyond_its_bounds_and_says_so(grouped, monkeypatch, limit) -> None:
-    monkeypatch.setattr(file_limits, *limit)
+    monkeypatch.setattr(lab_limits, *limit)
 
     def script(capture: HandMadeCapture) -> None:
         for xid in range(7, 10):
@@ -200,7 +200,7 @@ def test_a_page_leaves_out_calls_beyond_its_bounds_and_says_so(grouped, monkeypa
 
 
 def test_a_page_shows_so_many_fields_of_a_message_and_counts_the_others(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_FIELDS_MAX", 30)
+    monkeypatch.setattr(lab_limits, "EXPLAINED_PAGE_FIELDS_MAX", 30)
     (exchange,) = grouped(lambda capture: capture.send(CLIENT, call(7)))
     fields = [Field(f"name {number}", 4 * number) for number in range(99)]
     exchange.messages[0].groups = [Field("RPC", 0, fields=fields[:20]), Field("results", 0, fields=fields)]

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.hex_text import TEXT_MAX, NotHex, read_hex
 from support.cases import each_case
 
@@ -101,7 +101,7 @@ def test_characters_that_look_like_digits_are_no_octets(text: str, form: str) ->
         ("0a0b\nhello\n", "line 2: 'h' is no hex digit"),
         ("0000000 0201 0403\n0000004\n", "16-bit words"),
         ("#" * (TEXT_MAX + 1), "more than 5242880 characters"),
-        ("ff" * (file_limits.DISSECTED_MESSAGE_OCTETS_MAX + 1), "1048577 octets, hex text may have 1048576"),
+        ("ff" * (lab_limits.DISSECTED_MESSAGE_OCTETS_MAX + 1), "1048577 octets, hex text may have 1048576"),
     ],
 )
 def test_other_text_is_refused_with_the_reason(text: str, reason: str) -> None:

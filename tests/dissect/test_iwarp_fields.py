@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
 from rpcrdma.dissect.fields import Field, octets_shown
 from rpcrdma.dissect.header_table import Table
@@ -12,12 +14,13 @@ from rpcrdma.dissect.iwarp_fields import (
     READ_REQUEST_ROWS,
     STARTUP_ROWS,
     TAGGED_ROWS,
-    TERMINATE_ROWS,
     UNTAGGED_ROWS,
 )
+from rpcrdma.dissect.terminate_fields import CAUSES, TERMINATE_ROWS, terminate_fields
+from rpcrdma.errors import DecodeError
 from rpcrdma.iwarp import segments
 from rpcrdma.iwarp.startup import HEADER_OCTETS
-from rpcrdma.iwarp.terminate import TerminateMessage, encode_terminate
+from rpcrdma.iwarp.terminate import Code, TerminateMessage, decode_terminate, encode_terminate
 from support.cases import each_case
 from support.raw_iwarp import fpdu, tagged, terminate, untagged
 
@@ -84,6 +87,26 @@ def test_opcodes_belong_to_the_queues_of_the_rnic() -> None:
     queues = {code: opcode.queue for code, opcode in OPCODES.items() if opcode.queue is not None}
     assert {code: queues[code] for code in segments.QUEUE_OF} == segments.QUEUE_OF
     assert OPCODES[segments.WRITE & 15].queue is OPCODES[segments.READ_RESPONSE & 15].queue is None
+
+
+def test_terminates_mean_what_the_rnic_reads_in_them() -> None:
+    """Every layer and type with every code in use, and all flags: those of Linux siw, quotes and cut-off ones."""
+    assert set(CAUSES) == set(Code)
+    codes = {code & 0xFF for code in Code}
+    heads = {bytes([first, code, 0]) for first in range(256) for code in codes}
+    heads |= {bytes([first, 2, flags]) for first in (0x12, 0x21) for flags in range(256)}
+    for payload in (head + bytes(1) + rest for head in heads for rest in (b"", bytes(46), bytes(2) + b"\x80" * 48)):
+        group, faults, words = terminate_fields(payload)
+        if faults:
+            with pytest.raises(DecodeError) as caught:
+                decode_terminate(payload)
+            assert [(fault.field, fault.offset) for fault in faults] == [(caught.value.field, caught.value.offset)]
+            continue
+        message = decode_terminate(payload)
+        assert words.removesuffix(", layer and type swapped as Linux siw does") == message.words
+        quoted = [field.value for field in group.fields[len(TERMINATE_ROWS.rows) :]]
+        length = [] if message.segment_octets is None else [message.segment_octets.to_bytes(2)]
+        assert quoted == length + [header for header in (message.ddp_header, message.read_header) if header]
 
 
 @each_case("table", TABLES)

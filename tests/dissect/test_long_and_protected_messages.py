@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -146,7 +146,7 @@ def test_a_long_message_with_a_hole_or_beyond_the_bound_shows_its_beginning(
         assert shown(exchange, "results") == {"octets": -1, "end": 0}
         assert not exchange.faults
         assert notes(exchange)[-1].startswith("grants")
-        monkeypatch.setattr(file_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1400)
+        monkeypatch.setattr(lab_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1400)
         messages[1:3] = [("write", 0x99, 0, whole)]
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
+from rpcrdma.dissect.private_data_fields import private_data_fields
 from rpcrdma.iwarp.startup import FrameKind
 from rpcrdma.scripted.frames import make_fpdu
 from rpcrdma.scripted.values import Names
+from rpcrdma.transport.private_data import decode_private_data
 from support.cases import each_case
 from support.raw_iwarp import fpdu, marked, startup_frame, untagged
 
@@ -55,6 +57,25 @@ def test_the_fields_of_an_enhanced_frame_with_private_data() -> None:
         ("send size", 30, "4096 octets"),
         ("receive size", 31, "4096 octets"),
     ]
+
+
+@each_case(
+    ("data", "start"),
+    [
+        ("f6ab0e18 01 01 03 07", 0),
+        ("0a0b f6ab0e18 01 01 03 07 0c", 2),
+        ("f6ab0e18 02 01 00 00 f6ab0e18 01 01 03 07", 8),
+        ("f6ab0e18 01 01 03", None),
+        ("f6ab0e18 02 01 03 07", None),
+    ],
+)
+def test_the_message_in_private_data_is_found_where_the_transport_finds_it(data: str, start: int | None) -> None:
+    octets = bytes.fromhex(data)
+    fields = private_data_fields(octets, 20, "RFC 5044 7.1.1").fields
+    assert (decode_private_data(octets) is None) == (start is None)
+    assert [(one.offset, one.shown) for one in fields[-2:]] == (
+        [] if start is None else [(26 + start, "4096 octets"), (27 + start, "8192 octets")]
+    )
 
 
 @each_case(
@@ -183,4 +204,4 @@ def test_each_kind_of_frame_is_known_by_its_key() -> None:
         half.expect_fpdus_unless_startup(kind.value)
         (seen,) = feed(half, kind.value + bytes.fromhex("40 01 0000"))
         assert isinstance(seen, StartupSeen)
-        assert seen.kind is kind
+        assert seen.kind.value == kind.value

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.psn_order import PacketGap, PsnOrder
 from rpcrdma.dissect.roce_packets import RocePacket
 
@@ -65,7 +65,7 @@ def test_behind_a_read_of_unknown_length_any_packet_is_next() -> None:
 
 
 def test_a_full_room_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_WAITING_PACKETS_MAX", 3)
+    monkeypatch.setattr(lab_limits, "CAPTURE_WAITING_PACKETS_MAX", 3)
     order = PsnOrder(1)
     assert [numbers(order.add(packet(psn))) for psn in (4, 6, 8, 9)] == [[], [], [], ["gap 3", 4]]
     assert numbers(order.finish()) == ["gap 1", 6, "gap 1", 8, 9]

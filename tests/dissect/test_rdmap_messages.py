@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from support.cases import each_case
@@ -42,7 +42,7 @@ def test_a_send_with_invalidate_names_its_handle() -> None:
 
 
 def test_tagged_segments_are_joined_and_their_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1024)
+    monkeypatch.setattr(lab_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1024)
     first, second = messages(
         tagged(0, 7, 1000, bytes(1000), last=False),
         tagged(0, 7, 2000, bytes(1000)),
@@ -101,7 +101,7 @@ SEND = untagged(3, 0, 1, b"a")
         ([tagged(0, 7, 0, b"abcd", last=False), tagged(0, 8, 4)], ("STag", "RFC 5041 5.3")),
         ([untagged(1, 1, 1, bytes(27))], ("SrcTO", "RFC 5040 4.4")),
         ([untagged(1, 1, 1, bytes(29))], ("RDMA Read Request", "RFC 5040 4.4")),
-        ([untagged(7, 2, 1, bytes(3))], ("Terminate control", "RFC 5040 4.8")),
+        ([untagged(7, 2, 1, bytes(3))], ("Reserved", "RFC 5040 4.8")),
         ([b"\x41\x43" + bytes(14)], ("MO", "RFC 5041 4.3")),
     ],
 )
@@ -118,10 +118,10 @@ def test_numbers_may_begin_anywhere_in_a_late_capture_and_wrap() -> None:
 
 def test_only_so_much_of_a_send_is_kept() -> None:
     part = bytes(60_000)
-    count = file_limits.DISSECTED_MESSAGE_OCTETS_MAX // len(part) + 2
+    count = lab_limits.DISSECTED_MESSAGE_OCTETS_MAX // len(part) + 2
     segments = [untagged(3, 0, 1, part, offset=len(part) * n, last=n == count - 1) for n in range(count)]
     (message,) = messages(*segments)
-    assert len(message.data) == file_limits.DISSECTED_MESSAGE_OCTETS_MAX
+    assert len(message.data) == lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
     assert message.octets == count * len(part)
     assert {fault.reason for fault in message.faults} == {
         "the message has more than 1048576 octets, the rest is left out"
@@ -129,6 +129,6 @@ def test_only_so_much_of_a_send_is_kept() -> None:
 
 
 def test_a_message_of_many_wrong_segments_tells_only_so_many_faults() -> None:
-    count = file_limits.DISSECTED_FAULTS_MAX * 3
+    count = lab_limits.DISSECTED_FAULTS_MAX * 3
     (message,) = messages(*(tagged(0, 7, 9 * n, last=n == count - 1) for n in range(count)))
-    assert file_limits.DISSECTED_FAULTS_MAX <= len(message.faults) <= file_limits.DISSECTED_FAULTS_MAX + 1
+    assert lab_limits.DISSECTED_FAULTS_MAX <= len(message.faults) <= lab_limits.DISSECTED_FAULTS_MAX + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -267,21 +267,21 @@ def told_after(made: HandMadeRoce) -> int:
 
 def test_packets_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = connected()
-    most = file_limits.CAPTURE_WAITING_PACKETS_MAX
+    most = lab_limits.CAPTURE_WAITING_PACKETS_MAX
     for number in range(most + 5):
         made.add(CLIENT, packet(0x04, SERVER_QP, 101 + number, CALL[:MTU]))
     assert told_after(made) == SET_UP + most + 1
-    monkeypatch.setattr(file_limits, "CAPTURE_HELD_OCTETS_MAX", 2 * MTU)
+    monkeypatch.setattr(lab_limits, "CAPTURE_HELD_OCTETS_MAX", 2 * MTU)
     assert told_after(made) == SET_UP + 3
 
 
 def test_directions_without_a_partner_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = HandMadeRoce()
-    most = file_limits.CAPTURE_WAITING_PACKETS_MAX
+    most = lab_limits.CAPTURE_WAITING_PACKETS_MAX
     for number in range(most + 5):
         made.add(CLIENT, packet(0x04, SERVER_QP, number, CALL[:MTU]))
     assert told_after(made) == most + 1
-    monkeypatch.setattr(file_limits, "CAPTURE_CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CONNECTIONS_MAX", 2)
     made = HandMadeRoce()
     for number in range(5):
         made.add(CLIENT, packet(0x04, SERVER_QP + number, 1, CALL[:MTU]))
@@ -296,7 +296,7 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made.add(CLIENT, packet(0x04, 0x300, 100, CALL[:MTU]))
     messages = dissected(made)
     assert [message.connection for message in messages[-2:]] == [1, 1]
-    monkeypatch.setattr(file_limits, "CAPTURE_CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CONNECTIONS_MAX", 2)
     messages = dissected(made)
     # The first of them is forgotten: its end is left out, and its packet belongs to no known connection.
     assert names(messages)[-2:] == ["CM Ready To Use", "Send"]
@@ -304,7 +304,7 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_repetitions_of_management_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(lab_limits, "CAPTURE_CONNECTIONS_MAX", 2)
     made = connected()
     made.packets.append(made.packets[2])
     assert len(dissected(made)) == SET_UP
@@ -313,7 +313,7 @@ def test_repetitions_of_management_are_remembered_up_to_a_bound(monkeypatch: pyt
 
 
 def test_rdma_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_limits, "CAPTURE_READS_MAX", 1)
+    monkeypatch.setattr(lab_limits, "CAPTURE_READS_MAX", 1)
     made = two_reads()
     assert names(dissected(made))[SET_UP:] == ["RDMA Read Request", "RDMA Read Request", "RDMA Read Response"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.rpc_body import Interfaces, Part, WholeItem
 from support.octets import words
 
@@ -131,7 +131,7 @@ def test_there_is_no_body_without_a_definition_or_a_type(known: Interfaces) -> N
 def test_nesting_is_bounded(known: Interfaces) -> None:
     body = known.body((77, 1, 3), Part.ARGUMENTS, words(*[1] * 5000), 0, (), whole=True)
     assert body is not None
-    assert f"more than {file_limits.DISSECTED_DEPTH_MAX} levels" in body.remark
+    assert f"more than {lab_limits.DISSECTED_DEPTH_MAX} levels" in body.remark
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 64), max_size=3), st.integers(1, 3))

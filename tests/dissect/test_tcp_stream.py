@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
 from support.cases import each_case
 
@@ -63,8 +63,8 @@ def test_of_what_came_after_a_gap_the_nearest_is_first_also_where_numbers_wrap()
 @each_case(
     ("size", "segments"),
     [
-        (1 << 16, file_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX // (1 << 16)),
-        (1, file_limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX),
+        (1 << 16, lab_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX // (1 << 16)),
+        (1, lab_limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX),
     ],
 )
 def test_only_so_much_waits_for_what_is_missing(size: int, segments: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import file_limits, limits
+from rpcrdma import file_limits, lab_limits, limits
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.cli.main import build_parser
 from rpcrdma.testing.virtual import FabricModel
@@ -79,7 +79,8 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    constants = {name: str(value) for name, value in {**vars(limits), **vars(file_limits)}.items() if name.isupper()}
+    modules = (limits, file_limits, lab_limits)
+    constants = {name: str(value) for module in modules for name, value in vars(module).items() if name.isupper()}
     assert shown == constants
 
 

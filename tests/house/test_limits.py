@@ -8,7 +8,7 @@ from pathlib import Path
 from support.cases import each_case
 
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
-EACH_MODULE = each_case("path", [PACKAGE / "limits.py", PACKAGE / "file_limits.py"])
+EACH_MODULE = each_case("path", [PACKAGE / f"{name}.py" for name in ("limits", "file_limits", "lab_limits")])
 
 
 @EACH_MODULE

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import copy
+import inspect
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +25,13 @@ from rpcrdma.scripted import (
     Passage,
     RawPeer,
     ServingConversation,
+    form,
     make_message,
     read_message,
 )
 from rpcrdma.scripted.form import check_conversation, names_wanted
+from rpcrdma.scripted.frames import SEGMENT_MOST, STARTUP_MOST
+from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.values import Names
 from support.cases import each_case
 
@@ -305,3 +312,18 @@ def test_a_header_whose_type_is_given_has_the_fields_of_that_type() -> None:
     check_conversation(in_say({"header": header}))
     with pytest.raises(LocalProtocolError, match=r"^message\.header\.error: expected one of"):
         make_message("1", {"header": header}, Names({"xid": 1, "type": 0}))
+
+
+def test_the_page_of_conversations_names_every_field() -> None:
+    """Fields are the keys and the words of `_numbers` in `form`, and the names in tables of `layouts` and `frames`."""
+    tree = ast.parse(inspect.getsource(form))
+    keys = {node for found in ast.walk(tree) if isinstance(found, ast.Dict) for node in found.keys}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "_numbers"]
+    names = {node.value for node in keys if isinstance(node, ast.Constant)} - {"word", "half", "chunk", "transmission"}
+    names |= {name for call in calls for name in ast.literal_eval(call.args[0]).split()}
+    names |= {name for each in LAYOUTS.values() for body in (each.prefix, *each.bodies.values()) for name, _ in body}
+    names |= {*SEGMENT_MOST, *STARTUP_MOST, *form._FOUND_IN_MESSAGES, *form._FOUND_IN_REPLY}
+    page = re.sub(r"```.*?```", "", (Path(__file__).parents[2] / "docs" / "send.md").read_text(), flags=re.DOTALL)
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
+    assert len(names) > 100
+    assert sorted(names - told) == []

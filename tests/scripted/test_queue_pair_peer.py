@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import RAW_WAITING_MAX
+from rpcrdma.lab_limits import RAW_WAITING_MAX
 from rpcrdma.scripted import QueuePairPeer
 from rpcrdma.scripted import queue_pair_peer as module
 from rpcrdma.scripted.values import Names

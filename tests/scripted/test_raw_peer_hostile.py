@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
+from rpcrdma.lab_limits import RAW_MESSAGE_OCTETS_MAX, RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.peer import Heard, RawMemory, RawPeer
 from rpcrdma.scripted.peer_interface import Passage, PassageLog, joined

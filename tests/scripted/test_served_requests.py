@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import RAW_WAITING_MAX
+from rpcrdma.lab_limits import RAW_WAITING_MAX
 from rpcrdma.scripted import ServingConversation
 from rpcrdma.scripted.conversation import LeftCourse
 from rpcrdma.scripted.served_call import placed_items, planned_reply

@@ -12,9 +12,9 @@ import pytest
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.server.services import NfsService
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.simulation.memory_disk import MemoryDisk
+from rpcrdma.simulation.memory_disk import MemoryDisk, Refused
 from rpcrdma.simulation.memory_export import MemoryExport
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -226,3 +226,7 @@ def test_an_exclusive_create_that_is_repeated_finds_its_own_file() -> None:
         assert other.status is STATUS.NFS3ERR_EXIST
 
     asyncio.run(main())
+
+
+def test_the_calls_that_may_run_twice_are_those_of_the_server() -> None:
+    assert MemoryExport.IDEMPOTENT == NfsService.IDEMPOTENT

@@ -15,11 +15,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import replace
 from typing import TypeAlias
 
-from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.aio.urls import Url
+from rpcrdma import ConnectOptions, NfsFilesystem, nfs_open
 from rpcrdma.check.abilities import Abilities, FileState
+from rpcrdma.commands import Url
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 
 __all__ = ["own_credential", "prepared_export"]
 

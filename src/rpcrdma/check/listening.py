@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
+from rpcrdma import PacketCapture
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.limits import CHECK_CONNECTIONS_MAX
+from rpcrdma.lab_limits import CHECK_CONNECTIONS_MAX
+from rpcrdma.provider import LimitedLog, Link, LinkListener, Provider
 from rpcrdma.scripted import (
     Outcome,
     PeerMaker,

@@ -10,9 +10,9 @@ from rpcrdma.check.statements import STATEMENTS
 from rpcrdma.check.verdicts import FAILURES, Result, Verdict, judged
 from rpcrdma.dissect.exchange_page import filled_page
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
-from rpcrdma.limits import CHECK_SHOWN_OCTETS_MAX
+from rpcrdma.dissect.page_text import page_text
+from rpcrdma.lab_limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
-from rpcrdma.wire.peer_text import page_text
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 

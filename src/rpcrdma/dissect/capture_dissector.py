@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
@@ -122,7 +122,7 @@ class CaptureDissector:
             found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
             yield from self._octets(tracked, end, found)
         self._held_octets += tracked.held_octets - before
-        if self._held_octets > file_limits.CAPTURE_HELD_OCTETS_MAX:
+        if self._held_octets > lab_limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tcp.held_octets
             yield from self._octets(tracked, end, tcp.finish())
 
@@ -152,7 +152,7 @@ class CaptureDissector:
             key = (segment.source, segment.destination)
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
-        if len(self._connections) > file_limits.CAPTURE_CONNECTIONS_MAX:
+        if len(self._connections) > lab_limits.CAPTURE_CONNECTIONS_MAX:
             ended.append(self._connections.pop(next(iter(self._connections))))
         return tracked, ended
 

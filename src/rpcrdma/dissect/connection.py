@@ -13,7 +13,7 @@ from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames
 
 if TYPE_CHECKING:
-    from rpcrdma.transport import Extension
+    from rpcrdma.extension import Extension
 
 __all__ = ["IwarpConnection", "RdmaConnection", "Settings", "cut_off", "rdma_message"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
@@ -251,9 +251,7 @@ class Conversation:
             self._hide(end, known)
         self._segments += sum(len(chunk.segments) for chunk in chunks)
         call = self._calls[end, xid] = _Call(message.number, message.time_s, procedure, xid, chunks)
-        while (
-            len(self._calls) > file_limits.CAPTURE_CALLS_MAX or self._segments > file_limits.CAPTURE_CALL_SEGMENTS_MAX
-        ):
+        while len(self._calls) > lab_limits.CAPTURE_CALLS_MAX or self._segments > lab_limits.CAPTURE_CALL_SEGMENTS_MAX:
             key = next(iter(self._calls))
             self._hide(key[0], self._calls.pop(key))
         if (end, xid) not in self._calls:
@@ -306,7 +304,7 @@ class Conversation:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.asked)
             if found is None:
                 return
-            while len(self._reads) >= file_limits.CAPTURE_CALLS_MAX:
+            while len(self._reads) >= lab_limits.CAPTURE_CALLS_MAX:
                 del self._reads[next(iter(self._reads))]
             self._reads[end, rdmap.read] = found, rdmap.offset - found.segment.offset
             self._tell_served(found, message)

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from rpcrdma.xdr.language import model
-from rpcrdma.xdr.language.checker import check
-from rpcrdma.xdr.language.parser import parse
+from rpcrdma.xdr.language import check, model, parse
 
 __all__ = ["Definition", "Note", "compiled_text", "definition"]
 

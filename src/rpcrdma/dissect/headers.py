@@ -12,7 +12,7 @@ from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.xdr_walk import Walk
 
 if TYPE_CHECKING:
-    from rpcrdma.transport import Extension, HeaderRow, PropertyRow
+    from rpcrdma.extension import Extension, HeaderRow, PropertyRow
 
 __all__ = ["Header", "HeaderVersion", "MemorySegment", "header_versions", "walk_header", "walk_message_header"]
 

@@ -5,12 +5,11 @@ Fields of less than an octet have the offset of their octet and a mask.
 
 from __future__ import annotations
 
+import enum
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.header_table import Row, Table, hex8, hex16
-from rpcrdma.iwarp.startup import NOT_NEGOTIATED
-from rpcrdma.iwarp.terminate import decode_terminate
 
 __all__ = [
     "OPCODES",
@@ -18,11 +17,10 @@ __all__ = [
     "READ_REQUEST_ROWS",
     "STARTUP_ROWS",
     "TAGGED_ROWS",
-    "TERMINATE_ROWS",
     "UNTAGGED_ROWS",
+    "FrameKind",
     "Opcode",
     "enhanced_fields",
-    "terminate_fields",
 ]
 
 
@@ -50,8 +48,18 @@ OPCODES = {
 QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 
 
+class FrameKind(enum.Enum):
+    """An MPA Request or Reply frame; the value is its key (RFC 5044 section 7.1.1)."""
+
+    REQUEST = b"MPA ID Req Frame"
+    REPLY = b"MPA ID Rep Frame"
+
+
+_DEPTH_OF_UPPER_LAYER = 0x3FFF
+
+
 def _depth(value: int) -> str:
-    return "left to the upper layer" if value == NOT_NEGOTIATED else str(value)
+    return "left to the upper layer" if value == _DEPTH_OF_UPPER_LAYER else str(value)
 
 
 _MPA = "RFC 5044 7.1.1"
@@ -132,39 +140,8 @@ READ_REQUEST_ROWS = Table(
         Row("SrcTO", 20, 8, "where in that memory", "RFC 5040 4.4", 0, hex16),
     ],
 )
-TERMINATE_ROWS = Table(
-    "Terminate",
-    [
-        Row("Layer", 0, 1, "0 RDMAP, 1 DDP, 2 MPA", "RFC 5040 4.8", 0xF0),
-        Row("EType", 0, 1, "type of the error in its layer", "RFC 5040 4.8", 0x0F),
-        Row("Error Code", 1, 1, "code of the error in its type", "RFC 5040 4.8"),
-        Row("M", 2, 1, "the length of the segment is quoted", "RFC 5040 4.8", 0x80),
-        Row("D", 2, 1, "its DDP header is quoted", "RFC 5040 4.8", 0x40),
-        Row("R", 2, 1, "its RDMA Read Request header is quoted", "RFC 5040 4.8", 0x20),
-        Row("Reserved", 2, 2, "reserved", "RFC 5040 4.8", 0x1FFF),
-    ],
-)
 
 
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
     """The four octets before the private data of a frame with S set, `data` being all after its header."""
     return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)
-
-
-def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:
-    """A Terminate header with the headers that it quotes, and its cause in words; `payload` must decode as one."""
-    message = decode_terminate(payload)
-    group, faults = TERMINATE_ROWS.read(payload)
-    quoted = (
-        (b"" if message.segment_octets is None else message.segment_octets.to_bytes(2), "DDP Segment Length"),
-        (message.ddp_header, "Terminated DDP Header"),
-        (message.read_header, "Terminated RDMA Header"),
-    )
-    at = TERMINATE_ROWS.size
-    for octets, name in quoted:
-        if octets:
-            group.fields.append(Field(name, at, len(octets), octets, octets_shown(octets), "", "RFC 5040 4.8"))
-            at += len(octets)
-    group.size = at
-    swapped = ", layer and type swapped as Linux siw does" if payload[0] != message.code >> 8 else ""
-    return group, faults, message.words + swapped

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import enum
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, enhanced_fields
+from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, FrameKind, enhanced_fields
 from rpcrdma.dissect.private_data_fields import private_data_fields
-from rpcrdma.iwarp.framing import CRC, MARKER_SPACING_OCTETS
-from rpcrdma.iwarp.startup import HEADER_OCTETS, PRIVATE_DATA_OCTETS_MAX, FrameKind
-from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Fpdu", "MpaHalf", "MpaTerms", "StartupSeen", "Unit"]
 
+_CRC = struct.Struct("<I")
+"""The only field in little-endian order (RFC 5044 section 4.4)."""
+_MARKER_SPACING_OCTETS = 512
+_PRIVATE_DATA_OCTETS_MAX = 512
 _KEY_OCTETS = 16
 _TELLING_OCTETS = 8
 _SMALLEST_ULPDU = 14
@@ -128,9 +132,9 @@ class MpaHalf:
         if self.terms.markers_from(self.kind) or len(data) < 2 + _SMALLEST_ULPDU:
             return False
         octets = _padded(data)
-        if len(data) < octets + CRC.size:
+        if len(data) < octets + _CRC.size:
             return False
-        return bool(CRC.unpack_from(data, octets)[0] == crc32c(data[:octets]))
+        return bool(_CRC.unpack_from(data, octets)[0] == crc32c(data[:octets]))
 
     def _startup(self) -> Iterator[StartupSeen]:
         pending = self._pending
@@ -143,19 +147,19 @@ class MpaHalf:
             else:
                 pending.clear()
             return
-        if len(pending) < HEADER_OCTETS:
+        if len(pending) < STARTUP_ROWS.size:
             return
         kind = kinds[0]
         length = int.from_bytes(pending[18:20])
-        if length <= PRIVATE_DATA_OCTETS_MAX and len(pending) < HEADER_OCTETS + length:
+        if length <= _PRIVATE_DATA_OCTETS_MAX and len(pending) < STARTUP_ROWS.size + length:
             return
-        seen = _startup_fields(kind, bytes(pending[: HEADER_OCTETS + length]))
+        seen = _startup_fields(kind, bytes(pending[: STARTUP_ROWS.size + length]))
         self.kind = kind
         if kind is FrameKind.REQUEST:
             self.terms.request = seen.group
         else:
             self.terms.reply = seen.group
-        del pending[: HEADER_OCTETS + length]
+        del pending[: STARTUP_ROWS.size + length]
         harmless = all(fault.field == "Res" for fault in seen.faults)
         self._state = _State.RUNNING if harmless else _State.LOST
         yield seen
@@ -167,11 +171,11 @@ class MpaHalf:
         if len(pending) < 2:
             return None
         octets = _padded(pending)
-        if len(pending) < octets + CRC.size:
+        if len(pending) < octets + _CRC.size:
             return None
-        digest = CRC.unpack_from(pending, octets)[0]
+        digest = _CRC.unpack_from(pending, octets)[0]
         fpdu = self._checked(bytes(pending[:octets]), crc32c(pending[:octets]), digest, [])
-        self._consume(octets + CRC.size)
+        self._consume(octets + _CRC.size)
         return fpdu
 
     def _next_marked_fpdu(self) -> Fpdu | None:
@@ -183,7 +187,7 @@ class MpaHalf:
         need = 2
         covered = 0
         while True:
-            if (self._position + at) % MARKER_SPACING_OCTETS == 0:
+            if (self._position + at) % _MARKER_SPACING_OCTETS == 0:
                 if len(pending) < at + 4:
                     return None
                 if at == start:
@@ -199,7 +203,7 @@ class MpaHalf:
             if len(plain) == need and need > 2:
                 covered = at
                 break
-            room = MARKER_SPACING_OCTETS - (self._position + at) % MARKER_SPACING_OCTETS
+            room = _MARKER_SPACING_OCTETS - (self._position + at) % _MARKER_SPACING_OCTETS
             part = pending[at : at + min(room, need - len(plain))]
             if not part:
                 return None
@@ -207,19 +211,19 @@ class MpaHalf:
             at += len(part)
             if len(plain) == 2 and need == 2:
                 need = _padded(plain)
-        if len(pending) < covered + CRC.size:
+        if len(pending) < covered + _CRC.size:
             return None
-        digest = CRC.unpack_from(pending, covered)[0]
+        digest = _CRC.unpack_from(pending, covered)[0]
         fpdu = self._checked(bytes(plain), crc32c(pending[:covered]), digest, faults)
-        self._consume(covered + CRC.size)
+        self._consume(covered + _CRC.size)
         return fpdu
 
     def _consume(self, octets: int) -> None:
         del self._pending[:octets]
-        self._position = (self._position + octets) % MARKER_SPACING_OCTETS
+        self._position = (self._position + octets) % _MARKER_SPACING_OCTETS
 
     def _checked(self, octets: bytes, own: int, digest: int, faults: list[FieldFault]) -> Fpdu:
-        crc = Field("CRC", len(octets), CRC.size, digest, f"{digest:#010x}", "CRC-32C of the FPDU", "RFC 5044 4.4")
+        crc = Field("CRC", len(octets), _CRC.size, digest, f"{digest:#010x}", "CRC-32C of the FPDU", "RFC 5044 4.4")
         length = int.from_bytes(octets[:2])
         pad = octets[2 + length :]
         trailer = [_padding(pad, 2 + length, faults), crc] if pad else [crc]
@@ -256,8 +260,8 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
     group.fields[0].shown = kind.value.decode()
     _judge(group, faults, "Rev", lambda value: value in {1, 2}, "1 or 2 is needed", "MPA-35")
     short = "at most 512 are allowed"
-    _judge(group, faults, "PD_Length", lambda value: value <= PRIVATE_DATA_OCTETS_MAX, short, "MPA-36")
-    start = HEADER_OCTETS
+    _judge(group, faults, "PD_Length", lambda value: value <= _PRIVATE_DATA_OCTETS_MAX, short, "MPA-36")
+    start = STARTUP_ROWS.size
     if group.number("S") and (group.number("Rev") or 0) >= 2 and not faults:
         words, more = enhanced_fields(frame[start:])
         group.fields += words.fields

@@ -6,8 +6,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-from rpcrdma import file_limits
-from rpcrdma.wire import DELIBERATE_END
+from rpcrdma import lab_limits
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
@@ -24,6 +23,8 @@ _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
 _SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
+_DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
+"""A TCP option in a recorded SYN of this library: the end that sends it makes mistakes on purpose (RFC 6994)."""
 
 
 class TcpSegment(NamedTuple):
@@ -96,7 +97,7 @@ def _network_layer(link_type: int, packet: bytes) -> int | None:
 
 
 def _ethertype(packet: bytes, at: int) -> int | None:
-    for _ in range(file_limits.CAPTURE_VLAN_TAGS_MAX + 1):
+    for _ in range(lab_limits.CAPTURE_VLAN_TAGS_MAX + 1):
         protocol = int.from_bytes(packet[at : at + 2])
         if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
             return at + 2
@@ -132,7 +133,7 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     end = at + 40 + payload if payload else len(packet)
     masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
     at += 40
-    for _ in range(file_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+    for _ in range(lab_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
         if header in _EXTENSIONS:
             header, octets = packet[at], (packet[at + 1] + 1) * 8
             at += octets
@@ -153,7 +154,7 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
     data = packet[start:end]
     acknowledged = number if flags & _ACK else None
     missing = max(end - start - len(data), 0)
-    marked = bool(flags & _SYN) and DELIBERATE_END in packet[at + 20 : start]
+    marked = bool(flags & _SYN) and _DELIBERATE_END in packet[at + 20 : start]
     return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rpcrdma.dissect.fields import Field, octets_shown
 from rpcrdma.dissect.header_table import Row, Table, hex8
-from rpcrdma.transport.private_data import decode_private_data
 
 __all__ = ["private_data_fields"]
 
-_IDENTIFIER = b"\xf6\xab\x0e\x18"
+_VERSION_1 = b"\xf6\xab\x0e\x18\x01"
+"""The format identifier and the version of the message that is known."""
 _PRIVATE = "RFC 8797 4"
 _PRIVATE_ROWS = Table(
     "RPC-over-RDMA private data",
@@ -26,6 +26,8 @@ _PRIVATE_ROWS = Table(
 def private_data_fields(data: bytes, start: int, section: str) -> Field:
     """The private data, which begin at octet `start` of a frame that `section` describes."""
     group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", section)
-    if decode_private_data(data) is not None and (at := data.find(_IDENTIFIER)) >= 0:
+    # The message may stand anywhere among the private data of others (RFC 8797 section 5.2).
+    at = data.find(_VERSION_1)
+    if 0 <= at <= len(data) - _PRIVATE_ROWS.size:
         group.fields = _PRIVATE_ROWS.read_moved(data, at, start + at)[0].fields
     return group

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rpcrdma.dissect.fields import Field
 from rpcrdma.dissect.long_messages import Payload
-from rpcrdma.rpc.auth import AuthFlavor
+from rpcrdma.rpc import AuthFlavor
 
 __all__ = ["Clear", "Protection", "clear_body", "protection_of"]
 

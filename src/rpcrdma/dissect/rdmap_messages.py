@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
@@ -12,10 +12,9 @@ from rpcrdma.dissect.iwarp_fields import (
     READ_REQUEST_ROWS,
     TAGGED_ROWS,
     UNTAGGED_ROWS,
-    terminate_fields,
 )
 from rpcrdma.dissect.mpa_stream import Fpdu
-from rpcrdma.errors import DecodeError
+from rpcrdma.dissect.terminate_fields import terminate_fields
 
 __all__ = ["RdmapHalf", "RdmapMessage"]
 
@@ -147,7 +146,7 @@ class RdmapHalf:
                 faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
-        message.data += payload[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
+        message.data += payload[: lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
         if last:
             return message
         self._unfinished[None] = message
@@ -171,7 +170,7 @@ class RdmapHalf:
                 reason = f"message {message.number} of this queue has not ended"
                 faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3", "DDP-10"))
             self._join(message, faults)
-        most = file_limits.DISSECTED_MESSAGE_OCTETS_MAX
+        most = lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
             message.faults.append(
                 FieldFault("L", 2, f"the message has more than {most} octets, the rest is left out", "")
@@ -194,7 +193,7 @@ class RdmapHalf:
     def _join(message: RdmapMessage, faults: list[FieldFault]) -> None:
         message.segments += 1
         # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
-        if len(message.faults) < file_limits.DISSECTED_FAULTS_MAX:
+        if len(message.faults) < lab_limits.DISSECTED_FAULTS_MAX:
             message.faults += faults
 
     @staticmethod
@@ -210,12 +209,7 @@ class RdmapHalf:
                 reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
                 message.faults.append(FieldFault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
         elif message.opcode == _TERMINATE:
-            try:
-                group, faults, message.words = terminate_fields(data)
-            except DecodeError as error:
-                reason = f"{error.need} needed, {error.have} left"
-                message.faults.append(FieldFault(error.field, error.offset, reason, "RFC 5040 4.8"))
-            else:
-                message.groups.append(group)
-                message.faults += faults
+            group, faults, message.words = terminate_fields(data)
+            message.groups.append(group)
+            message.faults += faults
         return message

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.fields import Field
 from rpcrdma.dissect.packets import RoceDatagram
 from rpcrdma.dissect.roce_fields import BASE_ROWS, KINDS, PacketKind
@@ -75,7 +75,7 @@ def read_packet(datagram: RoceDatagram) -> RocePacket | None:
     kind = KINDS.get(code)
     start = _BASE.size + sum(table.size for table in kind.headers) if kind is not None else _BASE.size
     octets = len(data) + datagram.missing - _ICRC.size - (flags >> 4 & 3) - start
-    if len(data) < start or not 0 <= octets <= file_limits.CAPTURE_ROCE_PAYLOAD_OCTETS_MAX:
+    if len(data) < start or not 0 <= octets <= lab_limits.CAPTURE_ROCE_PAYLOAD_OCTETS_MAX:
         return None
     payload = data[start : start + octets]
     return RocePacket(

@@ -9,9 +9,7 @@ from typing import NamedTuple, TypeAlias
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.fields import Field
 from rpcrdma.dissect.xdr_walk import Walk
-from rpcrdma.xdr.language import model
-from rpcrdma.xdr.language.checker import check
-from rpcrdma.xdr.language.parser import parse
+from rpcrdma.xdr.language import check, model, parse
 
 __all__ = ["Body", "Called", "Interfaces", "Part", "WholeItem"]
 

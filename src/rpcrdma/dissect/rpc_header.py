@@ -10,12 +10,12 @@ from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.protection import Protection, protection_of
 from rpcrdma.dissect.rpc_body import Called, Interfaces
 from rpcrdma.dissect.xdr_walk import Walk
-from rpcrdma.rpc.auth import AuthFlavor
-from rpcrdma.rpc.message import RPC_VERSION, MessageType
-from rpcrdma.rpc.program import Program
+from rpcrdma.rpc import AuthFlavor, Program
 
 __all__ = ["ProgramNames", "RpcHeader", "walk_rpc_header"]
 
+_RPC_VERSION = 2
+_CALL, _REPLY = 0, 1
 _NFS = 100003
 _OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
 """Programs that this library does not speak and captures of kernels hold."""
@@ -71,8 +71,8 @@ def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")
     header = RpcHeader(group, walk.faults, walk.pos, group.number("xid"), None)
-    if kind in set(MessageType):
-        header.is_call = kind == MessageType.CALL
+    if kind in {_CALL, _REPLY}:
+        header.is_call = kind == _CALL
     if header.is_call:
         _finish_call(header, names)
     elif header.is_call is not None:
@@ -89,9 +89,9 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
     body = header.group.member("body", "cbody")
     assert body is not None
     version = body.member("rpcvers")
-    if version is not None and version.value not in {None, RPC_VERSION}:
-        version.faults.append(f"{RPC_VERSION} is needed")
-        header.faults.append(FieldFault("rpcvers", version.offset, f"{RPC_VERSION} is needed", version.section))
+    if version is not None and version.value not in {None, _RPC_VERSION}:
+        version.faults.append(f"{_RPC_VERSION} is needed")
+        header.faults.append(FieldFault("rpcvers", version.offset, f"{_RPC_VERSION} is needed", version.section))
     program, program_version, procedure = (body.number(name) for name in ("prog", "vers", "proc"))
     if program is not None and program_version is not None and procedure is not None:
         header.called = program, program_version, procedure

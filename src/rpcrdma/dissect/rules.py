@@ -13,7 +13,7 @@ from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.errors import DecodeError
 
 if TYPE_CHECKING:
-    from rpcrdma.transport import PropertyRow
+    from rpcrdma.extension import PropertyRow
 
 __all__ = ["add_property_values", "check_message"]
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rpcrdma import file_limits
+from rpcrdma import lab_limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
 from rpcrdma.dissect.rule_table import RULES, Rule
@@ -55,7 +55,7 @@ def lua_dissector(version: HeaderVersion) -> str:
     replacements = {
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,
-        "@JOINED_MAX@": str(file_limits.DISSECTED_MESSAGE_OCTETS_MAX),
+        "@JOINED_MAX@": str(lab_limits.DISSECTED_MESSAGE_OCTETS_MAX),
         "@TABLES@": tables,
     }
     for mark, replacement in replacements.items():

@@ -1,19 +1,6 @@
 """Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
 
-Its steps are those of `conversation`, and:
-
-- {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS, "most": NUMBER}}: hears a call, which must match `each`
-  (one pattern or a list). A call that lacks the fields of `until` is answered, with these fields in the header of the
-  reply, and the next one is heard; at most so many are answered. A first message of another version than the
-  conversation's is answered with ERR_VERS before. With "together": NUMBER in the place of `until` it hears calls until
-  so many are unanswered, which have the names "call.0", "call.1" and so on; after a pause without a further call those
-  that are there are answered.
-- {"answer": MESSAGE}: the reply of the program to the call that was heard last, or to that of the name "to", through
-  its chunks. MESSAGE has the fields that differ, "ddp" and "mpa"; "reply" is an RPC reply in the place of the
-  program's. Without a program every call succeeds without results. A client's reply to a call of the server is no call.
-
-{"startup": FIELDS} of each message are those of the client's start-up, with "invalidation": 1 if it permits replies to
-invalidate its memory (RFC 8797 section 4.1). {"given": "inline_octets"} is the size of its receives in version 1.
+docs/send.md has the steps "serve" and "answer", and the fields of messages, that these conversations have besides.
 """
 
 from __future__ import annotations
@@ -26,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.lab_limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
 from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
@@ -243,8 +230,8 @@ class ServingConversation(LiveConversation):
         transmissions = [request]
         while len(transmissions) < request["header"]["count"]:
             transmissions.append(await self._further(request["header"]["xid"]))
-            if sum(len(each["body"]) for each in transmissions) > RPC_RECORD_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+            if sum(len(each["body"]) for each in transmissions) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
             if len(transmissions) > RAW_WAITING_MAX:
                 raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
@@ -261,8 +248,8 @@ class ServingConversation(LiveConversation):
                 return {**call, "body": body}
             call = await self._further(call["header"]["xid"])
             body += call["body"]
-            if len(body) > RPC_RECORD_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+            if len(body) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
         raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:

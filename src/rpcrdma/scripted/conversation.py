@@ -1,37 +1,6 @@
 """Holds a scripted conversation with a server: says each message, and compares each answer with the expected ones.
 
-A conversation is a mapping with these keys, of which only "steps" must be there:
-
-- "version": the layout of transport headers: "1" (the default) or "2".
-- "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. An RDMA Read is answered in
-  segments of the region's "segment_octets", after "alone_ms" in which no other RDMA Read may come; with "answered":
-  false the steps hear it, and answer. A segment in a chunk, {"memory": NAME}, has the region's handle, offset and
-  length. They are also given as "NAME.handle" and so on.
-- "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
-- "steps", each a mapping with one key:
-  {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
-  for the fields of segments and frames; {"say": {"stream": OCTETS, "pieces": N}} or {"say": {"startup": FIELDS}}.
-  {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
-  {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an access to memory that no region permits was answered with a
-  Terminate), {"read_request": FIELDS}, {"read_response": FIELDS}. {"quiet": {"milliseconds": NUMBER}} matches where
-  nothing comes for so long. Beside the kind of a pattern may be
-  "reading": it is an answer by another reading of the specification, whose name is noted;
-  "breaks": it is a wrong answer, which breaks this statement of the ledger;
-  "parts": the RPC arguments or results are divided as `parts_of` has it, and compared as "parts" of the message;
-  "as": {"heard": PATH, "of": NAME} are fields of the message from then on, its XID is given as "NAME.xid", its parts as
-  "NAME.PART", the fields of an RDMA Read Request as "NAME.sink" and so on, and for properties with a Receive Buffer
-  Structure "NAME.segment_at" and the other names of `buffer_segments`;
-  "last": true: no step comes after such an answer;
-  "unmet": TEXT: the conversation does not judge a peer with such an answer, which lacks this condition.
-  Messages that only grant credits or tell properties are passed over.
-  {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins; with
-  "withdrawn": true the other side may not reach it any more.
-  {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
-  {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
-  {"end": {}}: the own direction of the stream ends.
-  Beside the key of a step may be
-  "aside": TEXT: the step only shows the result of another one, and its failure is no mistake of the other side;
-  "breaks": the step's failure breaks this statement of the ledger.
+docs/send.md describes conversations: their steps, messages, values and patterns. `form` has the fields of each part.
 """
 
 from __future__ import annotations
@@ -42,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma import PacketCapture
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.provider import Provider
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS

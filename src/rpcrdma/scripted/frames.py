@@ -6,9 +6,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from crc32c import crc32c
+
 from rpcrdma.scripted.marked_frames import Markers
 from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
-from rpcrdma.wire.checksum import crc32c
 
 __all__ = [
     "FRAME_LENGTH_MAX",

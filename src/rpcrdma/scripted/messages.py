@@ -1,10 +1,6 @@
 """Transport headers and RPC headers, made of named fields and taken apart into them.
 
-A message is {"header": FIELDS, "rpc": FIELDS} with "body" in place of "rpc" for any octets. Deliberate mistakes are
-fields with wrong values, and: "present" (the word before an entry of a list), "count" (of a chunk's segments), "end"
-(the word after the last entry, as "reads_end"), "cut" (the message ends after so many octets), "append" (octets after
-it) and "put" ({OFFSET: octets}, over the octets there). {"bulk": {"at": NUMBER, "data": OCTETS}} are data in segments
-of the receiver's buffer, with zeros before them; "payload_octets" of a header is the length of "rpc" or "body".
+docs/send.md has the fields, also those of deliberate mistakes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
+from crc32c import crc32c
+
+from rpcrdma.lab_limits import RAW_MESSAGE_OCTETS_MAX
 from rpcrdma.scripted.frames import (
     OPCODES,
     STARTUP_CRC,
@@ -29,7 +31,6 @@ from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.segmented import FrameFault, SegmentedMessage
 from rpcrdma.scripted.values import Names, number
-from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["RawPeer"]
 

@@ -1,8 +1,6 @@
 """Fields of the round-trip extension (draft-dnoveck-nfsv4-rpcrdma-rtrext-01): items, directions and transmissions.
 
-An item is {"position", "length", "type"} with "segments" for data that travels by RDMA (type 1), with "offset" and
-"numbers" for data in segments of receive buffers (type 2). A set of directions is {"begin", "end", "results"}, each
-result {"least", "type"} with "segments" for the types 1, 3 and 4, and "explicit_from" for the type 4.
+docs/send.md describes them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rpcrdma.limits import RPC_RECORD_FRAGMENTS_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.lab_limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX
 
 __all__ = ["ProgramOverTcp"]
 
@@ -30,17 +30,17 @@ class ProgramOverTcp:
         writer.write((_LAST | len(call)).to_bytes(4) + call)
         reply = b""
         try:
-            for _ in range(RPC_RECORD_FRAGMENTS_MAX):
+            for _ in range(RAW_RECORD_FRAGMENTS_MAX):
                 mark = int.from_bytes(await reader.readexactly(4))
                 length = mark & ~_LAST
-                if len(reply) + length > RPC_RECORD_OCTETS_MAX:
+                if len(reply) + length > RAW_CALL_OCTETS_MAX:
                     break
                 reply += await reader.readexactly(length)
                 if mark & _LAST:
                     return reply
         except asyncio.IncompleteReadError:
             raise ConnectionAbortedError("the server of the program ended its connection") from None
-        raise ConnectionAbortedError(f"the server of the program sent more than {RPC_RECORD_OCTETS_MAX} octets")
+        raise ConnectionAbortedError(f"the server of the program sent more than {RAW_CALL_OCTETS_MAX} octets")
 
     def close(self) -> None:
         """Ends the connection."""

@@ -13,24 +13,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
-from rpcrdma.aio.drivers.provider import Driver, Link, Provider
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.limits import RAW_WAITING_MAX
+from rpcrdma.lab_limits import RAW_WAITING_MAX
+from rpcrdma.provider import (
+    Access,
+    Completion,
+    ConnectRequested,
+    DeadlineTimer,
+    Disconnected,
+    Driver,
+    Established,
+    Link,
+    MemoryRegion,
+    Provider,
+    Status,
+    Verb,
+)
 from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.values import Names, number, octets
-from rpcrdma.verbs import (
-    Access,
-    Completion,
-    ConnectRequested,
-    Disconnected,
-    Established,
-    MemoryRegion,
-    Status,
-    Verb,
-)
 
 __all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 

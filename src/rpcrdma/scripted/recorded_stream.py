@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from rpcrdma.aio.drivers.capture import CapturedStream, PacketCapture
+from rpcrdma import PacketCapture
 
 __all__ = ["open_recorded", "serve_recorded"]
 
@@ -52,7 +52,8 @@ class _RecordedProtocol(asyncio.StreamReaderProtocol):
         self._capture = capture
         self._accepted = accepted
         self._reader = reader
-        self.stream: CapturedStream | None = None
+        self.stream: Any = None
+        """The record of the connection, from the time when it is made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         local, remote = (transport.get_extra_info(name)[:2] for name in ("sockname", "peername"))

@@ -10,17 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.aio.client.connection import Connection
-from rpcrdma.aio.drivers.provider import Provider
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma import AuthSys, Connection, ConnectOptions, RdmaServerConfig, TransportConfig
+from rpcrdma.extension import Extension, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
+from rpcrdma.provider import Provider
+from rpcrdma.rpc import CallContext, ReplyBound, Service
 from rpcrdma.simulation import sized_calls
-from rpcrdma.transport import Extension, TransportConfig
 
 __all__ = [
     "CALLS_AT_ONCE",

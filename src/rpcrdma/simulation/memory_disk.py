@@ -10,14 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.refusal import Refused
 
-__all__ = ["DiskObject", "MemoryDisk"]
+__all__ = ["DiskObject", "MemoryDisk", "Refused"]
 
 _STATUS = v3.nfsstat3
 _ROOT = 1
 _DISK_OCTETS_MAX = 1 << 28
 """Data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
+
+
+class Refused(Exception):
+    """A call ends with `status`."""
+
+    def __init__(self, status: v3.nfsstat3) -> None:
+        super().__init__(status.name)
+        self.status = status
 
 
 @dataclass(slots=True, eq=False)

@@ -7,10 +7,8 @@ depend on the calls alone. MOUNT is left out: it is for TCP (RFC 8267 section 5.
 from __future__ import annotations
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.server.services import NfsService
-from rpcrdma.rpc.service import CallContext, in_worker
-from rpcrdma.simulation.memory_disk import DiskObject, MemoryDisk
+from rpcrdma.rpc import CallContext, in_worker
+from rpcrdma.simulation.memory_disk import DiskObject, MemoryDisk, Refused
 
 __all__ = ["MemoryExport"]
 
@@ -33,7 +31,13 @@ class MemoryExport(v3.NFS_V3_Service):
     """Serves `disk`; everything is allowed to every caller. One READ or WRITE moves `transfer_octets` at most."""
 
     OWN_LIMITS = True
-    IDEMPOTENT = NfsService.IDEMPOTENT
+    IDEMPOTENT = frozenset(
+        procedure.number
+        for procedure in (
+            *(v3.GETATTR, v3.LOOKUP, v3.ACCESS, v3.READLINK, v3.READ, v3.READDIR, v3.READDIRPLUS),
+            *(v3.FSSTAT, v3.FSINFO, v3.PATHCONF, v3.COMMIT),
+        )
+    )
 
     def __init__(self, disk: MemoryDisk, *, transfer_octets: int = _TRANSFER_OCTETS) -> None:
         self.disk = disk

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rpcrdma.aio.client.connect import connect
-from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma import ServeOptions, connect, serve
 from rpcrdma.simulation import measured_calls
 from rpcrdma.simulation.critical_path import CallAccount, account
 from rpcrdma.simulation.latency_curves import Curves

@@ -1,8 +1,8 @@
-"""Text that peers have written, made harmless for terminals, logs and pages."""
+"""Text that peers have written, made harmless for terminals and logs."""
 
 from __future__ import annotations
 
-__all__ = ["page_text", "printable"]
+__all__ = ["printable"]
 
 _RAW_OCTETS = range(0xDC80, 0xDD00)
 """The surrogates of octets that are not valid UTF-8."""
@@ -18,13 +18,6 @@ def printable(text: str) -> str:
         text: What a peer or a file has named, with surrogates for octets that are no UTF-8.
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def page_text(text: str) -> str:
-    """Returns `text` for HTML, SVG and XML: as `printable` makes it, with entities for markup and for both quotes."""
-    import html  # noqa: PLC0415 - commands that write no page start sooner without it
-
-    return html.escape(printable(text))
 
 
 def _escaped(character: str) -> str:

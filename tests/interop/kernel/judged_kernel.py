@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from kernel_export import equal
 from kernel_server import EXPORT, PORT, start_kernel_server
 from lab import MOUNT_OPTIONS, Lab, check
 from network import HOST
+from patience import await_growth
 from python_layer import PYTHON, START_OUR_SERVER, STOP_OUR_SERVER
 
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
@@ -117,7 +119,9 @@ _NOT_MADE = ("client.long-call", "client.v2*", "client.reverse.as-many-as-grante
 The last one needs --risky.
 """
 _JUDGING_PORT = 20050
-_CLIENT_S = 150.0
+_CALLING_S = 1200.0
+_STILL_S = 100.0
+"""Seconds in which a client that makes calls gets a further verdict: a check waits for 20 s, then for a connection."""
 _CALLS = """\
 while [ ! -e /judged ]; do
     grep -q ' /mnt nfs' /proc/mounts ||
@@ -147,18 +151,31 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
         command = [sys.executable, "-m", "rpcrdma", "check", "--listen", f"rdma://{HOST}:{_JUDGING_PORT}"]
         behind = ["--behind", f"tcp://{HOST}:20048", "--json", "--timeout", str(20 * lab.client.pace)]
         behind += [word for name in _NOT_MADE for word in ("--skip", name)]
-        with subprocess.Popen([*command, *behind], stdout=subprocess.PIPE, text=True) as judging:
+        # Files, since a report that nobody reads yet would hold the command up.
+        with (
+            tempfile.TemporaryDirectory(prefix="rpcrdma-judged-") as home,
+            (Path(home) / "report").open("w+") as report,
+            (Path(home) / "verdicts").open("w+") as verdicts,
+            subprocess.Popen([*command, *behind], stdout=report, stderr=verdicts, text=True) as judging,
+        ):
             options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
             # A call that is given up before the pause of a check ends is followed by another one, as no call may be.
             patience = round(30 * lab.client.pace)
-            calling = lab.client.start(_CALLS.format(host=HOST, options=options, patience=patience), 2 * _CLIENT_S)
+            calling = lab.client.start(_CALLS.format(host=HOST, options=options, patience=patience), _CALLING_S)
+
+            def seen() -> int:
+                return sys.maxsize if judging.poll() is not None else os.fstat(verdicts.fileno()).st_size
+
             try:
-                said, _ = judging.communicate(timeout=_CLIENT_S * lab.client.pace)
-            except subprocess.TimeoutExpired:
+                await_growth("octets of verdicts", seen, sys.maxsize, _STILL_S * lab.client.pace)
+            except CheckFailed:
+                # The report names the checks that were not met.
                 judging.send_signal(signal.SIGINT)
-                said, _ = judging.communicate(timeout=_CLIENT_S)
+                judging.wait(_STILL_S)
             lab.client.run("touch /judged; umount -f -l /mnt || true")
             calling.wait(check=False)
+            report.seek(0)
+            said = report.read()
     _as_recorded(said, "client of Linux 6.1")
 
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rpcrdma.aio.client.returning_client import ReturningClient
+from rpcrdma import ReturningClient
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc import CallContext
 from rpcrdma.simulation import bank
 from rpcrdma.simulation.worlds.history import CallMade, HandlerRun, History
 

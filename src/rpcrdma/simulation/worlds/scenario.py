@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rtr import EXTENSION_CHOICES
+from rpcrdma.extension import EXTENSION_CHOICES, VERSION_CHOICES
 from rpcrdma.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
 from rpcrdma.testing.virtual import PROFILES
-from rpcrdma.transport import VERSION_CHOICES
 
 __all__ = [
     "WORK",

@@ -10,11 +10,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
-from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.provider import Driver, Link, LinkListener, Provider, Terms
-from rpcrdma.verbs import Completion, ProtectionDomain, QueuePair, ReceiveSource, Status, Verb
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.provider import (
+    Completion,
+    DeadlineTimer,
+    Driver,
+    LimitedLog,
+    Link,
+    LinkListener,
+    ProtectionDomain,
+    Provider,
+    QueuePair,
+    ReceiveSource,
+    Status,
+    Terms,
+    Verb,
+)
+from rpcrdma.xdr import Buffer
 
 __all__ = ["WatchedEnd", "WatchedProvider", "Watcher"]
 

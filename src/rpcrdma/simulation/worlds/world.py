@@ -12,8 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma import RdmaServerConfig, ServeOptions, Server, TransportConfig, serve
 from rpcrdma.simulation.memory_disk import MemoryDisk
 from rpcrdma.simulation.memory_export import MemoryExport
 from rpcrdma.simulation.worlds.bank_branch import BankBranch, Books
@@ -29,7 +28,6 @@ from rpcrdma.simulation.worlds.plan import Plan, ServerPlan
 from rpcrdma.simulation.worlds.watched_provider import WatchedEnd, WatchedProvider, Watcher
 from rpcrdma.simulation.worlds.world_client import WorldClient
 from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
-from rpcrdma.transport import TransportConfig
 
 __all__ = ["Result", "run_world"]
 

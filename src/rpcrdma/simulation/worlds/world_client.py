@@ -6,15 +6,11 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 
-from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.client.connection import Connection
-from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma import AuthSys, Connection, ConnectOptions, NfsFilesystem, TransportConfig, connect
 from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.filesystem import NfsFilesystem
-from rpcrdma.nfs.errors import NfsNotFound
-from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.program import null_procedure
+from rpcrdma.provider import Provider
+from rpcrdma.rpc import null_procedure
 from rpcrdma.simulation import bank
 from rpcrdma.simulation.worlds.bank_branch import Customer, statement_text
 from rpcrdma.simulation.worlds.checkers.exposure import ExposureWatcher, GuardedBuffer
@@ -22,7 +18,6 @@ from rpcrdma.simulation.worlds.checkers.files import UNKNOWN, Content
 from rpcrdma.simulation.worlds.history import CallMade, History, Violation
 from rpcrdma.simulation.worlds.plan import ClientPlan, PlannedCall
 from rpcrdma.testing.virtual import EventKind, running_host
-from rpcrdma.transport import TransportConfig
 
 __all__ = ["CALL_TIMEOUT_S", "RECOVERED_S", "WorldClient"]
 
@@ -227,7 +222,7 @@ class WorldClient:
                     have = bytes(into.view[: await self._filesystem.read_into(name, into.view)])
                 else:
                     have = await self._filesystem.read_bytes(name)
-            except NfsNotFound:
+            except FileNotFoundError:
                 if isinstance(wanted, bytes):
                     raise
                 return
@@ -243,7 +238,7 @@ class WorldClient:
             self.files[from_name] = self.files[to_name] = UNKNOWN
             try:
                 await self._filesystem.rename(from_name, to_name)
-            except NfsNotFound:
+            except FileNotFoundError:
                 if isinstance(moved, bytes):
                     raise
                 # No such file. A file whose state is unknown may have been moved by a run without a reply.
@@ -260,7 +255,7 @@ class WorldClient:
             before, self.files[name] = self.files[name], UNKNOWN
             try:
                 await self._filesystem.unlink(name)
-            except NfsNotFound:
+            except FileNotFoundError:
                 if isinstance(before, bytes):
                     raise
             else:

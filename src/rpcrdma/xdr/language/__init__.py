@@ -26,10 +26,42 @@ texts (left out), `typedef struct T T;`, `string` as an argument or result, name
 alone, and `namespace NAME { ... }`, whose name is left out.
 
 Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
+
+Provisional: other releases may change these names.
 """
 
-from rpcrdma.xdr.language.compiler import CompiledModule, compile_source
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
-from rpcrdma.xdr.language.extract import extract
+from __future__ import annotations
 
-__all__ = ["CompiledModule", "Diagnostic", "LanguageError", "SourceSpan", "compile_source", "extract"]
+from typing import TYPE_CHECKING
+
+from rpcrdma.deferred import deferred
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
+
+if TYPE_CHECKING:
+    from rpcrdma.xdr.language.checker import check
+    from rpcrdma.xdr.language.compiler import CompiledModule, compile_source
+    from rpcrdma.xdr.language.extract import extract
+    from rpcrdma.xdr.language.parser import parse
+
+__all__ = [
+    "CompiledModule",
+    "Diagnostic",
+    "LanguageError",
+    "SourceSpan",
+    "check",
+    "compile_source",
+    "extract",
+    "model",
+    "parse",
+]
+
+__getattr__, __dir__ = deferred(
+    __name__,
+    {
+        "rpcrdma.xdr.language.checker": ("check",),
+        "rpcrdma.xdr.language.compiler": ("CompiledModule", "compile_source"),
+        "rpcrdma.xdr.language.extract": ("extract",),
+        "rpcrdma.xdr.language.parser": ("parse",),
+    },
+)

@@ -28,13 +28,21 @@ def check(
     lenient: bool = False,
     default_limit: int | None = None,
 ) -> tuple[model.Module, list[Diagnostic]]:
-    """The module that a specification defines, and the warnings.
+    """Resolves the names, bounds and types of a definition.
 
-    `lenient` turns deviations whose meaning is clear into warnings. `default_limit` bounds items for which
-    neither the definition nor a pragma states a limit; without it they are errors.
+    Args:
+        specification: The syntax tree, of `parse`.
+        source: The text that it was made of, for error messages.
+        source_name: The name of the text, for error messages.
+        lenient: Whether deviations from the language whose meaning is clear are warnings, not errors.
+        default_limit: The bound, in octets or elements, of items for which neither the definition nor a pragma states
+            one; None makes these items errors.
+
+    Returns:
+        The module that the definition describes, and the warnings.
 
     Raises:
-        LanguageError: names every error.
+        LanguageError: the definition is wrong; names every error.
     """
     symbols = Symbols(specification, lenient=lenient)
     resolver = Resolver(symbols, source_name, default_limit)

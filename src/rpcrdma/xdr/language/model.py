@@ -1,4 +1,7 @@
-"""A checked interface definition: every name resolved, every bound a number, recursion found."""
+"""A checked interface definition: every name resolved, every bound a number, recursion found.
+
+Provisional: other releases may change these names.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,7 @@ class Number:
 
 
 UNSIGNED_INT = Number("I")
+"""The type `unsigned int`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +154,11 @@ Type: TypeAlias = (
     | LinkedList
     | AliasRef
 )
+"""The type of a member, an argument, a result or a typedef."""
 
 
 def strip(kind: Type) -> Type:
-    """The type behind its typedefs."""
+    """Returns the type behind all typedefs of `kind`."""
     while isinstance(kind, AliasRef):
         kind = kind.type
     return kind
@@ -203,6 +208,7 @@ class Union:
 
 
 Class: TypeAlias = Struct | Union
+"""A type with members or arms, which is a class in generated code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +264,7 @@ class Module:
 
 
 def class_in(kind: Type) -> str | None:
-    """The class that a type is, or that its elements are."""
+    """Returns the name of the class that a type is, or that its elements are; None for other types."""
     match strip(kind):
         case ClassRef(name) | LinkedList(name):
             return name
@@ -269,7 +275,7 @@ def class_in(kind: Type) -> str | None:
 
 
 def parts(item: Class) -> list[str]:
-    """The classes of a class's members or arms."""
+    """Returns the names of the classes of a class's members or arms."""
     kinds: list[Type] = []
     if isinstance(item, Struct):
         kinds += [member.type for member in item.members]
@@ -279,7 +285,7 @@ def parts(item: Class) -> list[str]:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """The classes that `start` contains, directly or not; `start` itself only if it contains itself."""
+    """Returns the names of all classes within `start`, a class of `module`; itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

@@ -62,7 +62,14 @@ _LOOKED_AT_CHARACTERS = 2000
 
 
 def parse(text: str, source_name: str) -> syntax.Specification:
-    """The syntax tree of an interface definition.
+    """Parses an interface definition.
+
+    Args:
+        text: The definition, after any preprocessor.
+        source_name: The name of the text, for error messages.
+
+    Returns:
+        The syntax tree, for `check`.
 
     Raises:
         LanguageError: the text is not in the language; names the first place where it is not.

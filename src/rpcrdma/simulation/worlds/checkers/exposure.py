@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from rpcrdma.provider import Access, MemoryRegion
 from rpcrdma.simulation.worlds.history import Violation
 from rpcrdma.simulation.worlds.watched_provider import WatchedEnd
 from rpcrdma.testing.virtual import Host, SimulatedProtectionDomain
-from rpcrdma.verbs import Access, MemoryRegion
 
 __all__ = ["ExposureWatcher", "GuardedBuffer", "JudgedDomain"]
 

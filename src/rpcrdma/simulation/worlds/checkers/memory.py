@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rpcrdma.aio.server.serve import Server
+from rpcrdma import Server
 from rpcrdma.simulation.worlds.history import Violation
 
 __all__ = ["check_server"]
