@@ -76,9 +76,13 @@ _TYPE = struct.Struct(">12xI")
 
 
 class RoundTrip:
-    """The extension of a client or a server, whose connections share memory for arriving messages.
+    """The round-trip extension of a client or server, whose connections share memory for arriving messages.
 
-    `receive_octets` is the receive buffer size in the transport properties (`TransportConfig`).
+    Its attribute `extension` is the `Extension` for `ConnectOptions.extensions` or `RdmaServerConfig.extensions`.
+
+    Args:
+        config: the settings; None for the defaults.
+        receive_octets: the receive buffer size, equal to `TransportConfig.offered_receive_octets`.
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:

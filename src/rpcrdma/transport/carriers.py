@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Transmission(NamedTuple):
-    """One message of a group: `body` follows the prefix of the header. With `answers` the XID is one of the peer's."""
+    """One message of a group: `body` follows the prefix of the header. `answers`: the peer chose the XID."""
 
     header_type: int
     body: Sequence[Buffer]
@@ -120,7 +120,10 @@ class CarriedReply(Protocol):
     """The way in which the reply to a call of the peer has to travel."""
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
-        """Says why the reply can never be sent; None if it can. Called before `plan`; `begun` as in `Decoder`."""
+        """Returns a plan that refuses a reply which can never be sent, None if it can; called before `plan`.
+
+        `begun` is that of `Decoder`.
+        """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """Plans the reply in at most `room` messages; None if it has to wait for more credits."""
@@ -163,13 +166,39 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """The size of a body with so many messages, whose lengths, each rounded up to four, add up to `octets`."""
+        """Computes the size of a body.
+
+        Args:
+            octets: the sum of the messages' lengths, each rounded up to four.
+            messages: the number of messages.
+
+        Returns:
+            The octets of the body.
+        """
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
-        """Encodes the body."""
+        """Encodes the body.
+
+        Args:
+            messages: the RPC messages.
+
+        Returns:
+            The body.
+        """
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
-        """Reports that these calls were sent in one message."""
+        """Reports that calls were sent in one message.
+
+        Args:
+            xids: their XIDs.
+        """
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:
-        """Returns the XIDs of the other calls in the message of a refused call, if the error refuses them all."""
+        """Finds the calls that share the fate of a refused one.
+
+        Args:
+            refused: the peer's error.
+
+        Returns:
+            The XIDs of the other calls in its message, if the error refuses them all; else none.
+        """

@@ -106,6 +106,7 @@ class ChunkLists(NamedTuple):
 
 
 NO_CHUNKS = ChunkLists()
+"""The chunk lists of a message without chunks."""
 
 
 def segments_needed(length: int, segment_octets: int) -> int:

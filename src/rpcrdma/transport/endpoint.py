@@ -16,10 +16,11 @@ from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
-from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
+from rpcrdma.transport.extensions import Extension, ExtensionLink
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.message_memory import MessageMemory

@@ -16,9 +16,9 @@ from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, is_error
-from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
     Cause,
     Inbound,

@@ -7,8 +7,8 @@ from types import MethodType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.requester import Requester
