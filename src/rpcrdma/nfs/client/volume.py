@@ -25,16 +25,16 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of an `NfsFilesystem`: calls in flight, files in progress, and names."""
+    """Bounds of an `NfsFilesystem`."""
 
     direct_calls: int = 8
-    """Calls in flight for one `read_into`, `pread` or copied file: 8 MiB hide the latency of a local network."""
+    """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""
     files_at_once: int = 32
-    """Files that a tree copy has in progress."""
+    """Files that a copy of a tree has in progress."""
     listed_names_max: int = NFS_LISTED_NAMES_MAX
-    """Names in one directory; listing more is an error, since the listing may be endless."""
+    """Names in one directory at most: a listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
-    """The same for calls that hold all names in memory: `listdir` and `walk`."""
+    """Names in one directory at most for calls that hold all names in memory: `listdir` and `walk`."""
 
 
 _LEAST = 4096

@@ -60,7 +60,11 @@ class TreeItem:
 
 
 class FileChanged(OSError):
-    """A file changed while it was copied; no copy of it is kept."""
+    """A file changed while it was copied, and the copy was discarded.
+
+    Args:
+        path: the path of the file.
+    """
 
     def __init__(self, path: str) -> None:
         text = "changed during the copy, which was discarded; copy it again when no program writes to it"

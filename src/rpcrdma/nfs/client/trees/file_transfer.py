@@ -40,7 +40,7 @@ _REMOTE_HOLE = 1 << 16
 """Fewer zeros than this are written with the data around them: another WRITE would cost more."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the files and the octets copied so far."""
+"""The type of `progress` functions: called with the files and octets copied so far."""
 
 
 def times_of(attributes: fattr3) -> tuple[int, int]:
