@@ -114,9 +114,10 @@ class Asked(NamedTuple, Generic[T]):
 
 
 class MetricsEndpoint(ABC, Generic[T]):
-    """Tells Prometheus of event loops, each of which is asked for a `T` when the metrics are collected.
+    """Offers Prometheus the metrics of event loops over HTTP; at each scrape every loop supplies a `T`.
 
-    `pages` are HTTP pages beside /metrics, by their paths.
+    Args:
+        pages: further HTTP pages beside /metrics, by their paths.
     """
 
     def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
@@ -129,7 +130,11 @@ class MetricsEndpoint(ABC, Generic[T]):
         """Asks the event loops."""
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics now, from any thread; none while an event loop does not answer."""
+        """Collects the metrics, in any thread; the registry of prometheus-client calls it.
+
+        Returns:
+            The present metrics; none if an event loop does not answer within 5 s.
+        """
         asked = self._ask()
         done, late = concurrent.futures.wait(asked.answers, SNAPSHOT_S)
         for future in late:
@@ -137,7 +142,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         return [] if late else list(asked.metrics([future.result() for future in done]))
 
     def describe(self) -> Iterable[Metric]:
-        """No metrics: which ones there are is known when they are collected."""
+        """Returns no metrics: their names are known only when they are collected."""
         return ()
 
     async def _page(self, request: Request) -> Answer:
@@ -158,10 +163,14 @@ class MetricsEndpoint(ABC, Generic[T]):
         return Answer(HTTPStatus.OK, body, content_type)
 
     def start(self, host: str, port: int) -> None:
-        """Listens in a thread of its own; port 0 takes a free one.
+        """Starts an HTTP server in a thread of its own and sets `url`.
+
+        Args:
+            host: the address to listen at.
+            port: the port; 0 takes a free one.
 
         Raises:
-            ConnectFailed: the package is missing, or the address cannot be listened on.
+            ConnectFailed: prometheus-client is not installed, or the server cannot listen at the address.
         """
         try:
             import prometheus_client  # noqa: F401, PLC0415
@@ -176,7 +185,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Ends the HTTP server, with the scrapes under way."""
+        """Stops the HTTP server and ends scrapes in progress."""
         self._http.close()
 
 

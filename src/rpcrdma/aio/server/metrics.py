@@ -19,7 +19,11 @@ __all__ = ["MetricsExporter"]
 
 
 class MetricsExporter(MetricsEndpoint[ServerStatistics]):
-    """Tells Prometheus of a server at /metrics, and at /healthz whether the server takes calls."""
+    """Offers Prometheus a server's metrics at /metrics, and at /healthz whether the server takes calls.
+
+    Args:
+        server: the server; the exporter is made in its event loop.
+    """
 
     def __init__(self, server: Server) -> None:
         super().__init__({"/healthz": self._health})
@@ -27,7 +31,7 @@ class MetricsExporter(MetricsEndpoint[ServerStatistics]):
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Stops listening."""
+        """Stops the HTTP server."""
         await asyncio.to_thread(self.stop_listening)
 
     def _ask(self) -> Asked[ServerStatistics]:
