@@ -41,20 +41,20 @@ __all__ = [
 ]
 
 SUCCESS = "SUCCESS"
-"""The status of a call whose result is there and, where the result has a status of its own, is its 0."""
+"""The status of a call with a result whose own status, if it has one, is 0."""
 TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 CONNECTION_LOST = "CONNECTION_LOST"
 """The status of a call that was lost with its connection and was not sent again."""
 NOT_SENT = "NOT_SENT"
 REPEATED = "REPEATED"
-"""The status of a call that is answered with the reply to the one that it repeats."""
+"""The status of a repeated call that is answered with the reply to the first one."""
 DROPPED = "DROPPED"
-"""The status of a call that gets no reply: its connection has ended, or its reply goes to a repeat of it."""
+"""The status of a call without a reply: its connection has ended, or its reply is sent to a repeat."""
 REFUSED = "REFUSED"
-"""The status of a call that was refused in the transport's way."""
+"""The status of a call that the transport refused."""
 OTHER = "other"
-"""Stands for procedures that are not known, and for what is beyond the bound."""
+"""The name for unknown procedures, and for all procedures and statuses over the bound."""
 
 _RECENT_MAX = 384
 """Numbers of calls that are noted, three for each: some 12 KiB for each procedure until they are counted, in 30
@@ -71,36 +71,38 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatistics:
-    """The calls of one procedure that ended with one status; octets are those of this side's view.
+    """The calls of one procedure that ended with one status; octets are those that this side sent and received.
 
-    A client's `execute` is `queue` and `rtt` together, a server's `queue` and `handler`.
+    A client's `execute` is the sum of `queue` and `rtt`, a server's that of `queue` and `handler`.
     """
 
     program: int
-    """Its number, and the next one its version; both are 0 for "other"."""
+    """Program number; 0 for "other"."""
     version: int
+    """Program version; 0 for "other"."""
     procedure: str
-    """Its name in the interface definition, or "other"."""
+    """Name in the interface definition, or "other"."""
     status: str
-    """"SUCCESS", or the name of what the procedure or the RPC layer answered ("NFS3ERR_NOENT", "SYSTEM_ERR"), or why
-    there was no answer ("TIMEOUT"); "" for all statuses together."""
+    """"SUCCESS", the error of the procedure or the RPC layer ("NFS3ERR_NOENT", "SYSTEM_ERR"), or the reason for a
+    missing reply ("TIMEOUT"); "" for all statuses together."""
     ops: int
     """Calls that have ended."""
     trans: int
-    """How often they were sent; at a server, as `ops`."""
+    """Transmissions of these calls; at a server equal to `ops`."""
     timeouts: int
-    """Calls that no reply came to in time."""
+    """Calls without a reply within their time limit."""
     bytes_sent: int
     """Octets of RPC messages, chunks included, without transport headers."""
     bytes_recv: int
     queue: Histogram
-    """Client: from the call until it was sent, for a credit or a connection. Server: waiting for a thread or memory."""
+    """Client: time from the call to its Send, waiting for a credit or a connection. Server: waiting for a thread or
+    memory."""
     rtt: Histogram
-    """Client: from when the call was (last) sent until its reply was there. Calls without a reply are left out."""
+    """Client: time from the last Send of the call to its reply; calls without a reply are left out."""
     handler: Histogram
-    """Server: the time of the handler."""
+    """Server: time of the handler."""
     execute: Histogram
-    """Client: from the call until its end. Server: from the arrival of the call until its reply is handed over."""
+    """Client: time from the call to its end. Server: from the arrival of the call to the handover of its reply."""
     errors: int
     """Calls that did not end with SUCCESS."""
 
@@ -360,12 +362,19 @@ _SUMMED = tuple(
 
 
 def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure: the sum over its statuses."""
+    """Adds up the statistics of each procedure over its statuses.
+
+    Args:
+        operations: such as `Connection.statistics.operations`.
+
+    Returns:
+        One object for each procedure, with status "".
+    """
     return tuple(together(each) for each in _grouped(operations, ("program", "version", "procedure")))
 
 
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure and status: the sum over several connections, for example."""
+    """Adds up the statistics of each procedure and status, such as those of several connections."""
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)
 
