@@ -211,7 +211,7 @@ class AuthoritiesInUse:
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Whether the content differs from that at the last call, or at the start."""
+        """Returns whether the content differs from that at the last call, or at the start."""
         before, self._content = self._content, self._read()
         return self._content != before
 

@@ -146,7 +146,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         return ()
 
     async def _page(self, request: Request) -> Answer:
-        """The answer to a scrape; in the thread of the HTTP server."""
+        """Returns the answer to a scrape; in the thread of the HTTP server."""
         from prometheus_client import CollectorRegistry  # noqa: PLC0415
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
@@ -203,7 +203,7 @@ class _Collected:
 
 
 def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> concurrent.futures.Future[T]:
-    """The answer to `question` in the event loop `loop`; at once where that loop asks itself, or has been closed."""
+    """Asks the event loop `loop` for the result of `question`; at once in that loop itself, or if it was closed."""
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def take() -> None:
@@ -226,7 +226,7 @@ def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> conc
 
 
 async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
-    """The answers of all event loops; None while one of them does not answer."""
+    """Returns the answers of all event loops; None while one of them does not answer."""
     try:
         async with asyncio.timeout(SNAPSHOT_S):
             return await asyncio.gather(*map(asyncio.wrap_future, asked))
@@ -275,13 +275,13 @@ class CallMetrics:
                 self._times[part].add_metric(labels, buckets, histogram.sum_ns / 1e9)
 
     def families(self) -> Iterator[Metric]:
-        """All of it, for Prometheus."""
+        """Yields all of it, for Prometheus."""
         yield from self._counts.values()
         yield from self._times.values()
 
 
 def transport_metrics(told: Mapping[str, TransportStatistics] | TransportStatistics) -> Iterator[Metric]:
-    """The counters of RDMA connections: those of a server, or of a client by the URL of its servers."""
+    """Yields the counters of RDMA connections: those of a server, or of a client by the URL of its servers."""
     from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 
     counted = [([server], counters) for server, counters in told.items()] if isinstance(told, Mapping) else [([], told)]

@@ -75,7 +75,7 @@ class Url:
 
 
 def url_form(text: str) -> str:
-    """What to write in place of `text`, which is no URL: the URL of a HOST:/PATH as mount takes it, or the form."""
+    """Returns a hint in place of `text`, which is no URL: the URL for mount's HOST:/PATH, or the form of URLs."""
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:
         return "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"

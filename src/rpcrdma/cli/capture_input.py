@@ -35,13 +35,13 @@ _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """The file, which is one of these `forms`, and the options by which it is read."""
+    """Adds the file argument, for these `forms`, and the options by which it is read."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
 
 def add_decoding_options(parser: CommandParser) -> None:
-    """The options for programs and extensions that the decoder is to know."""
+    """Adds the options for further programs and extensions of the decoder."""
     parser.add_argument(
         "--program",
         metavar="FILE.x",
@@ -59,7 +59,7 @@ def add_decoding_options(parser: CommandParser) -> None:
 
 
 def add_choice_options(parser: CommandParser) -> None:
-    """The options that choose calls."""
+    """Adds the options that choose calls."""
     parser.add_argument("--xid", type=_xid, metavar="XID", help="only calls with this XID, such as 0x5d2f6c01")
     parser.add_argument("--procedure", metavar="NAME", help="only calls of this procedure, such as READ or NFS_V3 READ")
     parser.add_argument(
@@ -74,7 +74,7 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Whether an option chooses calls."""
+    """Returns whether an option chooses calls."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
@@ -87,7 +87,7 @@ class Choice:
         self._procedures: dict[str, None] = {}
 
     def through(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """The exchanges that the options choose."""
+        """Yields the exchanges that the options choose."""
         for exchange in exchanges:
             if self._fits(exchange) and (not self._args.errors or exchange.failed):
                 yield exchange
@@ -119,7 +119,7 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """The decoder's settings; None after an error in a definition, which is printed."""
+    """Returns the decoder's settings; None after an error in a definition, which is printed."""
     from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
     from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
@@ -147,7 +147,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
-    """The file, or standard input."""
+    """Returns the file, or standard input."""
     if args.file is None or str(args.file) == "-":
         return sys.stdin.buffer
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]

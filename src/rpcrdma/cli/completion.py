@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
-    """Has local paths completed where they may stand, in the commands below as well."""
+    """Marks the arguments for local paths, also in subcommands, so that shells complete them."""
     several: list[argparse.Action] = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001

@@ -103,13 +103,13 @@ def prepare() -> None:
 
 
 def shown(name: str) -> str:
-    """A file name for standard output: as it is for programs, `printable` for terminals."""
+    """Returns a file name for standard output: as it is for programs, `printable` for terminals."""
     return printable(name) if sys.stdout.isatty() else name
 
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """An error in the context names standard output, where no file is named."""
+    """Yields an error in the context names standard output, where no file is named."""
     try:
         yield
     except OSError as error:
@@ -128,7 +128,7 @@ def write(text: str = "", *, flush: bool = False) -> None:
 
 
 def names(found: Sequence[str]) -> None:
-    """File names as lines of data, each as `shown` makes it."""
+    """Prints file names as lines of data, each in the form of `shown`."""
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
     write("\n".join([*found, ""]))
@@ -140,12 +140,12 @@ def data(line: str) -> None:
 
 
 def json_line(value: Any) -> None:
-    """One JSON document on a line of its own, at once: its reader may be waiting. See `json_text`."""
+    """Prints a JSON document on a line of its own and flushes it for a waiting reader. See `json_text`."""
     write(json_text(value) + "\n", flush=True)
 
 
 def json_text(value: Any) -> str:
-    """A JSON document on one line.
+    """Returns a JSON document on one line.
 
     Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
@@ -159,7 +159,7 @@ def json_text(value: Any) -> str:
 
 
 def _expressible(value: Any) -> Any:
-    """`value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
+    """Returns `value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415
 
@@ -189,7 +189,7 @@ def in_options(text: str) -> str:
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """From now on `error` also prints an object on standard output, with the items of `beside`; None: it does not."""
+    """Makes `error` print an object on standard output as well, with the items of `beside`; None ends that."""
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
 
@@ -253,7 +253,7 @@ def table(
 
 
 def readable_octets(octets: float) -> str:
-    """A size such as 54.2 MB: decimal units, as disks and networks are sold."""
+    """Returns a size such as 54.2 MB: decimal units, as disks and networks are sold."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if octets < 1000:
             return f"{octets:.0f} bytes" if unit == "bytes" else f"{octets:.1f} {unit}"
@@ -262,5 +262,5 @@ def readable_octets(octets: float) -> str:
 
 
 def readable_rate(octets: float, seconds: float) -> str:
-    """Octets a second, in readable units."""
+    """Formats octets per second in readable units."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"

@@ -86,11 +86,11 @@ class Copies:
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """The arguments of one copy that files and trees have in common."""
+        """Returns the arguments of one copy that files and trees have in common."""
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """The function that one copy calls with the files and octets copied so far."""
+        """Returns the function that one copy calls with the files and octets copied so far."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:
@@ -101,7 +101,7 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Whether copies go into `dest` as a directory; raises if the number of sources does not permit that."""
+        """Returns whether copies belong into the directory `dest`; raises if the number of sources contradicts that."""
         if sources == 1:
             return directory and not args.own_name
         if args.own_name:
@@ -214,7 +214,7 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """`message` with the path in front: it may start with the last name alone, or with another path."""
+    """Returns `message` with the path in front, unless it begins with the path or its last name."""
     from rpcrdma.cli.failures import readable_path  # noqa: PLC0415
 
     name, shown = path.rpartition("/")[2], readable_path(path)

@@ -49,7 +49,7 @@ class DefinitionText:
             sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-        """The remarks for programs."""
+        """Returns the remarks for programs."""
         rows = []
         for remark in remarks:
             located, file, _ = self._located(remark)
@@ -76,7 +76,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """The options that say how a definition is read; `default_limit` is the end of the help for that option."""
+    """Adds the options for reading a definition; `default_limit` is the end of that option's help."""
     command.add_argument(
         "--default-limit",
         type=_limit,
@@ -113,7 +113,7 @@ def _limit(text: str) -> int:
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
-    """The definition that `args.file` names; None after an error, which is printed."""
+    """Returns the definition that `args.file` names; None after an error, which is printed."""
     source = read_text(args.file)
     if source is None or not (args.cpp or args.defines or args.directories):
         return None if source is None else DefinitionText(args.file, source)
@@ -132,7 +132,7 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """The text of a file, or of standard input for "-"; None after an error, which is printed."""
+    """Returns the text of a file, or of standard input for "-"; None after an error, which is printed."""
     from rpcrdma.cli.failures import tell  # noqa: PLC0415
 
     try:
@@ -153,7 +153,7 @@ def read_text(file: str) -> str | None:
 
 
 def read_regular_file(file: str, most: int) -> bytes:
-    """The octets of a file, of which there may be `most`.
+    """Returns the octets of a file, of which there may be `most`.
 
     Raises:
         OSError: there are more, the file cannot be read, or is none: a device or pipe may have no end.

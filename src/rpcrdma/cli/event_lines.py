@@ -47,7 +47,7 @@ class EventLines(logging.Handler):
             self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
-        """Has the event written as soon as the reader takes it."""
+        """Queues an event, which is written as soon as the reader takes it."""
         with self._guard:
             try:
                 if self._lost:

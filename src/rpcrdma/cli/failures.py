@@ -60,7 +60,7 @@ def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """The failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
+    """Returns the failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -103,7 +103,7 @@ def _kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
-    """(message, hint or "", exit status), with the command's options in place of the library's parameters."""
+    """Returns (message, hint or "", exit status), with the command's options in place of parameters."""
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:
         message = f"{readable_path(error.url)}: {message}"
@@ -159,7 +159,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 
 def _with_remedy(text: str) -> tuple[str, str]:
-    """(cause, remedy): messages name the cause, and after a last semicolon the remedy."""
+    """Splits a message into (cause, remedy) at its last semicolon."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 
@@ -181,7 +181,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def readable_path(path: object) -> str:
-    """A path for a message: of a very long one the start and the end."""
+    """Returns a path for a message: of a very long one the start and the end."""
     name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
     half = _PATH_SHOWN_MAX // 2
     return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

@@ -70,7 +70,7 @@ environment:
 
 
 def build_parser(*, whole: bool = False) -> CommandParser:
-    """The parser of the command line; `whole`: with the arguments of all commands, not of the chosen one alone."""
+    """Makes the parser of the command line; `whole`: with the arguments of all commands, not only the chosen one."""
     parser = CommandParser(
         prog="rpcrdma",
         usage="%(prog)s [options] COMMAND ...",
@@ -102,7 +102,7 @@ def _fill(name: str, parser: CommandParser) -> None:
 
 
 def run() -> int:
-    """`main` for a process of its own.
+    """Runs `main` in a process of its own.
 
     Imported modules live until the process ends. Garbage collections that look through them during the imports, and
     several more when the interpreter ends, are a quarter of the cost of a short command.

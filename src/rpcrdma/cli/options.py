@@ -119,7 +119,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
+        """Parses arguments as argparse does; but a command itself refuses unknown ones, so that its help is named."""
         self.fill_in()
         if self._sorting_out:
             return super().parse_known_args(args, namespace)
@@ -158,7 +158,7 @@ class CommandParser(argparse.ArgumentParser):
 def add_shared_options(
     parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """The options that may stand before or after a command's name; `top` is the parser that holds their defaults.
+    """Adds the options that may stand before or after a command's name; `top` is the parser with their defaults.
 
     The help of a command that connects leaves them out and names `rpcrdma help connection`, unless they are `shown`.
     The help of `top` has the options of logging.
@@ -339,7 +339,7 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
 
 
 def add_provider(group: argparse._ActionsContainer) -> None:
-    """`--provider`."""
+    """Adds `--provider`."""
     group.add_argument(
         "--provider",
         choices=("auto", "iwarp", "verbs"),
@@ -350,7 +350,7 @@ def add_provider(group: argparse._ActionsContainer) -> None:
 
 
 def add_busy_poll(group: argparse._ActionsContainer) -> None:
-    """`--busy-poll`."""
+    """Adds `--busy-poll`."""
     group.add_argument(
         "--busy-poll",
         type=microseconds,
@@ -362,7 +362,7 @@ def add_busy_poll(group: argparse._ActionsContainer) -> None:
 
 
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
-    """`--rpcrdma-version`."""
+    """Adds `--rpcrdma-version`."""
     group.add_argument(
         "--rpcrdma-version",
         choices=VERSIONS,
@@ -373,14 +373,14 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
 
 
 def add_extension(group: argparse._ActionsContainer, text: str) -> None:
-    """`--extension`."""
+    """Adds `--extension`."""
     group.add_argument(
         "--extension", choices=("auto", "rtr", "off"), default=argparse.SUPPRESS, metavar="CHOICE", help=text
     )
 
 
 def add_no_crc(group: argparse._ActionsContainer) -> None:
-    """`--no-crc`."""
+    """Adds `--no-crc`."""
     group.add_argument(
         "--no-crc",
         action="store_true",
@@ -391,7 +391,7 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
 
 
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--exclude`."""
+    """Adds `--exclude`."""
     parser.add_argument(
         "--exclude",
         action="append",
@@ -403,7 +403,7 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """`--json`."""
+    """Adds `--json`."""
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
@@ -454,12 +454,12 @@ def local_name(text: str) -> str:
 
 
 def service_url(text: str) -> Url:
-    """An argument that must be a URL."""
+    """Parses an argument that must be a URL."""
     return _url(text, listens=False)
 
 
 def listening_url(text: str) -> Url:
-    """An argument that must be a URL to listen at."""
+    """Parses an argument that must be a URL to listen at."""
     return _url(text, listens=True)
 
 
@@ -480,7 +480,7 @@ def port_number(text: str) -> int:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """HOST:PORT, an IPv6 address in brackets; the port may be 0."""
+    """Parses HOST:PORT, with an IPv6 address in brackets; the port may be 0."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
@@ -513,7 +513,7 @@ def word(text: str, complaint: str) -> int:
 
 
 def positive_count(text: str) -> int:
-    """An argument of at least 1."""
+    """Parses an integer of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
@@ -541,14 +541,14 @@ def seconds_or_never(text: str) -> float | None:
 
 
 def microseconds(text: str) -> int:
-    """From 0 to a second, in microseconds."""
+    """Parses microseconds, from 0 to a second."""
     if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
     return int(text)
 
 
 def octal_mode(text: str) -> int:
-    """File permissions as chmod takes them, in octal."""
+    """Parses file permissions in octal, as chmod takes them."""
     try:
         value = int(text, 8)
     except ValueError:

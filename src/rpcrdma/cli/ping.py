@@ -209,7 +209,7 @@ def _print_counters(report: dict[str, Any]) -> None:
 
 
 def _print_operations(operations: list[dict[str, Any]]) -> None:
-    """As in /proc/self/mountstats, with percentiles."""
+    """Prints statistics in the form of /proc/self/mountstats, with percentiles."""
     counts = ["ops", "trans", "bytes_sent", "bytes_recv"]
     rows = []
     for each in operations:
@@ -273,7 +273,7 @@ def _worded(value: int | str | bool) -> str:
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:
-    """One line for each quarter of a power of two that holds round trips, from the first to the last."""
+    """Prints a line for each quarter of a power of two from the shortest round trip to the longest."""
     bounds = [10 * 2 ** (step / 4) for step in range(80)]
     counts = [0] * len(bounds)
     for value in round_trips_us:

@@ -49,7 +49,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """A bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
+    """Yields a bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
     if not _can_be_written_over():
         yield Bar()
         return
@@ -93,7 +93,7 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
 
 @contextmanager
 def progress_line(total: int) -> Iterator[Callable[[str], None]]:
-    """A line with the count of steps out of `total`, as long as the context lasts; takes the name of each next step."""
+    """Shows a counter of steps out of `total` within the context; yields a function to name the next step."""
     if not _can_be_written_over():
         yield lambda _: None
         return

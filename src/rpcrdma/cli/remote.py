@@ -72,11 +72,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """The URL of a path in the export."""
+        """Returns the URL of a path in the export."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """A path in the export as URLs name it."""
+        """Returns a path in the export as URLs name it."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -115,7 +115,7 @@ class Servers:
         await self._stack.aclose()
 
     async def locate(self, url: Url) -> tuple[MountedFilesystem, str]:
-        """The file system that `url` is in, and the path in it; the same object for each URL of an export.
+        """Returns the file system that `url` is in, and the path in it; the same object for each URL of an export.
 
         Raises:
             ConnectFailed: NFS or MOUNT cannot be reached.

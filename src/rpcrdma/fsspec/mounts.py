@@ -68,7 +68,7 @@ class Mounts:
         """Files open for reading and writing, which are closed before their connections."""
 
     async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]], *, prefix: str = "") -> T:
-        """The result of `call` with the file system that has `path`, and the path in it.
+        """Returns the result of `call` with the file system that has `path`, and the path in it.
 
         Errors name paths behind `prefix`, the server as the caller's path names it.
 
@@ -134,7 +134,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """The known export that `path` is deepest in; empty if it is in none."""
+        """Returns the known export that `path` is deepest in; empty if it is in none."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -166,7 +166,7 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """A connection that is not made again is replaced by the next call that needs it."""
+        """Drops a connection that will not be restored: the next call that needs one makes a new one."""
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -179,7 +179,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """The mounts of `loop` at the server."""
+    """Returns the mounts of `loop` at the server."""
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:

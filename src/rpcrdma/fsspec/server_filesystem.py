@@ -82,7 +82,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """The path of a URL, a list of paths for a list; a path in its usual form."""
+        """Returns the path of a URL, a list of paths for a list; a path in its usual form."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         return strip_url(stringify_path(path), cls.protocol)
@@ -159,7 +159,7 @@ class ServerFileSystem(AsyncFileSystem):
         return mounts_of(server, asyncio.get_running_loop())
 
     async def _run(self, path: str | ServerPath, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """The result of `call` with the file system that has `path`, and the path in it."""
+        """Returns the result of `call` with the file system that has `path`, and the path in it."""
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         try:
             return await self._mounts(server).run(at, call, prefix=prefix)
@@ -191,7 +191,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """The cached state of a path; before that caches a page of its directory, if that is worth listing."""
+        """Returns the cached state of a path; before that caches a page of its directory, if that is worth listing."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -224,7 +224,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """The server's answer about a path, which is cached."""
+        """Returns the server's answer about a path, which is cached."""
         known = place.known
         changes = known.changes
         info, entry = await self._run(place, lambda fs, at: info_at(fs, at, place.name))
@@ -331,7 +331,7 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """The answer to `question`; for a path in no export whether it is above one, if that is asked for."""
+        """Returns the answer to `question`; for a path in no export whether it is above one, if that is asked for."""
         try:
             return await self._run(path, question)
         except NoSuchExport as error:
@@ -361,7 +361,7 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """What `walk` does with failures, here and in the directories below.
+    """Returns the failure handling of `walk`, here and in the directories below.
 
     fsspec hands its walks of directories below the other arguments, but not `on_error`.
     """
@@ -375,6 +375,6 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """The next names on the way from `path`, which is in no export, to those below it."""
+    """Returns the next names on the way from `path`, which is in no export, to those below it."""
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

@@ -88,7 +88,7 @@ class NativeSender(Sender):
                 return False
 
     def _turns(self) -> list[Work]:
-        """The next messages: the one that is begun, then work and Read Responses by turns."""
+        """Returns the next messages: the one that is begun, then work and Read Responses by turns."""
         work = self.send_queue[:_TURNS_MAX]
         if self.current is not None:
             work.insert(0, self.current)
@@ -112,7 +112,7 @@ class NativeSender(Sender):
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
-        """A Read Response as a message, if its memory may be read."""
+        """Returns a Read Response as a message, if its memory may be read."""
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         view = _NOTHING
         if length:

@@ -174,7 +174,7 @@ class Receiver:
         return bool(self.direct.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
-        """The buffers for the next octets. To be asked before each receive: memory may have been invalidated.
+        """Returns the buffers for the next octets. To be asked before each receive: memory may have been invalidated.
 
         The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
         of one are left.
@@ -196,7 +196,7 @@ class Receiver:
         return [target, free] if len(target) == direct.left else [target]
 
     def _find_target(self) -> memoryview:
-        """The memory for the rest of the payload, or for as much of it as belongs into one piece of scattered memory.
+        """Returns the memory for the rest of the payload, or for the part of it in one piece of scattered memory.
 
         `_DISCARD` if the segment breaks a rule or its region has ended.
         """

@@ -84,7 +84,7 @@ class ReadHeader(NamedTuple):
 
 
 def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
-    """Its 28 octets."""
+    """Returns its 28 octets."""
     return _READ.pack(*header)
 
 

@@ -107,7 +107,7 @@ class OperationStatistics:
     """Calls that did not end with SUCCESS."""
 
     def as_json(self) -> dict[str, Any]:
-        """The numbers of mountstats, its times in milliseconds; means, percentiles and maxima in microseconds."""
+        """Returns mountstats' numbers with times in milliseconds; means, percentiles and maxima in microseconds."""
         times = {"queue": self.queue, "rtt": self.rtt, "handler": self.handler, "execute": self.execute}
         times = {name: histogram for name, histogram in times.items() if histogram.count or name != "handler"}
         return {
@@ -160,7 +160,7 @@ class Durations:
             begin = end
 
     def snapshot(self) -> Histogram:
-        """A copy of the counts until now."""
+        """Returns a copy of the counts until now."""
         return Histogram(counts=tuple(self.buckets), sum_ns=self.sum_ns, max_ns=self.max_ns)
 
 
@@ -209,7 +209,7 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """A copy with all calls counted: another thread than the reader's may count in this one."""
+        """Returns a copy with all calls counted: another thread than the reader's may count in this one."""
         copy = CallCounts()
         copy.buckets = self.buckets[:]
         copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns
@@ -218,7 +218,7 @@ class CallCounts(Durations):
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
-        """A copy of the counts until now."""
+        """Returns a copy of the counts until now."""
         settled = self._settled()
         direct = settled.snapshot()
         at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
@@ -283,14 +283,14 @@ class CallStatistics:
         """Those of SUCCESS that `of_success` has found: a look into it is what finding them costs."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """The counts of the successful calls of a procedure."""
+        """Returns the counts of the successful calls of a procedure."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """The counts for a procedure, None for those not known, and status; for "other" where there are too many."""
+        """Returns the counts for a procedure (None: unknown) and a status; beyond the bounds those of "other"."""
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)
 
@@ -308,7 +308,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """The counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
+        """Returns the counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
         if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
@@ -330,7 +330,7 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """A copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
+        """Returns a copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
         found = (counts.snapshot_as(*key, served=self._served) for key, counts in outcomes)
@@ -338,7 +338,7 @@ class CallStatistics:
 
 
 def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """By procedure, and of every procedure SUCCESS first, then the other statuses by name."""
+    """Sorts by procedure, and within a procedure SUCCESS first, then the other statuses by name."""
 
     def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
         return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
@@ -347,7 +347,7 @@ def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatis
 
 
 def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
-    """The sums over several operations of one procedure, of which there is at least one."""
+    """Returns the sums over several operations of one procedure, of which there is at least one."""
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
     for operation in others:

@@ -37,7 +37,7 @@ class XidSource:
         self.taken: dict[int, Any] = {}
 
     def take(self, call: object = None) -> int:
-        """An XID that no other unfinished call has, for `call`."""
+        """Returns an XID that no other unfinished call has, for `call`."""
         xid = self._next
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
@@ -66,7 +66,7 @@ class CallEncoder:
         return (len(self._auth.body) + 3) & ~3
 
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
-        """The whole call.
+        """Returns the whole call.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -81,7 +81,7 @@ class CallEncoder:
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
-        """The header of every call of a procedure, without the XID."""
+        """Returns the header of every call of a procedure, without the XID."""
         if procedure.version == 0:
             raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
         return call_tail(procedure.program, procedure.version, procedure.number, self._auth)
@@ -141,7 +141,7 @@ class ResultDecoder(ReplyDecoder):
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
-    """The result in a whole reply to call `xid`.
+    """Returns the result in a whole reply to call `xid`.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.

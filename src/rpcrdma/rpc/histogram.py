@@ -23,14 +23,14 @@ _QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
 def bucket_start_ns(index: int) -> int:
-    """The shortest duration in a bucket; that of the next bucket is the end of this one."""
+    """Returns the shortest duration in a bucket; that of the next bucket is the end of this one."""
     if index < 8:
         return index << UNIT_BITS
     return (4 | index & 3) << ((index >> 2) - 1 + UNIT_BITS)
 
 
 def bucket_of(duration_ns: int) -> int:
-    """The bucket that a duration is in."""
+    """Returns the bucket that a duration is in."""
     units = duration_ns >> UNIT_BITS
     shift = units.bit_length() - 3
     return min(units if shift <= 0 else (shift << 2) + (units >> shift), BUCKETS - 1)
@@ -56,7 +56,7 @@ class Histogram:
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:
-        """The duration that `share` of all, from 0 to 1, do not exceed (the nearest rank); 0 where none was counted.
+        """Returns the duration that `share` (0 to 1) of all do not exceed, by the nearest rank; 0 if empty.
 
         The middle of its bucket stands for it, so it is at most an eighth of itself away, or 128 ns if that is more.
         The largest one is exact, and none is said to be larger. Of durations over half an hour only the maximum is
@@ -72,7 +72,7 @@ class Histogram:
         return self.max_ns
 
     def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
-        """For each of the rising bounds, which are starts of buckets, how many durations are shorter."""
+        """Yields for each of the rising bounds, which are starts of buckets, how many durations are shorter."""
         index = below = 0
         for bound_ns in bounds_ns:
             while index < BUCKETS and bucket_start_ns(index) < bound_ns:
@@ -81,7 +81,7 @@ class Histogram:
             yield below
 
     def __add__(self, other: Histogram) -> Histogram:
-        """The durations of both."""
+        """Returns the durations of both."""
         return Histogram(
             counts=tuple(map(int.__add__, self.counts, other.counts)),
             sum_ns=self.sum_ns + other.sum_ns,
@@ -89,7 +89,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Mean, percentiles and maximum in microseconds; None where nothing was counted."""
+        """Returns mean, percentiles and maximum in microseconds; None values if empty."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

@@ -119,7 +119,7 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards:
 
 
 def _address(text: str) -> str | None:
-    """The canonical form of an IP address, without the zone, which no certificate has; None for other text."""
+    """Returns the canonical form of an IP address, without the zone, which no certificate has; None for other text."""
     try:
         return str(ipaddress.ip_address(text.strip().partition("%")[0]))
     except ValueError:

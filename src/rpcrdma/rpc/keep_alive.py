@@ -41,7 +41,7 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` has to be called; a wait that began since the last call is timed from `now_s`."""
+        """Returns the time of the next `on_time`; a wait that began since the last call counts from `now_s`."""
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
             if wait_s:
@@ -62,7 +62,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """The NULL call has been answered, be it with a refusal: the next deadline is that of silence again."""
+        """Notes that the NULL call was answered, even by a refusal: the next deadline is that of silence again."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

@@ -143,7 +143,7 @@ class RecordReceiver:
         return len(self._message) + self._missing
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets of the stream go, in this order; valid until `bytes_received`."""
+        """Returns the buffers for the next octets of the stream, in order; valid until `bytes_received`."""
         if self._view is None:
             return [self._scratch[self._fill :]]
         if self._missing:
@@ -173,7 +173,7 @@ class RecordReceiver:
         self._parse_scratch(self._fill + count)
 
     def next_record(self) -> Buffer | None:
-        """The next whole message, whose memory is then the caller's; None if no message is complete."""
+        """Returns the next whole message, whose memory is then the caller's; None if no message is complete."""
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
@@ -322,7 +322,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """The buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
+        """Returns the buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers

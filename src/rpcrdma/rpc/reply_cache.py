@@ -53,7 +53,7 @@ class CallKey(NamedTuple):
 
 
 def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, skipped: int = 0) -> CallKey:
-    """The key of the call that was decoded from `stream`, from `client`, its network address without port.
+    """Returns the key of the call that was decoded from `stream`, from `client`, its network address without port.
 
     The first `skipped` octets do not count. Under RPCSEC_GSS these are header and sequence number, which differ with
     each transmission, and `client` names the principal as well.
@@ -76,7 +76,7 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
 
 
 def detached(reply: Payload) -> Payload:
-    """`reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
+    """Returns `reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
     if not reply.items:
         return reply
     return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
@@ -143,7 +143,7 @@ class RefusedReplies(Generic[K]):
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:
-        """The reply, if it is held."""
+        """Returns the reply, if it is held."""
         client = self._clients.get(address)
         return None if client is None else client.replies.get(key)
 
@@ -201,11 +201,11 @@ class ReplyCache:
         """Octets of the replies that are kept."""
 
     def __len__(self) -> int:
-        """Calls that are known, running ones included."""
+        """Returns the number of known calls, running ones included."""
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """The call with this key, if it runs or has been answered lately."""
+        """Returns the call with this key, if it runs or has been answered lately."""
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -244,16 +244,16 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """The reply to an answered call fits nothing that the call has offered: keeps it until `sent`."""
+        """Keeps a reply that fits nothing its call has offered, until `sent`."""
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)
 
     def held(self, call: KnownCall) -> Payload | None:
-        """The reply to an answered call, kept or held; None if it is neither."""
+        """Returns the reply to an answered call, kept or held; None if it is neither."""
         return self._refused.find(call.key.client, call.key) if call.reply is None else call.reply
 
     def sent(self, call: KnownCall) -> None:
-        """The reply has been sent: it is held no longer."""
+        """Releases a held reply, which has been sent."""
         self._refused.drop(call.key.client, call.key)
 
     def _expire(self, now_s: float) -> None:

@@ -240,7 +240,7 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """The limit on transmissions of a group; a client states with each request the limit of its response."""
+        """Returns the limit on transmissions of a group; each request of a client states the limit of its response."""
         own = self._extension.own
         if isinstance(head, TransmitRequest):
             if head.extra_receives:
@@ -414,7 +414,7 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Whether the flag RESPONSE contradicts the header type that began the group."""
+        """Returns whether the flag RESPONSE contradicts the header type that began the group."""
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:

@@ -262,7 +262,7 @@ class Peer(NamedTuple):
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """The transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
+        """Returns the transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 

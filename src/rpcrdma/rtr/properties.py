@@ -90,7 +90,7 @@ class BufferStructure:
 
     @classmethod
     def plain(cls, octets: int) -> BufferStructure:
-        """The default structure: one segment, not placeable."""
+        """Returns the default structure: one segment, not placeable."""
         return cls(octets, ((1, SegmentKind(octets, 0, placeable=False)),))
 
     def __str__(self) -> str:

@@ -352,7 +352,7 @@ class Writers:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """`close` that names the open files: wrappers in `io` may have held more."""
+        """Closes all files and logs their names: wrappers in `io` may have held more data."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "

@@ -96,7 +96,7 @@ def _pattern(length: int) -> bytes:
 
 
 def _expect_broken(a: _Side, b: _Side, what: str, *, blind: _Side | None = None) -> None:
-    """Both sides must have been told that the connection ended because a rule was broken.
+    """Checks that both sides report the end of the connection for a broken rule.
 
     `blind`: the side from which a provider that `hides_faults` hides this one.
     """
@@ -114,7 +114,7 @@ def _expect_broken(a: _Side, b: _Side, what: str, *, blind: _Side | None = None)
 
 
 def _expect_alive(a: _Side, b: _Side) -> None:
-    """The connection must go on: a message must get through in each direction."""
+    """Checks that the connection continues: a message gets through in each direction."""
     for here, there in ((a, b), (b, a)):
         there.receive("alive")
         here.qp.post_send("alive", [b"alive"])

@@ -73,17 +73,17 @@ class CallWindow:
         return True
 
     def on_arrival(self, _message: Inbound | None) -> bool:
-        """Messages are not counted."""
+        """Does nothing: messages are not counted."""
         return True
 
     def reserve(self, _messages: int) -> None:
-        """Version 1 has no extensions, so every reply is one message."""
+        """Does nothing: version 1 has no extensions, so every reply is one message."""
 
     def stop_learning(self) -> None:
-        """Each reply states how many calls the peer allows."""
+        """Does nothing: each reply states how many calls the peer permits."""
 
     def on_dropped(self) -> None:
-        """The peer loses the credit, since only a reply could give it back."""
+        """Does nothing: the peer loses the credit, since only a reply could return it."""
 
     def grant_word(self) -> int:
         """Returns the grant, which every header carries."""

@@ -290,7 +290,7 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Whether its owner has to see to deadlines (`untimed`) or to memory (`wanted_octets`); often neither."""
+        """Whether deadlines (`untimed`) or memory (`wanted_octets`) need the owner; often neither."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0
@@ -338,7 +338,7 @@ class Endpoint:
         self._qp.abort(reason)
 
     def next_event(self) -> EndpointEvent | None:
-        """The next event, or None."""
+        """Returns the next event, or None."""
         return self.events.popleft() if self.events else None
 
     @property
@@ -523,5 +523,5 @@ def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSourc
 
 
 def _direction(role: Role, forward: Role) -> CallDirection:
-    """The direction of calls at the end `role`; the end `forward` has those of the forward direction."""
+    """Returns the direction of calls at the end `role`; the end `forward` has those of the forward direction."""
     return CallDirection.FORWARD if role is forward else CallDirection.REVERSE

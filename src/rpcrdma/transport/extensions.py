@@ -127,7 +127,7 @@ class ErrorRow(NamedTuple):
 
 
 def _ignore(*_: object) -> None:
-    """The default of optional functions."""
+    """Does nothing; the default of optional functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,6 +256,6 @@ class MessageWindow:
 
 
 def _gives(unreadable: Inbound) -> bool:
-    """Whether a refused message has a credit word of this version, whose grant its sender has counted."""
+    """Returns whether a refused message has a credit word of this version, whose grant its sender has counted."""
     refusal = unreadable.refusal
     return refusal is not None and refusal.cause is not Cause.VERSION

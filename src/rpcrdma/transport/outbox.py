@@ -156,7 +156,7 @@ class Outbox:
             self.send(error)
 
     def may_report(self, kind: Kind | None) -> bool:
-        """Whether one more report of an error may be sent or wait; if not, the connection ends.
+        """Returns whether one more report of an error may be sent or wait; if not, the connection ends.
 
         Few messages of this kind may wait; None for messages with another bound.
         """
@@ -174,7 +174,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Whether a waiting message has precedence over this one."""
+        """Returns whether a waiting message has precedence over this one."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -233,7 +233,7 @@ class Outbox:
         return waited
 
     def waiting(self, kind: Kind) -> int:
-        """The number of waiting messages of this kind."""
+        """Returns the number of waiting messages of this kind."""
         return len(self._queues.get(kind, ()))
 
     @property
@@ -293,7 +293,7 @@ class Outbox:
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _batchable(self, message: Outgoing) -> TypeGuard[Call | IncomingCall]:
-        """Whether a message is short, and goes inline in one Send regardless of the credits."""
+        """Returns whether a message is short, and goes inline in one Send regardless of the credits."""
         session = self._session
         if isinstance(message, Call):
             payload, bound = message.payload, message.form.bound

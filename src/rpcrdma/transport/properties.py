@@ -62,7 +62,7 @@ class Codec(Protocol):
     """The encoding of a property's value."""
 
     def encode(self, value: Any) -> bytes:
-        """rdma_data."""
+        """Encodes rdma_data."""
 
     def decode(self, reader: Reader, field: str) -> Any:
         """Decodes the value at the start of rdma_data; raises DecodeError."""

@@ -44,7 +44,7 @@ _tuple = tuple.__new__
 
 
 def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
-    """Whether a call that is refused for its chunks has as few as it ever can, or cannot have as few as are taken.
+    """Returns whether a call refused for its chunks already has its fewest, or cannot have as few as the peer takes.
 
     `segment_octets` is the largest segment that the peer takes.
     """
@@ -58,7 +58,7 @@ def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
-    """The sizes of results that may have `items` octets, in the caller's buffers, and how many of these count."""
+    """Returns the size of each result, limited by its buffer, and the number of results with buffers."""
     sizes = list(items)
     given = 0
     for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
@@ -121,7 +121,7 @@ class Requester:
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 
     def allow(self) -> None:
-        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
+        """Notes that the client's upper layer is ready for calls (RFC 8167 section 6); server only.
 
         No effect where the client's transport properties say that it takes none.
         """
@@ -269,7 +269,7 @@ class Requester:
         return ()
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
+        """Returns the carrier's state of the unanswered call with this XID; None if no carrier took it."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 

@@ -39,7 +39,7 @@ Half = TypeVar("Half")
 
 
 def _route(half: Callable[[Halves], Half | None], method: Callable[[Half, Inbound, int | None], bool]) -> Route:
-    """The route to a method of one half; it ends nowhere at an end without that half."""
+    """Returns the route to a method of one half; it ends nowhere at an end without that half."""
 
     def handler(halves: Halves) -> Handler | None:
         owner = half(halves)

@@ -129,13 +129,13 @@ LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "r
 
 
 def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
-    """The counters under Linux's names, as far as both have them."""
+    """Returns the counters under Linux's names, as far as both have them."""
     names = LINUX_SERVER if server else LINUX_CLIENT
     return {linux: getattr(statistics, own) for linux, own in names.items()}
 
 
 def add_up(several: Iterable[TransportStatistics]) -> TransportStatistics:
-    """The sums of all counters."""
+    """Returns the sums of all counters."""
     total = TransportStatistics()
     for statistics in several:
         for field in fields(statistics):

@@ -155,7 +155,7 @@ class DeviceQueuePair:
             self.events.append(ConnectRequested(private_data=request.private_data))
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when `poll` is due."""
+        """Returns the descriptor that becomes readable when `poll` is due."""
         return self._device.fileno()
 
     @property
@@ -270,7 +270,7 @@ class DeviceQueuePair:
         self.completions.append(Completion(send.wr, send.verb, Status.FLUSHED))
 
     def _pinned(self, send: _Send, gather: Sequence[Buffer]) -> list[Entry]:
-        """The data in registered memory: copied into a slot, or where it is."""
+        """Returns the data in registered memory: copied into a slot, or where it is."""
         if send.length <= _SLOT_OCTETS:
             send.slot = slot = self._slots.take()
             start = 0
@@ -346,7 +346,7 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _next_works(self) -> list[SendWork]:
-        """The work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
+        """Returns the work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
         unposted = self._unposted
         works: list[SendWork] = []
         while unposted and self._send_room:
@@ -360,7 +360,7 @@ class DeviceQueuePair:
         return works
 
     def asked(self, error: OSError | None) -> None:
-        """The call that asked the peer for the connection has ended; see `asks`."""
+        """Notes that the call that asks the peer for the connection has ended; see `asks`."""
         self.asking = False
         if self.state is EndState.CLOSED:
             self._part(EndState.CONNECTING)

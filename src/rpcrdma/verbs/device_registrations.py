@@ -73,7 +73,7 @@ class KeptRegistrations:
     def take(
         self, domain: object, memory: PooledMemory, register: Callable[[PooledMemory], Region]
     ) -> KeptRegistration:
-        """The registration of a buffer in a protection domain, made by `register` where none is kept.
+        """Returns the registration of a buffer in a protection domain, made by `register` where none is kept.
 
         Each use ends with `give_back`.
 

@@ -17,7 +17,7 @@ __all__ = ["crc32c"]
 
 
 def _find() -> Callable[..., int]:
-    """The function of the package `crc32c`, of which only the extension module is loaded.
+    """Returns the function of the package `crc32c`, of which only the extension module is loaded.
 
     To tell its version, the package imports `importlib.metadata` with the parsers of e-mail, a tenth of the time of a
     short command.

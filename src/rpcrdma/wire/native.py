@@ -98,7 +98,7 @@ class Native(Protocol):
         """
 
     def crc32c(self, data: Buffer, value: int = 0, /) -> int:
-        """The digest of `data`, continuing from `value`."""
+        """Returns the digest of `data`, continuing from `value`."""
 
     def use_types(self, *types: object) -> None:
         """Sets the types Completion, ReadResponse and ReadHeader, and Verb.RECEIVE and Status.SUCCESS."""
@@ -110,7 +110,7 @@ def _load() -> Native:
 
 
 def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Native | None, str]:
-    """The module or None, and a sentence that says which path is in use; `setting` is the value of RPCRDMA_NATIVE."""
+    """Returns the module or None, and a sentence about the path in use; `setting` is the value of RPCRDMA_NATIVE."""
     if setting == "0":
         return None, "Python: RPCRDMA_NATIVE=0"
     try:

@@ -110,7 +110,7 @@ class ServerCall(CallWithResults):
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """The reply that carries `result`.
+        """Returns the reply that carries `result`.
 
         An exception of the encoder means that the handler returned something else than the procedure's result.
         """
@@ -122,7 +122,7 @@ class ServerCall(CallWithResults):
         return enc
 
     def failure(self, error: BaseException) -> Payload:
-        """The reply for a handler that raised `error`.
+        """Returns the reply for a handler that raised `error`.
 
         PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
         """
@@ -432,7 +432,7 @@ class HandlerRunner:
             call.end_reservation()
 
     def run_unless_ended(self, call: ServerCall) -> None:
-        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        """Runs a call that has waited, as `run` does, unless its connection has ended meanwhile."""
         call.sent_ns = perf_counter_ns()
         if call.ended:
             call.let_go()
@@ -482,7 +482,7 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
+        """Returns whether the call waits for memory and is run again, which a call that must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
             return False
         call.may_block = False  # it begins in the event loop again

@@ -112,7 +112,7 @@ class Worker:
             self.identity = identity
 
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
-        """The result of a handler whose last step was this one."""
+        """Returns the result of a handler whose last step was this one."""
         try:
             while True:
                 try:
@@ -343,7 +343,7 @@ class WorkerPool(Generic[T, R]):
             self._deliver(turn.call, result)
 
     def _work(self, bell: _Bell) -> None:
-        """The course of a thread."""
+        """Runs a thread: takes calls and runs them until the pool ends."""
         worker = Worker()
         while True:
             while self._long and self._take(self._long, worker):

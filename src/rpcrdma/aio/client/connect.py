@@ -67,7 +67,7 @@ _GROUPS_MAX = 16
 
 
 def own_credential() -> AuthSys:
-    """The AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
+    """Returns the AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
     groups = tuple(sorted(set(os.getgroups()) - {os.getegid()}))[:_GROUPS_MAX]
     return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
 
@@ -306,7 +306,7 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 
 
 def _answering(url: Url, options: ConnectOptions) -> Answering | None:
-    """The object that answers the server's calls on every connection; None without services."""
+    """Returns the object that answers the server's calls on every connection; None without services."""
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
@@ -324,7 +324,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
-    """The error of calls to a peer that has ended every connection before it answered a call."""
+    """Returns the error of calls to a peer that has ended every connection before it answered a call."""
     place = url.server
     if "; " in cause.message:
         # It has its own remedy, such as the refusal of a certificate.
@@ -339,7 +339,7 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
 
 
 def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
-    """The settings for TLS with the server at `url`, whose files are read; None without TLS.
+    """Returns the settings for TLS with the server at `url`, whose files are read; None without TLS.
 
     Raises:
         HostAuthenticationFailed: the options ask for something that the scheme does not have, or a file is unfit.
@@ -367,7 +367,7 @@ async def _dial(
     tls: TlsSettings | None,
     addressed: tuple[int, int],
 ) -> SingleConnection:
-    """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
+    """Returns the message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = url.server
     if url.scheme == "tcp":
         try:
@@ -413,7 +413,7 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """The servers that are known to this process, or in this simulation."""
+    """Returns the servers that are known to this process, or in this simulation."""
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

@@ -221,7 +221,7 @@ class Connection:
                 raise keeper.timed_out(call) from None
 
     def _silent(self, silent_s: float) -> str:
-        """The warning that calls wait for a silent server."""
+        """Returns the warning that calls wait for a silent server."""
         call: Call
         call, *others = filter(None, self._keeper.xids.taken.values())
         more = f", like {len(others):,} other calls" if others else ""
@@ -325,7 +325,7 @@ class Connection:
 
 
 def _gss_sessions(kerberos: Kerberos, host: str, xids: XidSource) -> GssSessions:
-    """The contexts of a connection; the modules for them are imported where they are needed."""
+    """Returns the contexts of a connection; the modules for them are imported where they are needed."""
     from rpcrdma.aio.client.gss_sessions import GssSessions  # noqa: PLC0415
 
     return GssSessions(kerberos, host, xids)

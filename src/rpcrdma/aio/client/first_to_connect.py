@@ -25,7 +25,7 @@ then, and a caller of a server that does not is not kept waiting for long."""
 
 
 async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
-    """The connection of the dialer that makes one first; each has a provider of its own.
+    """Returns the connection of the dialer that makes one first; each has a provider of its own.
 
     `known` has the providers over which the server is silent.
 

@@ -40,23 +40,23 @@ class KnownServers:
         return len(self._found)
 
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
-        """The version that the server speaks; None if that is to be found out."""
+        """Returns the version that the server speaks; None if that is to be found out."""
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
             return None
         return None if found.proof is not None and not found.proof.calls else found.version
 
     def speaks(self, server: ServerPlace, version: str) -> bool:
-        """Whether the server has said that it speaks this version, no matter when."""
+        """Returns whether the server has said that it speaks this version, no matter when."""
         found = self._found.get(server)
         return found is not None and found.version == version
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
-        """The server has said that it speaks this version."""
+        """Notes that the server has stated that it speaks this version."""
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """The server has lost or left unanswered the first message of a newer version.
+        """Notes that the server has lost, or left unanswered, the first message of a newer version.
 
         The guess holds as soon as a call has been answered, as `proof` will tell. It does not replace a version that
         the server has said meanwhile, over another connection.
@@ -65,11 +65,11 @@ class KnownServers:
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """The server has not answered over this provider, while it was connected to over another one."""
+        """Notes that the server did not answer over this provider while it was reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
-        """Whether the server is known not to answer over this provider."""
+        """Returns whether the server is known not to answer over this provider."""
         found = self._found.get(server)
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 

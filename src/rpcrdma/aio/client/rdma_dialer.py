@@ -32,7 +32,7 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """A connection over `link`."""
+        """Returns a connection over `link`."""
 
 
 class RdmaDialer:
@@ -64,7 +64,7 @@ class RdmaDialer:
         self._first: RdmaConnection | None = None
 
     async def dial(self) -> RdmaConnection:
-        """An established connection.
+        """Returns an established connection.
 
         Raises:
             HostAuthenticationFailed: the hosts are not content with each other.
@@ -77,7 +77,7 @@ class RdmaDialer:
             raise self._late() from None
 
     def _late(self) -> ConnectFailed:
-        """The error after the time for connecting; a server may have lost the version that it was known by."""
+        """Returns the error after the time for connecting; a server may have lost the version that it was known by."""
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
             self._known.forget(self.server)
@@ -105,7 +105,7 @@ class RdmaDialer:
                     made.abort("another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
-        """The connection of the first attempt, or of a second one in the version that every server knows."""
+        """Returns the connection of the first attempt, or of a second one in the version that every server knows."""
         newest, fallback = self._names[0], self._names[-1]
         loop, known, server = asyncio.get_running_loop(), self._known, self.server
         (answer,) = attempts

@@ -64,7 +64,7 @@ class SingleConnection(Protocol):
         """The counters of an RDMA connection; over TCP they are 0."""
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name; None over TCP, or if the connection was made without it."""
+        """Returns the extension of this name; None over TCP, or if the connection was made without it."""
 
     @property
     def timer(self) -> DeadlineTimer:
@@ -113,7 +113,7 @@ class ReconnectPolicy:
     """Returns a number from 0 up to 1."""
 
     def delay_s(self, failures: int) -> float:
-        """How long to wait before the next attempt.
+        """Returns how long to wait before the next attempt.
 
         The upper bound doubles, which spares a server in trouble. The delay is evenly distributed below it, so that
         the clients of a server that restarts do not come all at once.
@@ -180,7 +180,7 @@ class ConnectionKeeper:
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
-        """A connection for a call, which is the `first` one since connections were lost.
+        """Returns a connection for a call, which is the `first` one since connections were lost.
 
         Raises:
             CallTimeout: there was none before the deadline of the call.
@@ -206,7 +206,7 @@ class ConnectionKeeper:
             self._waiting -= 1
 
     def timed_out(self, call: Call) -> CallTimeout:
-        """The error of a call whose deadline passes after its connection was lost."""
+        """Returns the error of a call whose deadline passes after its connection was lost."""
         return CallTimeout(
             f"{call.procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
         )
@@ -270,7 +270,7 @@ class ConnectionKeeper:
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def final(self, error: TransportClosed) -> TransportClosed:
-        """The error of a call that is not sent again."""
+        """Returns the error of a call that is not sent again."""
         if self._answers or self.closed or self._no_answer is None:
             return error
         return self._no_answer(error)
@@ -323,7 +323,7 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Has the connection's timer watch over the replies that come on it; see `KeepAlive` for `asked`."""
+        """Makes the connection's timer watch its replies; `asked` is that of `KeepAlive`."""
         policy = self.policy
         self._silent.clear()
 
@@ -392,7 +392,7 @@ class ConnectionKeeper:
         connection.timer.look()
 
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
-        """The next connection, or None when the time for attempts is up or further attempts make no sense."""
+        """Returns the next connection, or None when the time for attempts is up or further attempts make no sense."""
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
         if not (self._takes_calls or self.hopeless):
@@ -437,7 +437,7 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Whether a new connection can be used.
+        """Returns whether a new connection can be used.
 
         The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
         brings it, so that the others need not wait for one that takes long.

@@ -296,7 +296,7 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """How much the call offers for its result."""
+        """Returns how much the call offers for its result."""
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
         given = bool(call.into)
@@ -332,7 +332,7 @@ class RdmaConnection(CallsMade):
             queued.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name; None if the connection was made without it."""
+        """Returns the extension of this name; None if the connection was made without it."""
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
@@ -341,7 +341,7 @@ class RdmaConnection(CallsMade):
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
+        """Schedules one more turn: messages of this turn are sent together, and waiting calls are answered."""
         if not self._turn_due and not self._calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)

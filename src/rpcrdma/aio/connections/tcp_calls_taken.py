@@ -181,7 +181,7 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Whether calls beyond the bounds are held, not left unread."""
+        """Returns whether calls beyond the bounds are held, not left unread."""
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
@@ -198,7 +198,7 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Memory for the announced length of the incoming call has become free."""
+        """Continues when memory for the announced length of the incoming call has become free."""
         self._expected_at = self._time()
         self.go_on()
 
@@ -254,7 +254,7 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """The connection has ended: drops calls that are held, and lets go of calls whose handlers have not begun."""
+        """Drops held calls, and cancels those whose handlers have not begun, at the end of the connection."""
         while self._held:
             self.memory.remove(len(self._held.popleft()))
         self.results.close()

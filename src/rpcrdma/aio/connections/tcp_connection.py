@@ -244,7 +244,7 @@ class TcpConnection(CallsMade):
         return TransportStatistics()
 
     def extension(self, _name: str) -> None:
-        """None: there are no extensions over TCP."""
+        """Returns None: there are no extensions over TCP."""
         return
 
     @property
@@ -317,7 +317,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """A call has ended: another one may be sent."""
+        """Lets another call be sent after the end of a call."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -404,7 +404,7 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """A message that reached a server which has TLS in the clear."""
+        """Handles a message in the clear at a server with TLS."""
         tls = self._tls
         assert tls is not None
         if is_probe(message):
@@ -453,7 +453,7 @@ class TcpConnection(CallsMade):
             self._leave(call)
 
     def _lost(self, error: TransportClosed) -> None:
-        """The stream is closed: calls of both sides end."""
+        """Ends the calls of both sides when the stream is closed."""
         self._idle.disarm()
         self.calls_taken.close()
         self._end_error = error
@@ -494,7 +494,7 @@ async def _in_tls(sock: socket.socket, tls: TlsSettings, where: str, addressed: 
 
 
 def _again(error: TransportClosed) -> TransportClosed:
-    """The same error as an object of its own: each call that raises it adds its own traceback."""
+    """Returns the same error as an object of its own: each call that raises it adds its own traceback."""
     return TransportClosed(*error.args, protocol_error=error.protocol_error)
 
 
@@ -503,7 +503,7 @@ def _may_be_too_long(error: Exception, octets: int) -> bool:
 
 
 def _too_long_perhaps(octets: int) -> GarbageArguments:
-    """The error of a refused call of so many octets, with its probable cause."""
+    """Returns the error of a refused call of so many octets, with its probable cause."""
     return GarbageArguments(
         f": they may be too long, the call has {octets} octets; a server of this library takes "
         f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"

@@ -105,7 +105,7 @@ class _Direction:
         self.in_startup = True
 
     def next_unit(self) -> int:
-        """Octets of the first whole unit in `pending`; 0 if none is whole yet."""
+        """Returns the octets of the first whole unit in `pending`; 0 if none is whole yet."""
         pending = self.pending
         if self.in_startup:
             if len(pending) < _MPA_STARTUP_OCTETS:

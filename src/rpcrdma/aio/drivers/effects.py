@@ -35,7 +35,7 @@ _MACHINE = Effects()
 
 
 def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
-    """The effects of this loop."""
+    """Returns the effects of this loop."""
     found: Effects = getattr(loop, "effects", _MACHINE)
     return found
 
@@ -48,15 +48,15 @@ def _running() -> Effects:
 
 
 def random_bits(count: int) -> int:
-    """Random bits of the running loop; those of the machine where none runs."""
+    """Returns random bits of the running loop, or of the machine outside of loops."""
     return _running().random_bits(count)
 
 
 def random_fraction() -> float:
-    """A random number from 0 up to 1, likewise."""
+    """Returns a random number from 0 up to 1, likewise."""
     return random_bits(53) / (1 << 53)
 
 
 def loop_clock() -> Callable[[], float]:
-    """The clock of the running loop, likewise."""
+    """Returns the clock of the running loop, likewise."""
     return _running().clock

@@ -58,13 +58,13 @@ _DEFAULT_MSS_OCTETS = 536
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """(address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form is shown as IPv4."""
+    """Returns (address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4."""
     host: str = name[0]
     return host.removeprefix("::ffff:") if "." in host else host, name[1]
 
 
 def maximum_segment_octets(sock: socket.socket) -> int:
-    """The effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
+    """Returns the effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
     send_mss, advertised_mss = (_told(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
     if send_mss is None or advertised_mss is None:
         return _DEFAULT_MSS_OCTETS
@@ -74,13 +74,13 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
 
 def shortest_round_trip_s(sock: socket.socket) -> float | None:
-    """The shortest round trip that the kernel has measured, acknowledgements to segments; None if it tells none."""
+    """Returns the shortest round trip that the kernel has measured, in seconds; None if it reports none."""
     told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
     return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
 
 
 def _told(sock: socket.socket, offset: int) -> int | None:
-    """A word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
+    """Returns a word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, offset + _U32.size)
     except OSError:
@@ -107,12 +107,12 @@ def tune(sock: socket.socket) -> None:
 
 
 def authority(host: str, port: int | str) -> str:
-    """HOST:PORT, an IPv6 address in brackets; `port` may be a word that stands for one."""
+    """Formats HOST:PORT, with an IPv6 address in brackets; `port` may be a placeholder."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
-    """The addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
+    """Returns the addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
 
     Raises:
         HostNotFound: the name has no address.
@@ -131,7 +131,7 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
-    """A connected, tuned socket to the first address of `host` that answers; from a `reserved_port`, below 1024.
+    """Returns a tuned socket, connected to the first address of `host` that answers; `reserved_port`: from below 1024.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -194,12 +194,12 @@ def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
 
 
 def unanswered(where: str, after_s: float) -> ConnectFailed:
-    """The error for a server, at a URL or HOST:PORT, that was waited for in vain."""
+    """Returns the error for a server, at a URL or HOST:PORT, that was waited for in vain."""
     return ConnectFailed(f"{where} did not answer within {after_s:g} s; check the address, the port and any firewall")
 
 
 def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
-    """The error for a server to which no connection can be made; the message names cause and remedy."""
+    """Returns the error for a server to which no connection can be made; the message names cause and remedy."""
     refused = error.errno == errno.ECONNREFUSED
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
     # The event loop puts the address before the cause; errors of name resolution have negative numbers.
@@ -209,7 +209,7 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
 
 
 def cannot_listen(place: str, error: OSError) -> ConnectFailed:
-    """The error for a place at which this process cannot listen; the message names cause and remedy."""
+    """Returns the error for a place at which this process cannot listen; the message names cause and remedy."""
     cause = (error.strerror or str(error)).lower()
     remedy = "choose an address of this machine"
     if error.errno == errno.EADDRINUSE:

@@ -107,19 +107,19 @@ class TlsSocket:
         return len(self._unsent) + self._outgoing.pending
 
     def fileno(self) -> int:
-        """As of a socket."""
+        """See `socket.socket.fileno`."""
         return self._sock.fileno()
 
     def getpeername(self) -> object:
-        """As of a socket."""
+        """See `socket.socket.getpeername`."""
         return self._sock.getpeername()
 
     def setblocking(self, flag: bool) -> None:
-        """As of a socket."""
+        """See `socket.socket.setblocking`."""
         self._sock.setblocking(flag)
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """As of a socket."""
+        """See `socket.socket.setsockopt`."""
         self._sock.setsockopt(level, option, value)
 
     def begin(self) -> None:
@@ -329,7 +329,7 @@ def _ended(reason: str) -> ConnectionError:
 
 
 def _names_protocols(records: bytes | bytearray) -> bool:
-    """Whether the ClientHello with which the records begin has the extension ALPN (RFC 8446 4.1.2, RFC 7301 3.1)."""
+    """Returns whether the ClientHello has the extension ALPN (RFC 8446 section 4.1.2, RFC 7301 section 3.1)."""
     hello, at = bytearray(), 0
     while records[at : at + 1] == _HANDSHAKE:
         end = at + _HEADER_OCTETS + int.from_bytes(records[at + 3 : at + _HEADER_OCTETS], "big")

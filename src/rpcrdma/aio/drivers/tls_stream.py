@@ -128,7 +128,7 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Has the event loop tell when the socket takes the rest of the encrypted octets."""
+        """Waits for the socket to take the rest of the encrypted octets."""
         if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
@@ -213,7 +213,7 @@ async def _offers_tls(sock: socket.socket, xid: int) -> bool:
 
 
 async def _read(sock: socket.socket, count: int) -> bytes:
-    """So many octets of the stream.
+    """Reads `count` octets of the stream.
 
     Raises:
         OSError: the stream ends before.

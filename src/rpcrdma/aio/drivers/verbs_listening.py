@@ -137,6 +137,6 @@ class ListeningAddress:
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Linux takes a loopback address for the addresses of all devices, at which the network would reach the server."""
+    """Refuses a loopback address: Linux takes it for the addresses of all devices, open to the network."""
     if identifier.device is None and identifier.local[0] not in _ANY:
         raise OSError(errno.ENODEV, "no RDMA device has the address")

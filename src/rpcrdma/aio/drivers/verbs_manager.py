@@ -34,7 +34,7 @@ class ConnectionManager:
         self.devices = WatchedDevices(self.identifier, self.end, announcements)
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
-        """A new identifier, whose events go to `handler`."""
+        """Returns a new identifier, whose events go to `handler`."""
         identifier = self._channel.identifier()
         self.watch(identifier, handler)
         return identifier
@@ -66,7 +66,7 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """An identifier with a device that reaches the address; `bind` is called first.
+        """Returns an identifier with a device that reaches the address; `bind` is called first.
 
         The connection manager does not know which ports of this end TCP has, and an iWARP device uses those of TCP: an
         identifier with such a port would not connect. InfiniBand and RoCE have ports of their own.

@@ -180,7 +180,7 @@ class VerbsProvider:
         self._announcements = announcements
 
     def binding(self) -> Binding:
-        """The extension module.
+        """Returns the extension module.
 
         Raises:
             OSError: it is not installed; the message names the remedy.
@@ -192,7 +192,7 @@ class VerbsProvider:
         return self._binding
 
     def manager(self) -> ConnectionManager:
-        """The connection manager of the running event loop.
+        """Returns the connection manager of the running event loop.
 
         Raises:
             OSError: this machine has none.

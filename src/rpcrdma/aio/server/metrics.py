@@ -38,7 +38,7 @@ class MetricsExporter(MetricsEndpoint[ServerStatistics]):
         return Asked([asked_of(self._loop, self._server.statistics)], lambda answers: _metrics(answers[0]))
 
     async def _health(self, _request: Request) -> Answer:
-        """200 while the server takes calls; 503 while it stops, and while its event loop does not answer."""
+        """Answers 200 while the server takes calls; 503 while it stops, or its event loop does not answer."""
         answers = await answers_of([asked_of(self._loop, lambda: self._server.takes_calls)])
         if answers is None:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, NO_ANSWER)

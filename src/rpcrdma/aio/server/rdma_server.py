@@ -278,7 +278,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """The client's transport properties, in words."""
+    """Returns the client's transport properties, in words."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

@@ -199,7 +199,7 @@ class TcpServer:
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
-        """Whether a TLS handshake may begin, which another one may have to give way to."""
+        """Returns whether a TLS handshake may begin, which another one may have to give way to."""
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
         if displaced is not None:

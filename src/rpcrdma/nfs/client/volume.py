@@ -61,7 +61,7 @@ class TransferSizes:
 
     @classmethod
     def of(cls, info: FSINFO3resok) -> TransferSizes:
-        """Sensible sizes for a server that states `info`, even if its own are not."""
+        """Returns sensible sizes for a server that states `info`, whatever it states."""
         read_max = _within(info.rtmax, _LEAST, _MOST)
         write_max = _within(info.wtmax, _LEAST, _MOST)
         listing = _within(info.dtpref, _LISTING_LEAST, _LISTING_MOST)
@@ -116,13 +116,13 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """The sizes of transfers that suit the server; asked for once."""
+        """Returns the sizes of transfers that suit the server; asked for once."""
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
 
     async def ring(self) -> BufferRing:
-        """The buffers of all downloads and uploads, each as large as the larger of a preferred READ and WRITE."""
+        """Returns the buffers of all downloads and uploads, each of the size of the larger preferred READ or WRITE."""
         sizes = await self.sizes()
         if self._ring is None:
             size = max(sizes.read, sizes.write)
@@ -130,13 +130,13 @@ class Volume:
         return self._ring
 
     async def attributes(self, node: Node) -> fattr3:
-        """The node's attributes as of this operation."""
+        """Returns the node's attributes as of this operation."""
         if node.attributes is None or not node.fresh:
             node.attributes = await self.procedures.getattr(node)
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """`attributes` of a node whose octets are wanted.
+        """Returns the attributes of a regular file.
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file.
@@ -154,7 +154,7 @@ class Volume:
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
+        """Runs a function as `in_thread` does; if cancelled, calls `undo` with the result, which must be closed."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
         running = asyncio.get_running_loop().run_in_executor(

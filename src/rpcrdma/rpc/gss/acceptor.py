@@ -191,7 +191,7 @@ class ContextCreation:
         self._expires_s: float | None = None
 
     def open(self) -> None:
-        """The token is not protected."""
+        """Does nothing: the token is not protected."""
 
     def octets_sealed(self, _reply: Payload) -> int:
         """See `OpenedCall.octets_sealed`."""
@@ -263,7 +263,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """The handler of calls that make a context or go on making it."""
+    """Returns the handler of calls that make a context or go on making it."""
     creation: ContextCreation = context.protection
     return creation.step(token)
 
@@ -416,7 +416,7 @@ _SERVICES: Final = frozenset(GssService)
 
 
 def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: int) -> Payload:
-    """An encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
+    """Returns an encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
     head = reply.reduced[:REPLY_HEADER_OCTETS]
     if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
         return reply

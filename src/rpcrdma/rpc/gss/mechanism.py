@@ -63,7 +63,7 @@ class GssContext(Protocol):
         """
 
     def mic(self, data: bytes) -> bytes:
-        """A checksum of `data` that only the two ends can make.
+        """Returns a checksum of `data` that only the two ends can make.
 
         Raises:
             GssFailure: the context has ended.
@@ -77,14 +77,14 @@ class GssContext(Protocol):
         """
 
     def wrap(self, data: bytes) -> bytes:
-        """The data, encrypted and with a checksum.
+        """Returns the data, encrypted and with a checksum.
 
         Raises:
             GssFailure: the context has ended.
         """
 
     def unwrap(self, data: bytes) -> bytes:
-        """The data that the peer's `wrap` has encrypted.
+        """Returns the data that the peer's `wrap` has encrypted.
 
         Raises:
             GssFailure: they are not encrypted, were changed, or the context has ended.
@@ -109,7 +109,7 @@ class GssMechanism(Protocol):
         """
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """Cause and remedy, for people, of a status with which the server at `host` has answered."""
+        """Explains a status with which the server at `host` answered: cause and remedy for people."""
 
     def check_ticket(self) -> None:
         """Checks that there is a credential for `initiate`.
@@ -119,14 +119,14 @@ class GssMechanism(Protocol):
         """
 
     def initiate(self, host: str) -> GssContext:
-        """The client's end of a context with the service at `host`.
+        """Returns the client's end of a context with the service at `host`.
 
         Raises:
             GssFailure: there is no credential.
         """
 
     def accept(self) -> GssContext:
-        """The server's end of a context.
+        """Returns the server's end of a context.
 
         Raises:
             GssFailure: there is no key.

@@ -41,7 +41,7 @@ class CallProtection(Protocol):
     """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """The whole call, for one transmission.
+        """Returns the whole call, for one transmission.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -49,10 +49,10 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """The whole call, for a further transmission on the same connection; None: it cannot be made now."""
+        """Returns the whole call, for a further transmission on the same connection; None: it cannot be made now."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """The result in a whole reply; bulk results under integrity or privacy are copied to `into`.
+        """Returns the result in a whole reply; bulk results under integrity or privacy are copied to `into`.
 
         Raises:
             RpcError: the responder answered with an error.
@@ -61,7 +61,7 @@ class CallProtection(Protocol):
         """
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """How large the reply gets with its verifier and protection, for results of a given size."""
+        """Returns how large the reply gets with its verifier and protection, for results of a given size."""
 
 
 class OpenedCall(Protocol):
@@ -91,13 +91,13 @@ class OpenedCall(Protocol):
         """
 
     def protect(self, reply: Payload) -> Payload:
-        """The reply with its verifier, and its results as the service asks for; refusals of RPC stay as they are.
+        """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
 
         May run in a thread, in its turn.
         """
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Octets for which `protect` takes time."""
+        """Returns the octets for which `protect` takes time."""
 
 
 class CallOpener(Protocol):

@@ -40,7 +40,7 @@ class Geometry(NamedTuple):
     prefix: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
-        """The octets that these chunk lists add to a header."""
+        """Returns the octets that these chunk lists add to a header."""
         size = 0
         for read in chunks.reads:
             size += self.read_segment * len(read.segments)
@@ -113,7 +113,7 @@ class Window(Protocol):
         """Counts a call of the peer that gets no reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Whether a peer in good faith may have left so many Sends of this side unread."""
+        """Returns whether a peer in good faith may have left so many Sends of this side unread."""
 
 
 class Dialect(Protocol):
@@ -170,7 +170,7 @@ class Dialect(Protocol):
         """Decodes the first message from a server, which may refuse the version in the format of an older one."""
 
     def claims(self, data: Buffer) -> bool:
-        """Whether the first message from a client has this version."""
+        """Returns whether the first message from a client has this version."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""
+        """Returns whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""

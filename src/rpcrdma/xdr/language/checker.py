@@ -28,7 +28,7 @@ def check(
     lenient: bool = False,
     default_limit: int | None = None,
 ) -> tuple[model.Module, list[Diagnostic]]:
-    """The module that a specification defines, and the warnings.
+    """Returns the module that a specification defines, and the warnings.
 
     `lenient` turns deviations whose meaning is clear into warnings. `default_limit` bounds items for which
     neither the definition nor a pragma states a limit; without it they are errors.
@@ -102,7 +102,7 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
 
 
 def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
-    """Several arguments become a structure with members arg1, arg2 ..."""
+    """Resolves the type of arguments; several become a structure with members arg1, arg2 ..."""
     owner = f"{procedure.name.name}_args"
     kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]
     if len(kinds) < 2:

@@ -153,7 +153,7 @@ Type: TypeAlias = (
 
 
 def strip(kind: Type) -> Type:
-    """The type behind its typedefs."""
+    """Returns the type behind its typedefs."""
     while isinstance(kind, AliasRef):
         kind = kind.type
     return kind
@@ -258,7 +258,7 @@ class Module:
 
 
 def class_in(kind: Type) -> str | None:
-    """The class that a type is, or that its elements are."""
+    """Returns the class that a type is, or that its elements are."""
     match strip(kind):
         case ClassRef(name) | LinkedList(name):
             return name
@@ -269,7 +269,7 @@ def class_in(kind: Type) -> str | None:
 
 
 def parts(item: Class) -> list[str]:
-    """The classes of a class's members or arms."""
+    """Returns the classes of a class's members or arms."""
     kinds: list[Type] = []
     if isinstance(item, Struct):
         kinds += [member.type for member in item.members]
@@ -279,7 +279,7 @@ def parts(item: Class) -> list[str]:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """The classes that `start` contains, directly or not; `start` itself only if it contains itself."""
+    """Returns the classes that `start` contains, directly or not; `start` itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

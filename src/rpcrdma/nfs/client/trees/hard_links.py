@@ -30,7 +30,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_by_server(attributes: fattr3) -> SharedFile | None:
-    """The file with these attributes, if it has several names."""
+    """Returns the file with these attributes, if it has several names."""
     if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
         return None
     changed = attributes.ctime
@@ -38,7 +38,7 @@ def shared_by_server(attributes: fattr3) -> SharedFile | None:
 
 
 def shared_by_local(found: os.stat_result) -> SharedFile | None:
-    """As `shared_by_server`, of a local file."""
+    """Returns the identity of a local file with further names, as `shared_by_server` does; else None."""
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return None
     return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)
@@ -63,18 +63,18 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """The copy of an earlier name, when it is whole; None if there is none."""
+        """Returns the copy of an earlier name, when it is whole; None if there is none."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
         return None if known is None else known[0]
 
     def begin(self, file: SharedFile) -> None:
-        """This name of `file` is being copied; others wait until `end`."""
+        """Notes that this name of `file` is being copied; others wait until `end`."""
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
-        """One more name of `file` is a link to its copy."""
+        """Notes that one more name of `file` is a link to its copy."""
         if (known := self._copies.pop(file.key, None)) is not None:
             copy, left, octets = known
             if left > 1:
@@ -83,7 +83,7 @@ class HardLinks(Generic[C]):
                 self._octets -= octets
 
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
-        """The copying of a name is over, and has made `copy`, of which `octets` are to be held; None: it has failed.
+        """Ends the copying of a name with its `copy`, of `octets` that count as held, or None after a failure.
 
         Returns whether further names will be told of this copy: no more than `limits` says are held.
         """

@@ -64,7 +64,7 @@ class Folder:
         return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
 
     def below_top(self) -> tuple[Folder, list[str]]:
-        """The folder at the top of the copy, and the names that lead from it to this one."""
+        """Returns the folder at the top of the copy, and the names that lead from it to this one."""
         names: list[str] = []
         top = self
         while not isinstance(top.place, str):
@@ -186,13 +186,13 @@ class CopyDirection(Protocol[C]):
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
-        """Whether the file system that is copied to has room for a file."""
+        """Returns whether the file system that is copied to has room for a file."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
-        """The path of an item, or of the folder itself, for reports."""
+        """Returns the path of an item, or of the folder itself, for reports."""
 
 
 @dataclass(slots=True, eq=False)
