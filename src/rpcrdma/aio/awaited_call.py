@@ -25,13 +25,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _SIGNALS_HEEDED_S = 0.5
-"""How long a signal may wait to be heeded if it comes at the worst moment, and the end of a loop to be noticed."""
+"""The longest delay of a signal that arrives at the worst moment, and of noticing the end of a loop."""
 
 _ENDED = "this is closed: open it anew"
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _DOCUMENTED = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
-"""The errors that functions document: their text says what a caller can do."""
+"""The errors that functions document: their text names the remedy."""
 _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
 

@@ -237,7 +237,7 @@ class _KerberosContext:
 
 
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
-    """Returns the failure that an error of the library stands for; `token` is the peer's, which may say why."""
+    """Returns the failure for an error of the library; `token` is the peer's, which may have the reason."""
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
     words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
     if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):

@@ -1,4 +1,4 @@
-"""Statistics for Prometheus: the metrics that clients and servers share, and the page that tells them.
+"""Statistics for Prometheus: the metrics that clients and servers share, and the page that shows them.
 
 Needs the package prometheus-client (the extra `metrics`), which is imported when it is first needed.
 """

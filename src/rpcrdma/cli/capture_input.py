@@ -107,7 +107,7 @@ class Choice:
         return all(fits.values())
 
     def tell_none(self) -> None:
-        """Tells that no call has the XID or the procedure of the options."""
+        """Prints that no call has the XID or the procedure of the options."""
         args = self._args
         if args.xid is not None and not self._found["xid"]:
             console.talk(f"warning: no call with XID {args.xid:#010x}")
@@ -154,7 +154,7 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Tells which parts of the capture were skipped, for a person who misses a message."""
+    """Prints which parts of the capture were skipped, for a person who misses a message."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

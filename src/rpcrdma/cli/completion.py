@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "run"]
 
 _SHELLS = ("bash", "zsh", "fish")
 _PATHS = ("FILE", "FILE.svg", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
-"""How the help calls local paths; what is a URL has that as its type."""
+"""The names of local paths in the help; a URL has that as its type."""
 _EXAMPLES = """\
   rpcrdma completion bash > ~/.local/share/bash-completion/completions/rpcrdma
   rpcrdma completion zsh > "${fpath[1]}/_rpcrdma"

@@ -56,7 +56,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "start a MetricsExporter for the server": "start the server with --metrics HOST:PORT",
     "(cpp -P)": "(--cpp)",
 }
-"""Words of the library's messages, and what stands in their place in those of the command."""
+"""Words of the library's messages, with their replacements in the command's messages."""
 
 _PARAMETER: Final = re.compile("|".join(map(re.escape, OPTIONS)))
 
@@ -65,7 +65,7 @@ _error_object: Mapping[str, Any] | None = None
 
 
 class ExitStatus(enum.IntEnum):
-    """The exit status of every command; ended by a signal and piped away as the shell reports it (128 + signal)."""
+    """The exit status of every command; one that a signal or a closed pipe ended has 128 + the signal, as in shells."""
 
     DONE = 0
     FAILED = 1

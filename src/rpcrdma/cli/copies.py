@@ -70,7 +70,7 @@ class Copies:
         self.hard_links = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
-        """The `--json` objects of failures, as many as are kept."""
+        """The `--json` objects of failures, up to the bound."""
         self.failures = Failures(self.failed)
         self._failures_left_out = 0
         self.skipped: list[str] = []

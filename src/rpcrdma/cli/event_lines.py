@@ -25,9 +25,9 @@ _LAST_LINES_S = 2.0
 
 
 class EventLines(logging.Handler):
-    """Writes events to `descriptor` in a thread of its own; an event is a log record that carries an `event`.
+    """Writes events to `descriptor` in a thread of its own; an event is a log record with an `event`.
 
-    Lines that wait are bounded; where events are left out, an event `lost` in their place says how many.
+    Waiting lines are bounded; an event `lost` has the number of events left out in its place.
     """
 
     def __init__(self, descriptor: int) -> None:

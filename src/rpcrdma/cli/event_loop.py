@@ -66,7 +66,7 @@ def stop_at_once() -> None:
 class _Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
-        """The number of the signal that came, if one did."""
+        """The number of the signal received; None before."""
         self._cancel: Callable[[], object] = lambda: None
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:

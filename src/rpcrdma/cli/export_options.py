@@ -23,7 +23,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A directory and the name that clients mount it by; options that are None are as the command's options say.
+    """A directory and the name under which clients mount it; None for options that the command's options decide.
 
     `security` has the flavors with which the export may be used, the preferred one first.
     """
@@ -60,7 +60,7 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
     "sec": ("security", parse_security, frozenset(SECURITY_NAMES)),
     "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
 }
-"""Options with a value: the field, the parser, and words that may go on the value after a colon."""
+"""Options with a value: the field, the parser, and words that may continue the value after a colon."""
 
 
 def parse_export(text: str) -> Exported:
@@ -123,7 +123,7 @@ def existing_directory(directory: Path) -> Path:
 
 
 def allowed_networks(texts: list[str]) -> list[Network]:
-    """Returns the networks that addresses, networks and host names stand for.
+    """Returns the networks of addresses, networks and host names.
 
     Raises:
         OSError: a host name has no address.

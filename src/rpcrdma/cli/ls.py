@@ -33,7 +33,7 @@ E = TypeVar("E")
 
 _READLINKS_AT_ONCE = 16
 _SORTED_MAX = 20_000
-"""Entries that are held to be sorted, some 1,200 octets each; of more, runs of so many are sorted each by itself."""
+"""Entries held for sorting, some 1,200 octets each; of more entries, each run of this many is sorted by itself."""
 
 
 def add_arguments(parser: CommandParser) -> None:

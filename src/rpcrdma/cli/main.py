@@ -122,7 +122,7 @@ def _leave_out_what_lives() -> None:
 
 
 def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] = lambda: None) -> int:
-    """Runs one command and returns its exit status; errors are told in a line or two, never as a traceback.
+    """Runs one command and returns its exit status; errors are printed in a line or two, never as a traceback.
 
     `when_loaded` is called before the command begins its work.
     """

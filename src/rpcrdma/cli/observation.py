@@ -1,4 +1,4 @@
-"""`--pcap` and `--client-metrics`: the connections and calls of a command, recorded and told while it runs."""
+"""`--pcap` and `--client-metrics`: connections and calls of a command, recorded and reported while it runs."""
 
 from __future__ import annotations
 

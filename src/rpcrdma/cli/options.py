@@ -322,7 +322,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
 
 
 def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
-    """The settings that the options make; `in_tls`: the certificates are for TLS, if nothing else is said."""
+    """The settings from the options; `in_tls`: the certificates are for TLS unless an option says otherwise."""
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
@@ -440,7 +440,7 @@ def is_url(text: str) -> bool:
 
 
 def no_url(text: str) -> ExitStatus:
-    """Prints that an argument is no URL, and what to write."""
+    """Prints that an argument is no URL, with a URL to write instead."""
     from rpcrdma.aio.urls import url_form  # noqa: PLC0415
 
     return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)

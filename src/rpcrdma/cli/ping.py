@@ -131,7 +131,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """Prints the line of one call if calls are made at intervals; otherwise it goes to the log, for -v."""
+    """Prints the line of one call if calls are made at intervals; otherwise logs it, for -v."""
     if args.interval is None:
         import logging  # noqa: PLC0415
 

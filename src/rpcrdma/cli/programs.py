@@ -195,7 +195,7 @@ async def _probe(
 
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
-    """Returns the versions that the server says it has."""
+    """Returns the versions that the server states."""
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 

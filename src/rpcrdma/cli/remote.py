@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TOLD_MAX", "Failures", "Servers"]
 
 TOLD_MAX = 20
-"""Failures with one tree that are told one by one; the rest is counted."""
+"""Failures of one tree that are printed; further ones are counted."""
 
 
 class Failures:
@@ -35,7 +35,7 @@ class Failures:
         self.status = ExitStatus.DONE
         self.collected = collected
         self.export = ""
-        """The export whose paths the server's errors name: its name goes before them to make them paths of URLs."""
+        """The export of the paths in the server's errors: its name precedes them in URLs."""
         self.url: Url | None = None
         """The URL of a source or target, which errors name that have none."""
 
@@ -76,7 +76,7 @@ class Failures:
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns a path in the export as URLs name it."""
+        """Returns a path in the export as a path of a URL."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -92,9 +92,9 @@ class Failures:
 
 
 class Servers:
-    """File systems by URL, with one connection to each server; an asynchronous context manager that ends them all.
+    """File systems by URL, with one connection to each server; an asynchronous context manager that closes them all.
 
-    `locate` tells `failures` the export that later errors are about.
+    `locate` sets the export of `failures` that later errors concern.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:

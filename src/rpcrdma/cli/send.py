@@ -1,4 +1,4 @@
-"""`rpcrdma send`: says a scripted conversation to a server, and shows both sides as ladders."""
+"""`rpcrdma send`: runs a scripted exchange with a server, and shows both sides as ladders."""
 
 from __future__ import annotations
 

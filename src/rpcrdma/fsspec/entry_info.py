@@ -41,12 +41,12 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """Returns the info of the object at `path`, links followed; with the `destination` of a symbolic link.
+    """Returns the info of the object at `path`, links followed, with the `destination` of a symbolic link.
 
-    The entry comes with it, except for a symbolic link and for the root.
+    The entry is returned with it, except for a symbolic link and for the root.
 
     Raises:
-        FileNotFoundError: nothing is there, or a link leads nowhere.
+        FileNotFoundError: nothing exists there, or a link leads nowhere.
     """
     if path == "/":
         return _info(name, await fs.stat(path)), None

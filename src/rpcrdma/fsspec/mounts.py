@@ -35,7 +35,7 @@ _CLOSE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server and how to connect to it; `key` tells those with other options apart."""
+    """A server and the way to connect to it; `key` distinguishes servers with other options."""
 
     url: Url
     options: ConnectOptions

@@ -82,7 +82,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """Returns the path of a URL, a list of paths for a list; a path in its usual form."""
+        """Returns the path of a URL, or a path in its usual form; for a list, a list."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         return strip_url(stringify_path(path), cls.protocol)

@@ -56,7 +56,7 @@ _HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
 class ServerPath(NamedTuple):
     """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it.
 
-    `known` has the files of which the server has told a moment ago.
+    `known` has the recent answers of the server about its files.
     """
 
     server: Server

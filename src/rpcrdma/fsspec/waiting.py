@@ -48,7 +48,7 @@ def sync(
 
 
 class OwnLoop(Protocol):
-    """What `FilesLoop` needs of a file system."""
+    """The interface of a file system that `FilesLoop` uses."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -59,9 +59,9 @@ class OwnLoop(Protocol):
 
 
 class FilesLoop:
-    """The event loop of one open file of `fs`; messages show its URL.
+    """The event loop of one open file of `fs`; messages show the file's URL.
 
-    A child process may not use what its parent opened.
+    A child process must not use the files of its parent.
     """
 
     def __init__(self, fs: OwnLoop, path: str) -> None:

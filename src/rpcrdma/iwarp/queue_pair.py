@@ -290,9 +290,9 @@ class IwarpQueuePair:
         return gather
 
     def send(self, send: NativeSend) -> bool | None:
-        """Sends all that may be sent by the native step: False if the socket takes no more.
+        """Sends all that may be sent by the native step; returns False if the socket takes no more.
 
-        None: the octets of `next_gather` come first.
+        None: the octets of `next_gather` must be sent first.
 
         Raises:
             OSError: the connection is broken.
@@ -542,7 +542,7 @@ class IwarpQueuePair:
 
 
 def _ready_work(frame: ReadyFrame) -> Work:
-    """Returns the RTR frame that tells the responder to go ahead (RFC 6581 section 9.2)."""
+    """Returns the RTR frame that permits the responder to send (RFC 6581 section 9.2)."""
     work: Work
     if frame is ReadyFrame.READ:
         work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)

@@ -158,7 +158,7 @@ class Receiver:
         self._own(0, _NOWHERE)
 
     def _continue_with(self, octets: bytes) -> None:
-        """Goes on with octets that another receiver has not taken."""
+        """Continues with octets that another receiver has not taken."""
         self._own(_FULL_OCTETS, octets)
         self.filled = len(octets)
         self._bulk = self._full = False

@@ -103,7 +103,7 @@ class MpaAgreement(NamedTuple):
 
 
 class StartupRefused(RemoteProtocolError):
-    """A well-formed Reply whose terms this side cannot accept; the peer is told by a Terminate with `code`."""
+    """A well-formed Reply whose terms this side cannot accept; a Terminate reports `code` to the peer."""
 
     def __init__(self, message: str, code: Code) -> None:
         super().__init__(message, rfc="6581 8")
@@ -162,7 +162,7 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
 
 
 def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
-    """Returns how many octets the frame of `kind` that starts with `data` has, as far as `data` tells: at least 20.
+    """Returns the octets of the frame of `kind` that starts with `data`, as far as `data` shows: at least 20.
 
     Raises:
         RemoteProtocolError: no such frame starts so; raised at the first octet that differs.

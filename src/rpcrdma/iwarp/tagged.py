@@ -15,7 +15,7 @@ _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 
 
 class TaggedMessages:
-    """Which message is open, and whether a segment may go on with it, or begin one.
+    """The open tagged message, and the check of the segments that continue or begin one.
 
     `opened` has the RDMAP control octet and the STag of the message that has arrived in part.
     """

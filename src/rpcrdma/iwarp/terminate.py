@@ -1,4 +1,4 @@
-"""Terminate: the message by which one side tells the other which rule it broke.
+"""Terminate: the message by which one side reports the rule that the other has broken.
 
 Layout: RFC 5040 section 4.8. Codes: there, RFC 5041 section 7.2, RFC 5044 section 8, RFC 6581 section 8.
 """

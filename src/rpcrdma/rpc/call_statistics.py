@@ -280,7 +280,7 @@ class CallStatistics:
         # How many statuses of each procedure are told apart, other than our own.
         self._statuses: dict[_Where, int] = {}
         self.successes: dict[Procedure[Any, Any], CallCounts] = {}
-        """Those of SUCCESS that `of_success` has found: a look into it is what finding them costs."""
+        """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
         """Returns the counts of the successful calls of a procedure."""

@@ -24,10 +24,10 @@ _NO_WORDS = (0,) * 6
 
 
 class XidSource:
-    """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID.
+    """Numbers calls from `first`, which should be random; no two unfinished calls have the same XID.
 
-    `taken` has the XIDs of unfinished calls, each with what was given to `take`. The caller of `take` deletes the XID
-    from there when the call has been answered, has failed or was given up.
+    `taken` has the XIDs of unfinished calls, each with the argument of `take`. The caller of `take` deletes the XID
+    there when the call has been answered, has failed or was abandoned.
     """
 
     __slots__ = ("_next", "taken")
@@ -88,10 +88,10 @@ class CallEncoder:
 
 
 class ReplyDecoder(Decoder):
-    """Decodes a reply, and passes over up to three octets of padding that are missing or too many at its end.
+    """Decodes a reply, and tolerates up to three octets of padding that are missing or superfluous at its end.
 
-    The length word of the last item has told its data, so that nothing is lost; `pos` is not `end` then. nfs-ganesha
-    pads data in this way.
+    The length word of the last item bounds its data, so that no data is lost; `pos` is not `end` then. nfs-ganesha pads
+    data in this way.
     """
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class ReplyDecoder(Decoder):
 
 
 class ResultDecoder(ReplyDecoder):
-    """Decodes a reply whose caller gave buffers for results: results that came in the message are copied there."""
+    """Decodes a reply whose caller gave buffers for results: results inside of the message are copied there."""
 
     __slots__ = ("_into", "_taken")
 

@@ -94,7 +94,7 @@ class Route:
 
 
 class ArrivedCall(Protocol):
-    """A call whose header `decoder` stands at. `Dispatcher.open_call` sets the rest."""
+    """A call with its `decoder` at the header; `Dispatcher.open_call` sets the rest."""
 
     decoder: Decoder
     xid: int
@@ -337,7 +337,7 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
 
 
 def refusal(xid: int, stat: AcceptStat) -> Payload:
-    """Returns the reply that says why call `xid` has no result."""
+    """Returns the reply that refuses call `xid`."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
     return enc

@@ -1,7 +1,7 @@
-"""Durations in buckets, four to each power of two: where they lie is known at any time, in memory of a fixed size.
+"""Durations in buckets, four to each power of two: their distribution at any time, in memory of a fixed size.
 
-The buckets are counted with integers alone: the number of a bucket comes from the length of the duration in bits and
-its three highest bits. Below `UNIT_NS` times eight each unit has a bucket of its own.
+The buckets are counted with integers alone: the number of a bucket is computed from the length of the duration in bits
+and its three highest bits. Below `UNIT_NS` times eight each unit has a bucket of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Histogram:
     """Durations that were counted: how many in each bucket, their sum, and the longest."""
 
     counts: tuple[int, ...] = (0,) * BUCKETS
-    """By bucket; `bucket_start_ns` says where each begins."""
+    """Durations in each bucket; `bucket_start_ns` gives the start of a bucket."""
     sum_ns: int = 0
     max_ns: int = 0
 
@@ -52,15 +52,14 @@ class Histogram:
 
     @property
     def mean_ns(self) -> float:
-        """Their mean; 0 of none."""
+        """Mean; 0 if empty."""
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:
         """Returns the duration that `share` (0 to 1) of all do not exceed, by the nearest rank; 0 if empty.
 
-        The middle of its bucket stands for it, so it is at most an eighth of itself away, or 128 ns if that is more.
-        The largest one is exact, and none is said to be larger. Of durations over half an hour only the maximum is
-        known.
+        The result is the middle of the bucket, at most an eighth of itself away from the duration, or 128 ns if that is
+        more, and never above the maximum, which is exact. Of durations over half an hour only the maximum is known.
         """
         rank = max(ceil(share * self.count), 1)
         if rank >= self.count:

@@ -8,11 +8,11 @@ __all__ = ["KeepAlive"]
 
 
 class KeepAlive:
-    """Watches over the replies on one connection.
+    """Checks that replies arrive on one connection.
 
-    When none has come for `idle_s` seconds (None or 0: this is not looked at), `ask` is called to make a NULL call; it
-    returns whether it does. That call must be answered (`answered`) within `reply_s` seconds, or else `give_up` is
-    called once, and there are no more deadlines. `replies` returns a count that goes up with each reply.
+    After `idle_s` seconds without a reply (None or 0: never), `ask` is called to make a NULL call; it returns whether
+    it does. That call must be answered (`answered`) within `reply_s` seconds, or else `give_up` is called once, and
+    there are no more deadlines. `replies` returns a count that rises with each reply.
 
     With `asked` a NULL call has been made on the connection before anything else.
     """

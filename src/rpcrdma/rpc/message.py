@@ -65,7 +65,7 @@ _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 class MessageType(enum.IntEnum):
-    """msg_type."""
+    """msg_type: call or reply (RFC 5531 section 9)."""
 
     CALL = 0
     REPLY = 1

@@ -53,10 +53,10 @@ class CallKey(NamedTuple):
 
 
 def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, skipped: int = 0) -> CallKey:
-    """Returns the key of the call that was decoded from `stream`, from `client`, its network address without port.
+    """Returns the key of the call that was decoded from `stream`, from `client`, an address without port.
 
     The first `skipped` octets do not count. Under RPCSEC_GSS these are header and sequence number, which differ with
-    each transmission, and `client` names the principal as well.
+    each transmission, and `client` contains the principal as well.
     """
     octets = memoryview(stream.data)[stream.start : stream.end]
     removed = checksum = 0
@@ -111,12 +111,11 @@ class _Client(Generic[K]):
 
 
 class RefusedReplies(Generic[K]):
-    """Replies that were larger than the memory their calls offered, held until the calls come again and offer more.
+    """Replies that exceeded the memory their calls offered, held until the repeated calls offer more.
 
-    They are found by the keys of their calls, and have at most `octets_max` octets.
-
-    Beyond that the oldest of the client that holds most goes, so that no client costs another one its second try. A
-    reply that is longer than all of it is not held.
+    The keys of the calls identify them; together they have at most `octets_max` octets. Beyond that the oldest reply of
+    the client that holds most is dropped, so that no client costs another one its second try. A reply longer than the
+    bound is not held.
     """
 
     __slots__ = ("_clients", "_octets_max", "octets")

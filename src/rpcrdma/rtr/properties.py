@@ -206,10 +206,10 @@ def encode_transmission_limit(count: int) -> bytes:
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes either limit, which fills `data`.
+    """Decodes either transmission limit, which is all of `data`.
 
     Raises:
-        DecodeError: it is not one word.
+        DecodeError: `data` is not one word.
     """
     return _decode_word(data, "transmission limit")
 

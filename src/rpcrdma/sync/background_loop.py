@@ -1,8 +1,8 @@
 """The event loop, in a thread of its own, that does the work of `rpcrdma.sync`; the calling threads wait for it.
 
-There is one for all connections of a process, from the first that is opened. It ends with the process, and before a
-fork if no connection is open then: the child starts its own. Connections that are open while the process forks go on
-in the parent; the child has no thread for them, and may not use them.
+All connections of a process share it, from the first on. It ends with the process, and before a fork if no connection
+is open then: the child starts its own. Connections that are open while the process forks continue in the parent; the
+child has no thread for them, and may not use them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INSIDE = (
 
 
 class WaitedLoop(Protocol):
-    """An event loop in another thread than the one that waits for it."""
+    """An event loop in another thread than the waiting one."""
 
     @property
     def forked(self) -> bool:

@@ -16,11 +16,11 @@ _UNREPORTED_SENDS_MAX = 16
 
 
 class CallWindow:
-    """A call takes a credit, and its reply gives the credit back; a reply needs none.
+    """Credits of version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
-    This side asks for `requested` unanswered calls. The peer allows `allowed` of them, which never exceeds `requested`
-    and starts at one (RFC 8166 section 3.3.3). This side allows the peer `granted` unanswered calls. With `promised`
-    the peer may know that number before the first reply tells it.
+    This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
+    and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` unanswered calls. With `promised`
+    the peer may know that number before the first reply states it.
     """
 
     __slots__ = ("allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")

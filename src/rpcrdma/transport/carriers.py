@@ -66,8 +66,8 @@ class CallToCarry(NamedTuple):
 class CarriedCall(Protocol):
     """A call of this side that a carrier has taken.
 
-    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form` says in
-    words how the call travels.
+    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form`
+    describes the call's way in words.
     """
 
     plan: CallPlan
@@ -92,13 +92,13 @@ class CarriedCall(Protocol):
         """
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides the form in which a refused call goes out again; None if it fails.
+        """Decides the form in which a refused call is sent again; None if it fails.
 
-        The call went out in `form`, and `after` is the version's own decision (`reactions.form_after`).
+        The call was sent in `form`, and `after` is the version's own decision (`reactions.form_after`).
         """
 
     def end(self) -> None:
-        """Releases credits that the peer had for the reply: the call was answered, given up, or goes out again."""
+        """Releases credits that the peer had for the reply: the call was answered, abandoned, or is sent again."""
 
 
 class CarriedResults(Protocol):

@@ -160,7 +160,7 @@ class Endpoint:
         self._disconnected: Disconnected | None = None
         self._established: Established | None = None
         self._in_pieces = False
-        """Whether part of a message may have come, and not yet the rest of it."""
+        """Whether a message may have arrived in part."""
         self._routes: list[Handler | None] = []
         self._receives.post(session.window.receives_wanted)
 
@@ -286,7 +286,7 @@ class Endpoint:
 
     @property
     def inline_results_octets(self) -> int:
-        """The largest results, in octets, whose reply to a call of this side is sure to come inline."""
+        """The largest results, in octets, whose reply to a call of this side is certainly inline."""
         return self._session.results_octets
 
     def unsettled(self) -> bool:
@@ -515,7 +515,7 @@ class Endpoint:
 
 
 def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
-    """Returns the memory for incoming messages of at least so many octets."""
+    """Returns memory for incoming messages of at least this many octets."""
     for extension in extensions:
         if extension.receives is not None:
             return extension.receives(octets)

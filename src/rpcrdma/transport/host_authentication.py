@@ -299,7 +299,7 @@ def proved_host(
 
 
 def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
-    """Returns the refusal, by this side or by the peer, that an error of OpenSSL in a handshake stands for."""
+    """Returns the refusal, by this side or by the peer, for an error of OpenSSL in a handshake."""
     reason = error.reason or ""
     _, alert, name = reason.partition("ALERT_")
     if alert:

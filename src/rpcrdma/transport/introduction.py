@@ -227,7 +227,7 @@ class Introduction:
         self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the peer's transport properties, which come once; False for a message to discard.
+        """Handles the peer's transport properties, which are sent once; returns False for a message to discard.
 
         Later ones may have only the property of host authentication.
         """

@@ -65,7 +65,7 @@ class Preparer(Protocol):
 
 
 _Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
-"""A message that waits, and what prepares it unless it is ready."""
+"""A waiting message with the function that prepares it, unless it is ready."""
 
 SendMark: TypeAlias = tuple[int, Any]
 """The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
@@ -166,7 +166,7 @@ class Outbox:
         return True
 
     def send_grant(self) -> None:
-        """Sends an asynchronous grant, which takes no credit and may stand between the pieces of a message."""
+        """Sends an asynchronous grant, which takes no credit and may be sent between the pieces of a message."""
         session = self._session
         if Kind.GRANT in MAY_LEAVE[session.state]:
             grant = OutgoingGrant()
@@ -293,7 +293,7 @@ class Outbox:
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _batchable(self, message: Outgoing) -> TypeGuard[Call | IncomingCall]:
-        """Returns whether a message is short, and goes inline in one Send regardless of the credits."""
+        """Returns whether a message is short, and inline in one Send regardless of the credits."""
         session = self._session
         if isinstance(message, Call):
             payload, bound = message.payload, message.form.bound

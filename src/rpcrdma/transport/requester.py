@@ -123,7 +123,7 @@ class Requester:
     def allow(self) -> None:
         """Notes that the client's upper layer is ready for calls (RFC 8167 section 6); server only.
 
-        No effect where the client's transport properties say that it takes none.
+        No effect if the client's transport properties state that it takes none.
         """
         self._allowed = self._session.reverse_support is not ReverseSupport.NONE
 

@@ -50,7 +50,7 @@ class Right(enum.IntFlag):
 
 
 class WorkStatus(enum.IntEnum):
-    """The statuses of a completion (`ibv_wc_status`) that are told apart here."""
+    """The statuses of a completion (`ibv_wc_status`) that this library distinguishes."""
 
     SUCCESS = 0
     LOCAL_LENGTH = 1
@@ -89,7 +89,7 @@ def removal_of(device: str | None) -> str:
 
 
 class DeviceEventKind(enum.IntEnum):
-    """The asynchronous events of a device and its ports (`ibv_event_type`) that are told apart here."""
+    """The asynchronous events of a device and its ports (`ibv_event_type`) that this library distinguishes."""
 
     DEVICE_FATAL = 8
     PORT_ACTIVE = 9
@@ -97,7 +97,7 @@ class DeviceEventKind(enum.IntEnum):
 
 
 class PortAttributes(TypedDict):
-    """A port of a device. `ethernet` tells RoCE and iWARP from InfiniBand."""
+    """A port of a device. `ethernet` distinguishes RoCE and iWARP from InfiniBand."""
 
     number: int
     active: bool
@@ -153,7 +153,7 @@ class MemoryWindow(Protocol):
         """The handle since it was bound last. The lower 8 bits of the next one must be others."""
 
     def end(self) -> None:
-        """When it returns, no peer reaches memory through the window."""
+        """Ends the window: when this returns, no peer reaches memory through it."""
 
 
 Entry: TypeAlias = tuple[Region, int, int]
@@ -231,7 +231,7 @@ class Device(Protocol):
         """Takes all events of the device and its ports: the kind, and the number of the port."""
 
     def let_go(self) -> None:
-        """Closes it for the whole process, so that its removal goes on: for a device that is to be removed.
+        """Closes a device that is being removed, for the whole process, so that its removal can finish.
 
         The kernel frees everything that this process still has on the device.
 
@@ -280,7 +280,7 @@ class ConnectionIdentifier(Protocol):
     def queue_pair(
         self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
     ) -> QueuePairHandle:
-        """Returns a queue pair of so many work requests in each queue, each of so many entries."""
+        """Returns a queue pair with this many work requests in each queue, each of this many entries."""
 
     def open_device(self) -> Device:
         """Returns the device that was found, with events of its own; the identifier stays as long as this does."""
@@ -324,7 +324,7 @@ class EventChannel(Protocol):
         """Becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """Returns a new identifier, whose events come here."""
+        """Returns a new identifier, whose events this channel reports."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Takes events that have happened: the fields of ManagerEvent.

@@ -51,7 +51,7 @@ class KeptRegistration:
 class KeptRegistrations:
     """The kept registrations of all connections of one provider in one event loop.
 
-    Beyond `count_max` and `octets_max` the unused ones end, the one that was used longest ago first.
+    Beyond `count_max` and `octets_max` unused registrations end, the least recently used first.
     """
 
     __slots__ = ("_all", "_count_max", "_freed", "_idle", "_octets_max", "octets")

@@ -1,7 +1,7 @@
-"""The native step: the extension module of the distribution `rpcrdma-native`, where it is installed.
+"""The native step: the extension module of the distribution `rpcrdma-native`, if it is installed.
 
-`native` is the module, or None where Python does its work; `DATA_PATH` says which of both, and why. The environment
-variable RPCRDMA_NATIVE=0 turns the native step off.
+`native` is the module, or None where Python does its work; `DATA_PATH` names the path in use and the reason. The
+environment variable RPCRDMA_NATIVE=0 turns the native step off.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NativeFrames(Protocol):
     message_handle: int
 
     def receive(self, descriptor: int, most: int, /) -> int:
-        """Receives until the socket is empty, `most` octets have come, or an FPDU is unusual.
+        """Receives until the socket is empty, `most` octets have arrived, or an FPDU is unusual.
 
         Returns the sum of STOPPED and END_OF_STREAM, as far as they apply.
 

@@ -93,8 +93,8 @@ class BufferPool:
         self._pooled = 0
         self._free: dict[int, list[PooledMemory]] = {}
         self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
-        """By the identity of the whole buffer: that, the free buffers of the size class that it goes back to, and the
-        share that it was lent to."""
+        """By the identity of the whole buffer: the buffer, the free list of its size class, and the share it was
+        lent to."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -213,9 +213,9 @@ class BufferPool:
 
 
 class BufferShare(Share):
-    """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
+    """The share of one connection in a pool's memory; implements `rpcrdma.transport.BufferSource`.
 
-    How much it may have, `room` says.
+    `room` decides its size.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -224,7 +224,7 @@ class BufferShare(Share):
         super().__init__(client)
         self._pool = pool
         self._turns: list[tuple[int, bool, Callable[[], None]]] = []
-        """Octets, whether `counted` is left out, and the request that goes on then."""
+        """Octets, whether `counted` is left out, and the request that continues then."""
         self.counted = 0
         """Octets of `held` that are counted without a buffer."""
         self.closed = False
@@ -259,11 +259,11 @@ class BufferShare(Share):
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
         """Returns writable memory of `length` octets with unspecified content; None if there is none now: see `wait`.
 
-        `outliving`: also when the share is closed. `reserved`: so many octets of an earlier `reserve` the buffer takes,
-        and these are there; they are at most `octets_taken(length)`, and given back if the buffer takes less.
+        `outliving`: the memory may outlive the share. `reserved`: octets of an earlier `reserve` that the buffer uses
+        up, at most `octets_taken(length)`; they are given back if the buffer takes less.
 
         Raises:
-            OutOfBuffers: there can never be as much, or the share is closed.
+            OutOfBuffers: there can never be that much, or the share is closed.
         """
         pool = self._pool
         if length > pool.octets_max:
@@ -300,7 +300,7 @@ class BufferShare(Share):
             pool.serve_soon()
 
     def reserve(self, octets: int) -> bool:
-        """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
+        """Counts octets as held without lending them; returns False if there is no room at present: see `wait`."""
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
@@ -349,9 +349,9 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets the request that has waited longest go on, if it can have its memory.
+        """Lets the oldest waiting request continue, if it can have its memory.
 
-        A request that leaves reserved octets out passes those before it, if octets are reserved.
+        If octets are reserved, a request that does not count them passes those before it.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -365,7 +365,7 @@ class BufferShare(Share):
         return False
 
     def close(self) -> None:
-        """Lends nothing more; all that wait are resumed, and find it closed. Lent buffers come back as before."""
+        """Stops lending; all waiting requests are resumed, and find the share closed. Lent buffers return as before."""
         if not self.closed:
             self.closed = True
             while self._turns:
@@ -380,7 +380,7 @@ class BufferShare(Share):
             self._pool.forget(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
-        """Returns how much more it may have, if it had so many of the counted octets less."""
+        """Returns how much more the share may have, with the given number of counted octets left out."""
         pool = self._pool
         most = pool.octets_max
         free = most - pool.lent_octets + counted

@@ -27,12 +27,12 @@ class CallMemory:
         self._on_room: Callable[[], None] | None = on_room
         self._octets = 0
         self._covered = RPC_UNCOUNTED_CALL_OCTETS
-        """What may be held with what has been counted against the share so far."""
+        """Octets that may be held by the amount counted against the share so far."""
         self._waits = False
         self.expected = 0
         """Octets of the record that is being received, as far as they were announced."""
         self.short = False
-        """Whether there is no room for what is held and expected: no more is to be read."""
+        """Whether there is no room for the octets held and expected, so that no more must be read."""
 
     @property
     def octets(self) -> int:

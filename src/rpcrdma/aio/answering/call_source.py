@@ -40,7 +40,7 @@ class CallSource(Protocol[C_contra]):
     def reply(self, call: C_contra, reply: Payload) -> None:
         """Sends the reply and sets `octets_sent`; drops the reply if the connection has ended.
 
-        Sets `refusal` if the reply fits nothing that the call has offered. The requester has been told; it may call
+        Sets `refusal` if the reply does not fit the chunks of the call. The requester gets an error then, and may call
         again. A reply that is too long for the transport is replaced by an error.
         """
 

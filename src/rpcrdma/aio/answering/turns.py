@@ -1,8 +1,8 @@
-"""The order in which waiting connections get memory or threads: clients take turns, and the connections within each.
+"""The order in which waiting connections get memory or threads: clients take turns, and the connections of each.
 
 A client is an address. The next turn belongs to the waiting client that holds least, and in it to the waiting
-connection that holds least; among equals to the one that has had no turn for longest. While no connection waits,
-nothing is sorted.
+connection that holds least; among equals to the one without a turn for longest. While no connection waits, nothing is
+sorted.
 """
 
 from __future__ import annotations

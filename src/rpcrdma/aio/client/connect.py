@@ -88,12 +88,12 @@ class ConnectOptions:
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.extension.VERSION_CHOICES`; "auto" takes the newest version that the server speaks."""
     security: Kerberos | str | None = None
-    """How calls prove their user: a `Kerberos`, or the name of a flavor: "krb5", "krb5i" and "krb5p" are a `Kerberos`
-    with the system's tickets, "sys" is `credential`, which proves nothing. None is "sys" too, except for `nfs_open`,
-    which takes the flavor that the export prefers."""
+    """How calls prove their user: a `Kerberos`, or the name of a flavor. "krb5", "krb5i" and "krb5p" stand for a
+    `Kerberos` with the system's tickets, "sys" for `credential`, which proves nothing. None stands for "sys", except
+    in `nfs_open`, which then takes the flavor that the export prefers."""
     credential: Credential = field(default_factory=own_credential)
-    """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
-    those of another where a server looks for repeats."""
+    """The credential without Kerberos. An AUTH_SYS stamp of 0 is replaced by a random one for each `Connection`, so
+    that servers that recognise repeats distinguish the calls of two connections."""
     reserved_port: bool = False
     """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
     Needs root or CAP_NET_BIND_SERVICE."""
@@ -112,26 +112,26 @@ class ConnectOptions:
     """Time for which the client tries to reconnect before waiting calls fail; None: each call waits until its
     deadline."""
     reconnect_delay_max_s: float = 30.0
-    """The longest pause before connecting is tried again: half the default deadline of calls, so that each call sees
-    another attempt. A lower one finds a server sooner, and weighs more on one in trouble. A connection that no call
-    waits for is made again within this time; at once where the server may call this client."""
+    """The longest pause before a new attempt to connect: half of the default time limit of calls, so that each call
+    sees another attempt. A lower value finds a server sooner, but burdens a server in trouble. A connection that no
+    call waits for is restored within this time; at once if the server may call this client."""
     retransmissions: int | None = None
     """How many times one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call checks whether the server still answers, before a call waits for it
-    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close idle connections."""
+    """The silence after which a NULL call checks whether the server still answers; None or 0: never. Linux servers
+    close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
-    """Services that the server may call on the connection (RFC 8167), once a call of its own program has told it so;
-    its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
+    """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
+    that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
     services_in_clear: bool = False
     """Under Kerberos: whether `services` answer calls of the server although RPCSEC_GSS does not protect these. The
     server gets AUTH_TOOWEAK otherwise, except in TLS, which protects them."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
-    """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
-    the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    """TCP: octets of the longest call sent and the longest reply taken; a longer one fails with `MessageTooLong`,
+    and the connection stays. The server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
     extension: str = "auto"
-    """The round-trip extension, for versions that can be extended, and servers that have it: "auto" uses it for calls
-    that it makes faster, "rtr" for all bulk items that it can carry, "off" never. See docs/round-trips.md."""
+    """The round-trip extension, for versions that permit extensions, with servers that have it: "auto" for calls
+    that it makes faster, "rtr" for all bulk items that it can carry, "off". See docs/round-trips.md."""
     extensions: Sequence[Extension] = ()
     """Further extensions of the protocol (`rpcrdma.extension`), for versions that permit extensions; the server
     needs them, too."""
@@ -142,14 +142,14 @@ class ConnectOptions:
     verbs: VerbsConfig = field(default_factory=VerbsConfig)
     """Settings of connections over RDMA devices."""
     xprtsec: XprtSec = "none"
-    """The protection of tcp:// by TLS (RFC 9289): "tls" if the server proves which host it is, "mtls" if this host
-    does, too. Then there is no connection without it; rdma:// has no TLS and is refused. See docs/tls.md."""
+    """The least protection of tcp:// by TLS (RFC 9289): "tls" if the server proves its host, "mtls" if this host
+    proves its own as well. A connection without it fails; so does rdma://, which has no TLS. See docs/tls.md."""
     mount_in_clear: bool = False
-    """With TLS: whether MOUNT and the port mapper are asked in the clear, as Linux servers have no TLS for them. NFS
-    stays in TLS. An attacker who can change octets on the network can have another export of the server mounted."""
+    """With TLS: whether MOUNT and the port mapper are asked without TLS, as Linux servers need. NFS stays in TLS. An
+    attacker who can change octets on the network can then have another export of the server mounted."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """The certificates for TLS, and for rdma:// in version 2, where they say whether hosts authenticate each other: if
-    that is required, tcp:// without "mtls" is refused."""
+    """The certificates for TLS, and for host authentication over rdma:// in version 2; if that is required, tcp://
+    without "mtls" is refused."""
     capture: PacketCapture | None = None
     """The capture that records the connection's packets; software RNIC only."""
     count_calls: bool = False

@@ -1,7 +1,7 @@
-"""A client's contexts of RPCSEC_GSS: made when they are first needed, renewed before they end, ended at the end.
+"""A client's RPCSEC_GSS contexts: made when first needed, renewed before they expire, destroyed at the end.
 
-A context belongs to the client's principal and outlives the connection on which it was made. A server that has lost it,
-or says that it has ended, gets a new one, and the call once more (OR-13).
+A context belongs to the client's principal and outlives the connection on which it was made. A server that has lost or
+ended it gets a new one, and the call once more (OR-13).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """Returns the result of a use of the context, when its turn comes."""
+        """Returns the result of a use of the context, in its turn."""
         result: asyncio.Future[T] = self._loop.create_future()
 
         def done(outcome: Outcome[T]) -> None:
@@ -125,7 +125,7 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Ends the context at the server, if the connection still stands."""
+        """Ends the context at the server, if the connection exists."""
         if self._making is not None:
             self._making.cancel()
         session, self._session = self._session, None

@@ -22,7 +22,7 @@ _REMEDY = "start a MetricsExporter for the server, and give the URL that it prin
 
 @dataclass(slots=True)
 class Times:
-    """Durations as Prometheus has them: how many took at most so many seconds, by that bound."""
+    """Durations as Prometheus counts them: by bound in seconds, the number of durations up to it."""
 
     below: dict[float, float] = field(default_factory=dict)
     sum_s: float = 0.0
@@ -40,7 +40,7 @@ class Times:
 
     @property
     def mean_s(self) -> float | None:
-        """Their mean; None of none."""
+        """Mean; None if empty."""
         return self.sum_s / self.count if self.count else None
 
     def quantile_s(self, share: float) -> float | None:

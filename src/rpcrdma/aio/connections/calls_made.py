@@ -103,7 +103,7 @@ def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None 
 
 
 def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException | None = None) -> None:
-    """Tells an observer of a call, which has ended with a result or with `error`."""
+    """Notifies an observer of a call that has ended, with a result or with `error`."""
     call.error = error
     if error is not None:
         call.status = status_of(error)
@@ -155,7 +155,7 @@ def tell_of_padding(call: Call) -> None:
 
 
 async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
-    """Returns the result of a call that `start` sends; the observer is told of the call when it has ended."""
+    """Returns the result of a call that `start` sends, and notifies the observer when the call has ended."""
     if observer is None:
         return await start(call)
     call.began_ns = perf_counter_ns()
@@ -235,7 +235,7 @@ class CallsMade(ABC):
         """See `CallingConnection.give_up`."""
 
     def _next_xid(self) -> int:
-        """Returns an XID for a call that comes without one."""
+        """Returns an XID for a call without one."""
         self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         return xid
 
@@ -275,7 +275,7 @@ class CallsMade(ABC):
         return None if self._look_again_s == inf else self._look_again_s
 
     def on_time(self, now_s: float) -> None:
-        """Ends the calls whose deadlines have come."""
+        """Ends the calls whose deadlines have passed."""
         if now_s < self._look_again_s:
             return
         limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]

@@ -171,7 +171,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The connection's counters; they go on counting."""
+        """The connection's counters, which continue to count."""
         statistics = self._endpoint.statistics
         counts = self._driver.protection_domain.counts
         if counts is not None:
@@ -185,9 +185,9 @@ class RdmaConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when nothing has been going on, in the loop's time.
+        """Loop time at which the connection became idle.
 
-        None: a call of either side is unanswered, or some may come from this side (RFC 8167 section 5.4).
+        None: a call of either side is unanswered, or this side may make some (RFC 8167 section 5.4).
         """
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
@@ -232,8 +232,8 @@ class RdmaConnection(CallsMade):
         """Waits until both sides are connected.
 
         Raises:
-            HostAuthenticationFailed: the hosts are not content with each other.
-            TransportClosed: it did not come to that for another reason; the message says why.
+            HostAuthenticationFailed: either host refused the other.
+            TransportClosed: the connection failed for another reason, which the message names.
         """
         await asyncio.shield(self._established)
 
@@ -370,7 +370,7 @@ class RdmaConnection(CallsMade):
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
+        """Ends the connection for a fault of our own; raises `error` if it is not the first fault."""
         if self._broken:
             raise error
         self._broken = True

@@ -37,11 +37,11 @@ class _Connection(ReverseCaller, Protocol):
 class TcpCallsTaken:
     """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
 
-    At the `active` end, a client, calls beyond the bounds are refused: it reads on, because the replies to its own
-    calls come after them. Without `answering` it drops and counts them. A server reads nothing more instead. While
-    calls of its own, `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
+    The `active` end, a client, refuses calls beyond the bounds and reads on, because the replies to its own calls
+    follow them. Without `answering` it drops and counts them. A server stops reading instead. While calls of its own,
+    `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
 
-    `stream` is set before the first call. `on_answered` is called when a call has been answered while the server stops.
+    `stream` is set before the first call. `on_answered` is called after each answer while the server stops.
     """
 
     __slots__ = (

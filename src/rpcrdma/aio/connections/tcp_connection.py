@@ -1,4 +1,4 @@
-"""One TCP connection that carries RPC records: calls go out, replies and calls come in, at a client and at a server."""
+"""One TCP connection that carries RPC records of calls and replies in both directions, at a client or a server."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Tells the peer that no more replies come."""
+        """Ends this side's stream: the peer sees that no more replies follow."""
         self._finishing = True
         self._stream.finish()
 
@@ -503,7 +503,7 @@ def _may_be_too_long(error: Exception, octets: int) -> bool:
 
 
 def _too_long_perhaps(octets: int) -> GarbageArguments:
-    """Returns the error of a refused call of so many octets, with its probable cause."""
+    """Returns the error of a refused call of this length, with its probable cause."""
     return GarbageArguments(
         f": they may be too long, the call has {octets} octets; a server of this library takes "
         f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"

@@ -1,4 +1,4 @@
-"""The one timer of a connection: it calls the machines that have deadlines when the earliest deadline has come."""
+"""The only timer of a connection: at the earliest deadline it calls the machines that have deadlines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Timed(Protocol):
 
 
 class Alarm:
-    """Calls `action` once when the time `due_s` has come, if one is set."""
+    """Calls `action` once at the time `due_s`, if it is set."""
 
     __slots__ = ("_action", "due_s")
 

@@ -20,9 +20,9 @@ class Effects:
     """The effects of one event loop."""
 
     random_bits: Callable[[int], int] = secrets.randbits
-    """Returns as many random bits as it is told, which no peer can guess."""
+    """Returns the given number of random bits, which no peer can guess."""
     clock: Callable[[], float] = time.monotonic
-    """Returns seconds; it goes on while a callback of the loop runs."""
+    """Returns seconds; they advance while a callback of the loop runs."""
     worker_pool: Callable[..., Any] | None = None
     """Makes the object that has the interface of `WorkerPool`, from its arguments; None: that one."""
     known_servers: Any = None

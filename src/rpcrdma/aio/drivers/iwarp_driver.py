@@ -265,7 +265,7 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Awaits the end of the peer's stream for as long as octets of it come, and no longer than it may take."""
+        """Waits for the end of the peer's stream as long as octets arrive, within a time limit."""
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

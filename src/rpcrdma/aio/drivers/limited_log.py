@@ -12,7 +12,7 @@ from rpcrdma.aio.drivers.effects import loop_clock
 __all__ = ["CONNECTION_LINES_MAX", "LimitedLog"]
 
 CONNECTION_LINES_MAX = 60
-"""Lines a minute that say of one client that a connection has been made, and as many that one has ended."""
+"""Lines a minute about one client's new connections, and as many about their ends."""
 
 _INTERVAL_S = 60.0
 _KINDS_MAX = 256

@@ -75,7 +75,7 @@ class RecordStream:
         self._on_expected = on_expected
         self._expected = 0
         self.timer = DeadlineTimer(self._loop)
-        """The one timer of the connection."""
+        """The only timer of the connection."""
         self._dead = Alarm(self._on_hang_up)
         self.timer.watch(self._dead)
         self._paused = False
@@ -111,7 +111,7 @@ class RecordStream:
         """Sends a message now or as soon as the socket takes it; no effect once closed.
 
         Raises:
-            MessageTooLong: nothing was sent, and the stream goes on.
+            MessageTooLong: nothing was sent, and the stream continues.
         """
         if self.closed:
             return

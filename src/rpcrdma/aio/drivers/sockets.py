@@ -43,18 +43,17 @@ _HUGE_MSS_OCTETS = 16384
 KEEP_ALIVE_IDLE_S = 60
 """Seconds of silence after which a peer is asked for a sign of life, as Linux's RPC over TCP does."""
 _KEEP_ALIVE = {socket.TCP_KEEPIDLE: KEEP_ALIVE_IDLE_S, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""Seconds of silence, seconds between probes, probes: what holds a connection to a dead machine lets go in two minutes,
-as Linux's RPC over TCP does."""
+"""Seconds of silence, seconds between probes, probes: a connection to a dead machine ends within two minutes, as in
+Linux's RPC over TCP."""
 
 _CONGESTION_CONTROL_WITHIN_HOST = b"reno"
 """Every Linux kernel has it, and permits it to every program."""
 
 _RESERVED_PORTS = range(665, 1024)
-"""Local ports that tell a server of a privileged caller: those that Linux's own RPC takes, which leaves alone the ones
-below that services are known by."""
+"""Local ports that prove a privileged caller: those of Linux's own RPC, above the ports of well-known services."""
 
 _DEFAULT_MSS_OCTETS = 536
-"""What TCP assumes where nothing else is known (RFC 9293 section 3.7.1)."""
+"""TCP's default of the maximum segment size (RFC 9293 section 3.7.1)."""
 
 
 def address_of(name: Any) -> tuple[str, int]:

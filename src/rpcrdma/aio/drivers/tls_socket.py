@@ -79,14 +79,14 @@ class TlsSocket:
         self._rest = 0
         """Octets of the last record that OpenSSL has a part of, which have not arrived."""
         self._hello = bytearray()
-        """What a client has sent for the handshake, until that is finished."""
+        """The octets that a client has sent for the handshake, until it is finished."""
         self._ended = False
         self.identity: HostIdentity | None = None
         """The host that the peer has proved to be."""
         self.secured = False
         """Whether the handshake is finished at this end."""
         self.more = False
-        """Whether octets are left of the last turn: the socket does not tell of them."""
+        """Whether octets of the last turn are left, which the socket does not report."""
 
     @property
     def protection(self) -> XprtSec:
@@ -269,10 +269,10 @@ class TlsSocket:
         return count
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypts octets of the buffers, and sends them; returns how many it has taken, of which none comes again.
+        """Encrypts octets of the buffers and sends them; returns the octets taken, which must not be given again.
 
         Raises:
-            BlockingIOError: the socket has not taken all that was encrypted before.
+            BlockingIOError: the socket has not taken all octets encrypted before.
             OSError: the connection has failed.
         """
         self.flush()

@@ -60,7 +60,7 @@ class Announcements(Protocol):
         """Becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Takes all that have arrived: the action, "add" or "remove", and the node of the device, as "uverbs0".
+        """Takes all announcements that have arrived: the action, "add" or "remove", and the device's node ("uverbs0").
 
         The action "lost", without a node, stands for announcements that the kernel could not deliver.
         """
@@ -140,7 +140,7 @@ class WatchedDevice:
         self._users: dict[DeviceUser, int] = {}
         self._down: dict[int, asyncio.TimerHandle] = {}
         self.lost = False
-        """Whether the device has been or is to be removed."""
+        """Whether the device was removed, or will be."""
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:

@@ -150,7 +150,7 @@ class VerbsDriver:
         self._turn()
 
     def _turn(self) -> None:
-        """Lets the owner take news, and goes on with the work that waits."""
+        """Lets the owner take news, and continues the waiting work."""
         queue_pair = self.queue_pair
         if (queue_pair.completions or queue_pair.events) and not self._closed:
             # It flushes at its end.

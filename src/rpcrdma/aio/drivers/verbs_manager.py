@@ -17,7 +17,7 @@ __all__ = ["ConnectionManager"]
 _RESOLVE_MS = 2000
 """How long the kernel looks for an address or a path, as in Linux's NFS/RDMA client, before it reports a failure."""
 _PORTS_TRIED = 8
-"""Few of the ports that the connection manager takes are TCP's; so many in a row mean that TCP has nearly all."""
+"""Ports tried: few ports of the connection manager are TCP's; this many in a row mean that TCP has nearly all."""
 
 
 class ConnectionManager:

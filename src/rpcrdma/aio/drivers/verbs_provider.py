@@ -77,7 +77,7 @@ class _VerbsLink:
 
     @property
     def remote_invalidation(self) -> bool:
-        """With memory windows alone; where the device makes no domain, `open` tells why."""
+        """Whether the device has memory windows; if it makes no domain, `open` names the reason."""
         try:
             if self._domain is None:
                 self._domain = self._identifier.domain()

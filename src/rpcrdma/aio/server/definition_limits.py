@@ -27,7 +27,7 @@ class MessageLimit(NamedTuple):
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """Returns the limits over RDMA. A server has none on replies: each call says how long its reply may be."""
+    """Returns the limits over RDMA. Replies have none at a server: each call states the largest reply."""
     limit = min(
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
         (memory_octets_max, "ServeOptions(memory_octets_max=...)"),

@@ -140,7 +140,7 @@ class RdmaServer:
     async def listen(
         self, host: str, port: int, provider: ProviderChoice | None = None
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
-        """See `RdmaListeners.listen`; `provider` goes before that of the configuration."""
+        """See `RdmaListeners.listen`; `provider` has precedence over that of the configuration."""
         config = self._config
         providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
         self._sweep_later()

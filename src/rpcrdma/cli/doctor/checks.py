@@ -96,7 +96,7 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Returns whether the software RNIC works by the native step; `path` is the sentence that says it."""
+    """Reports whether the software RNIC works by the native step; `path` is the sentence about that."""
     remedy = ""
     if turned_off:
         remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
@@ -201,7 +201,7 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 
 
 def check_verbs(trial: VerbsTrial) -> Finding:
-    """Returns whether programs can use the RDMA devices of this machine."""
+    """Reports whether programs can use the RDMA devices of this machine."""
     if trial.cause:
         which = ", ".join(trial.unusable) or "the devices"
         text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
@@ -319,7 +319,7 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Returns whether the interface towards `address` has an RDMA device; `interface` None: no route leads there."""
+    """Reports whether the interface towards `address` has an RDMA device; `interface` None: there is no route."""
     own = [device for device in devices if any(address in port.addresses for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}

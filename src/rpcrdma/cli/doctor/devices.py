@@ -125,7 +125,7 @@ def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
 
 
 def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
-    """Returns whether the kernel of `release` has the module."""
+    """Returns the state of the kernel module for the kernel of `release`."""
     if (root / "sys/module" / name).is_dir():
         return ModuleState.LOADED
     modules = root / "lib/modules" / release

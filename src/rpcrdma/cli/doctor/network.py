@@ -71,7 +71,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Returns whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
+    """Reports whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
     place = url.server
     try:
         agreed, connect_ms, call_us = await _measure(place, options)

@@ -78,7 +78,7 @@ class Mount:
     listed: frozenset[str] = frozenset()
     """The exports that the server lists; it may have others."""
     flavors: tuple[int, ...] = ()
-    """The security flavors of the export, the one that the server prefers first; some servers name none."""
+    """The security flavors of the export, the preferred one first; empty if the server names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +327,9 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 
 
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
-    """Tells the server that the export is no longer used; failures have no effect, and are ignored.
+    """Notifies the server that the export is no longer used; failures have no effect, and are ignored.
 
-    `nfs` is the connection to the NFS server. One that is lost is not waited for.
+    `nfs` is the connection to the NFS server; a lost one is not waited for.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:

@@ -74,7 +74,7 @@ _LINKS_MAX = 40
 """Symbolic links along one path: Linux follows as many."""
 
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""Errors which say that no object is at a path, rather than that the caller or the server has a problem."""
+"""Errors that prove that no object is at a path, rather than trouble of the caller or the server."""
 
 OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 """The statuses for a handle whose object is gone."""
@@ -228,7 +228,7 @@ class Resolver:
 
 
 class NoSuchName(NfsNotFound):
-    """No object has the last name of a path; `directory` is the one in which it would have to be made."""
+    """No object has the last name of a path; `directory` is the directory in which it would have to be made."""
 
     def __init__(self, path: str, directory: Node, name: str) -> None:
         super().__init__(v3.nfsstat3.NFS3ERR_NOENT, path)

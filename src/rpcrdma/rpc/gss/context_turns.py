@@ -53,7 +53,7 @@ class ContextTurns:
         """Whether a use runs in a thread."""
 
     def postpones(self, octets: int) -> bool:
-        """Returns whether a use of so many octets would not be done at once."""
+        """Returns whether a use of this many octets would have to wait."""
         return self.taken or self._is_long(octets)
 
     def use(self, work: Callable[[], T], done: Callable[[Outcome[T]], None], *, octets: int) -> None:

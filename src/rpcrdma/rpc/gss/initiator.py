@@ -80,7 +80,7 @@ class UnopenedReply(NamedTuple):
 
 
 class ProtectedCall:
-    """A call under a context; with `ends` the one that ends it."""
+    """A call under a context; with `ends` the call that destroys the context."""
 
     __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session")
 
@@ -198,7 +198,7 @@ class ProtectedCall:
 
 
 class ContextCall:
-    """A call that makes a context, or with the handle that the server gave goes on making it (OR-9)."""
+    """A call that makes a context, or continues making it with the handle that the server gave (OR-9)."""
 
     __slots__ = ("_handle", "_token", "verifier")
 

@@ -12,7 +12,7 @@ __all__ = ["GssContext", "GssFailure", "GssMajor", "GssMechanism"]
 
 
 class GssMajor(enum.IntEnum):
-    """Values of gss_major on the wire that this library makes or tells apart (RFC 2203 appendix A)."""
+    """Values of gss_major on the wire that this library makes or distinguishes (RFC 2203 appendix A)."""
 
     COMPLETE = 0
     CONTINUE_NEEDED = 1
@@ -45,11 +45,11 @@ class GssContext(Protocol):
 
     @property
     def principal(self) -> str:
-        """The name of the client that has been proved; at the client, its own."""
+        """The client's proved principal; at the client, its own."""
 
     @property
     def user(self) -> LocalUser | None:
-        """The user of this machine that the principal stands for; None: there is none."""
+        """The local user for the principal, or None."""
 
     @property
     def lifetime_s(self) -> float | None:

@@ -44,7 +44,7 @@ class GssProcedure(enum.IntEnum):
 
 
 class GssCredential(NamedTuple):
-    """rpc_gss_cred_vers_1_t behind its version; any number may stand in each field."""
+    """rpc_gss_cred_vers_1_t behind its version; each field may have any number."""
 
     version: int
     procedure: int

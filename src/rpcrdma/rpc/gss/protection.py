@@ -28,7 +28,7 @@ class CallDropped(Exception):
 
 
 class CallWaits(Exception):
-    """The call is to be opened again when a use of its context has ended: `work()`, which takes time for `octets`."""
+    """The call is to be opened again after a use of its context: `work()`, which takes time for `octets`."""
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
         super().__init__("the context is in use")
@@ -82,10 +82,10 @@ class OpenedCall(Protocol):
         """The procedure and the handler of a call that makes a context; None for others."""
 
     def open(self) -> None:
-        """Takes the arguments out of their protection, which leaves `arguments` before them.
+        """Removes the protection of the arguments; `arguments` is before them afterwards.
 
         Raises:
-            CallWaits: that takes long: it is done by the work, and then this is called again.
+            CallWaits: that takes long: the work does it, and then this is called again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
@@ -101,7 +101,7 @@ class OpenedCall(Protocol):
 
 
 class CallOpener(Protocol):
-    """Keeps the contexts of clients."""
+    """Checks and opens the calls of clients under RPCSEC_GSS, with the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
         """Checks the header of a call, behind which `decoder` stands.

@@ -39,7 +39,7 @@ _WORDS = struct.Struct(">4I")
 
 
 class _Ending(NamedTuple):
-    """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
+    """A function called at the end of a connection, with the receiver's work that broke a rule, if any."""
 
     broken: PostedWork | None
     protocol_error: bool

@@ -32,7 +32,7 @@ _ZERO = b"\0\0\0\0"
 
 
 class TooMany(DecodeError):
-    """More chunks or segments than `limit`; `cause` says which."""
+    """More chunks or segments than `limit`; `cause` distinguishes them."""
 
     def __init__(self, field: str, offset: int, cause: Cause, limit: int) -> None:
         super().__init__(

@@ -52,7 +52,7 @@ RDMA2_CONNPROP = 5
 RESPONSE = 1
 """The xid is one of the receiver's: the message answers it."""
 MORE = 2
-"""The payload goes on in the next message."""
+"""The payload continues in the next message."""
 FLAGS_KNOWN = RESPONSE | MORE
 
 PREFIX = struct.Struct(">IIIII")

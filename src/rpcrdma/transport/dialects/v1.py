@@ -125,7 +125,7 @@ class Version1:
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
     def encode_piece(self, _message: Outgoing, _credit_word: int) -> bytes:
-        """Never called: no message goes on in the next one, as `Geometry.piece_header` says."""
+        """Never called: no message is continued in another one, see `Geometry.piece_header`."""
         raise AssertionError("version 1 has no continued messages")
 
     def encode_properties(self, _properties: PropertySet) -> bytes:

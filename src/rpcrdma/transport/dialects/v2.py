@@ -291,7 +291,7 @@ class Version2:
         return self._message(head, chunks, inv_handle, data, header.size, long=False)
 
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
-        """Returns an RDMA2_CONNPROP: a property set, or a part of one."""
+        """Decodes an RDMA2_CONNPROP: a property set, or a part of one."""
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
             found = self._add(head, octets)
@@ -305,7 +305,7 @@ class Version2:
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
     def _decode_error(self, data: Buffer) -> Inbound | None:
-        """Errors are not answered: a faulty one is discarded. Only calls are refused: flags say nothing more."""
+        """Decodes an error; a faulty one is discarded, since errors are not answered. Only calls are refused."""
         try:
             header = decode_header(data)
         except DecodeError:
@@ -367,7 +367,7 @@ class Version2:
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Adds a message to its sequence; None if that completes the sequence."""
+        """Adds a piece to its sequence; returns None if that completes the sequence, else the answer to the piece."""
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 

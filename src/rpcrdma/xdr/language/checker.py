@@ -1,6 +1,6 @@
 """The meaning of an interface definition: names, constants, bounds, recursion.
 
-`check` goes on after an error, so that one run names them all.
+`check` continues after an error, so that one run reports all of them.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _needed(kind: model.Type) -> str | None:
 
 
 def _groups(parts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """Yields the groups of classes that contain each other; a group comes after all other classes that it contains.
+    """Yields the groups of classes that contain each other; a group follows all other classes that it contains.
 
     Tarjan's algorithm for strongly connected components, without recursion.
     """

@@ -113,7 +113,7 @@ class _Measure:
         return extent
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
-        """Returns the extent of a type; `bound` is the bound that the arguments give it."""
+        """Returns the smallest and largest size of a type; `bound` is the limit that an argument sets, or None."""
         match model.strip(kind):
             case model.Number() as number:
                 return Extent(Size(number.octets))

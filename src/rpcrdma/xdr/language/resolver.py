@@ -35,7 +35,7 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
     "des_block": ("opaque[8]", model.FixedOpaque(8)),
     "netobj": ("opaque<1024>", model.VariableOpaque(1024)),
 }
-"""Types that C programs have of the RPC library, with what its functions send for them."""
+"""Types of the C library for RPC that definitions use, with the XDR types that its functions encode."""
 
 
 class Resolver:

@@ -14,7 +14,7 @@ from rpcrdma.xdr.language.names import enumerator_name
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
 _UNDEFINED = -(1 << 64)
-"""Numbers below it stand for undefined constants, each for one use: no type has such numbers."""
+"""Below it, each number stands for one use of an undefined constant: no type has such numbers."""
 
 PREDEFINED = {
     "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
@@ -107,7 +107,7 @@ class Symbols:
         return self._enumerations[owner]
 
     def evaluate(self, value: syntax.Value) -> int:
-        """Returns the number that a value stands for; for an unknown name, which is an error, a number of its own."""
+        """Returns the number of a value; of an unknown name, which is an error, a number used nowhere else."""
         if isinstance(value, syntax.Number):
             return value.value
         if value.name in self._unevaluated:

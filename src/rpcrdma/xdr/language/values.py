@@ -181,7 +181,7 @@ class ValueWriter:
 
 
 def _end_of_brackets(expression: str, opening: int) -> int:
-    """Returns the index behind the bracket that closes the one at `opening`."""
+    """Returns the index behind the bracket that closes the bracket at `opening`."""
     depth = 0
     for index in range(opening, len(expression)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(expression[index], 0)

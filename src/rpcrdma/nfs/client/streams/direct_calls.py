@@ -131,7 +131,7 @@ async def read_direct(
 
 
 def stability(commits_in_vain: int) -> stable_how:
-    """Returns the stability to ask of the next WRITE after so many COMMITs that found data lost.
+    """Returns the stability to ask of the next WRITE after the given number of COMMITs that found data lost.
 
     FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
     """

@@ -1,8 +1,8 @@
-"""Sequential reading: the next blocks are fetched before they are asked for.
+"""Sequential reading: the next blocks are fetched before the reader asks for them.
 
-`SequentialRun` decides how far to read ahead, `ReadAhead` fetches. Blocks stand in a row without gaps, each in a buffer
-of its own out of a fixed set. A read elsewhere discards the row: READs in flight are left to arrive in their buffers,
-which are used again after that, because a cancelled READ costs the server as much and the transport more.
+`SequentialRun` decides how far to read ahead, `ReadAhead` fetches. Blocks form a row without gaps, each in a buffer of
+its own from a fixed set. A read elsewhere discards the row: READs in flight are left to arrive in their buffers, which
+are used again after that, because a cancelled READ costs the server as much and the transport more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAST_AHEAD_OCTETS = 4096
 
 
 class SequentialRun:
-    """Reads of which each begins where the one before it ended.
+    """Reads that each begin where the one before ended.
 
     The first read of a run fetches only the octets that it asks for. Each later one fetches as many octets beyond as
     the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a page.
@@ -127,7 +127,7 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns the octets behind `position`, where the last call of `at` ended, which came in the same block.
+        """Returns the octets of the same block behind `position`, where the last call of `at` ended.
 
         They are valid until the next call of `at`.
         """

@@ -244,7 +244,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends what is here, and waits until it has arrived."""
+        """Sends all data at hand, and waits until it has arrived."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)

@@ -110,7 +110,7 @@ class FileTransfer:
             os.close(directory)
 
     async def fetch(self, node: Node, directory: int, name: str) -> int:
-        """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
+        """Copies a file to `name` in the local directory of a descriptor; returns its octets.
 
         The node has the attributes of the file.
 

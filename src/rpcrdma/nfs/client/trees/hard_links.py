@@ -45,15 +45,15 @@ def shared_by_local(found: os.stat_result) -> SharedFile | None:
 
 
 class HardLinks(Generic[C]):
-    """The copies of files of which further names may come; C tells where a copy is.
+    """The copies of files with further names, so that those become links; C is the place of a copy.
 
-    For each name, `copy_of` comes first. After it has returned None, `begin` and `end` stand around the copying; `end`
-    alone follows a copy that is made because a link is refused.
+    For each name, call `copy_of` first. If it returns None, call `begin` before the copying and `end` after it; `end`
+    alone follows a copy that was made because a link was refused.
     """
 
     def __init__(self) -> None:
         self._copies: dict[tuple[int, ...], tuple[C, int, int]] = {}
-        """The copy, how many names of the file are still to come, and the octets that it counts for."""
+        """The copy, the names of the file that are still expected, and the octets that it counts for."""
         self._in_progress: dict[tuple[int, ...], asyncio.Event] = {}
         self._octets = 0
 
@@ -83,9 +83,9 @@ class HardLinks(Generic[C]):
                 self._octets -= octets
 
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
-        """Ends the copying of a name with its `copy`, of `octets` that count as held, or None after a failure.
+        """Ends the copying of a name; `copy` is the place of the copy, None after a failure, `octets` count for it.
 
-        Returns whether further names will be told of this copy: no more than `limits` says are held.
+        Returns whether later calls of `copy_of` find the copy: the bounds of `limits` may be used up.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

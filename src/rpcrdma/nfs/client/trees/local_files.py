@@ -90,7 +90,7 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """Errors of the local file system name `path`, not a temporary name or none."""
+    """Replaces the path in errors of the local file system by `path` within the context."""
     try:
         yield
     except (NfsError, FileChanged):
@@ -139,9 +139,9 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes a directory for `mode`, or takes an existing one: its descriptor, and whether it was made.
+    """Makes a directory for `mode`, or takes an existing one; returns its descriptor, and whether it was made.
 
-    Until `finish_directory` its owner may do everything, and others no more than `mode` and the umask say.
+    Until `finish_directory` its owner has all rights, and others at most those of `mode` and the umask.
     """
     made = True
     try:
@@ -218,7 +218,7 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
 
 
 def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
-    """Returns a new empty file that `finish_file` will call `name`; or the file `partial` of an earlier try.
+    """Returns a new empty file that `finish_file` will rename to `name`; or the file `partial` of an earlier try.
 
     It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
     """

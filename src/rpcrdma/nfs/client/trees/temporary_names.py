@@ -85,7 +85,7 @@ async def give_name(
 
 
 async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
-    """Returns whether both handles stand for one file: equal ones do, and others may (RFC 1813 section 2.3.3)."""
+    """Returns whether both handles are of one file: equal ones are, and others may be (RFC 1813 section 2.3.3)."""
     if one.handle == other.handle:
         return True
     first = await procedures.getattr(one)
@@ -109,7 +109,7 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of making `name`, which is removed if no answer tells whether it was made."""
+    """Returns the result of making `name`, which is removed if no answer shows whether it was made."""
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):

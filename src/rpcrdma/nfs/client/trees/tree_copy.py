@@ -70,7 +70,7 @@ async def upload_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`; `made` says that `node` was made for this copy."""
+    """See `NfsFilesystem.upload_tree`; `made`: `node` was made for this copy."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude

@@ -96,7 +96,7 @@ class _Read:
 
 
 _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
-"""The tuple is a directory and a name in it, to be looked up when its turn comes."""
+"""A directory as (parent, name), to be looked up in its turn."""
 
 
 async def walk_tree(

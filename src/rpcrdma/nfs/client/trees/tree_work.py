@@ -47,8 +47,8 @@ _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it
 class Folder:
     """The two sides of a directory: a local descriptor, a node at the server.
 
-    `made` says that the directory that is copied to was made for this copy. `place` is the local path, or the name in
-    another `Folder`: whole paths would take memory by the square of the depth.
+    `made`: the target directory was made for this copy. `place` is the local path, or the name in another `Folder`:
+    whole paths would take memory by the square of the depth.
     """
 
     descriptor: int
@@ -167,7 +167,7 @@ class CopyReport:
 
 
 class CopyDirection(Protocol[C]):
-    """The steps that differ between the directions; C tells where the copy of a file with several names is."""
+    """The steps that differ between the directions; C is the place of the copy of a file with several names."""
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
         """Opens both sides of a directory, after making the directory that is copied to."""
@@ -206,7 +206,7 @@ class _Open:
 class TreeWork(Generic[C]):
     """Copies a tree, `files_at_once` files at a time, and reports on it.
 
-    A failure of one entry is noted and the rest goes on; a lost connection ends everything.
+    A failure of one entry is recorded and the copy continues; a lost connection ends everything.
     """
 
     def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:
