@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 
 class Asked(NamedTuple, Generic[T]):
-    """The answers that event loops owe, and how the metrics are made of all of them."""
+    """The future answers of event loops, and the function that makes metrics of them."""
 
     answers: list[concurrent.futures.Future[T]]
     metrics: Callable[[list[T]], Iterable[Metric]]
@@ -275,7 +275,7 @@ class CallMetrics:
                 self._times[part].add_metric(labels, buckets, histogram.sum_ns / 1e9)
 
     def families(self) -> Iterator[Metric]:
-        """Yields all of it, for Prometheus."""
+        """Yields all metrics, for Prometheus."""
         yield from self._counts.values()
         yield from self._times.values()
 

@@ -113,7 +113,7 @@ def _limit(text: str) -> int:
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
-    """Returns the definition that `args.file` names; None after an error, which is printed."""
+    """Reads the definition that `args.file` names; None after an error, which is printed."""
     source = read_text(args.file)
     if source is None or not (args.cpp or args.defines or args.directories):
         return None if source is None else DefinitionText(args.file, source)
@@ -132,7 +132,7 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """Returns the text of a file, or of standard input for "-"; None after an error, which is printed."""
+    """Reads a file, or standard input for "-"; None after an error, which is printed."""
     from rpcrdma.cli.failures import tell  # noqa: PLC0415
 
     try:
@@ -153,7 +153,7 @@ def read_text(file: str) -> str | None:
 
 
 def read_regular_file(file: str, most: int) -> bytes:
-    """Returns the octets of a file, of which there may be `most`.
+    """Reads a file of at most `most` octets.
 
     Raises:
         OSError: there are more, the file cannot be read, or is none: a device or pipe may have no end.

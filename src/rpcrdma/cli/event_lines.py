@@ -85,7 +85,7 @@ def server_events() -> Iterator[EventLines]:
     before = logger.level, {handler: handler.level for handler in root.handlers}
 
     def is_no_line(record: logging.LogRecord) -> bool:
-        """Records that have become a line of data are not printed a second time."""
+        """Returns whether a log record has not become a line of data, which is not printed a second time."""
         return not hasattr(record, "event")
 
     logger.setLevel(logging.INFO)

@@ -36,7 +36,7 @@ class Exported:
 
 
 def parse_xprtsec(text: str) -> XprtSec:
-    """Returns an argument none, tls or mtls."""
+    """Parses an argument none, tls or mtls."""
     for choice in XPRTSEC_CHOICES:
         if text == choice:
             return choice
@@ -44,7 +44,7 @@ def parse_xprtsec(text: str) -> XprtSec:
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
-    """Returns an argument such as krb5p:krb5i, the preferred flavor first."""
+    """Parses an argument such as krb5p:krb5i, the preferred flavor first."""
     try:
         found = tuple(security_flavor(name) for name in text.split(":"))
     except ValueError as error:

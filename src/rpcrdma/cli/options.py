@@ -498,7 +498,7 @@ def program_number(text: str) -> int:
 
 
 def word(text: str, complaint: str) -> int:
-    """A number of 32 bits, decimal or with 0x; `complaint` follows a text that is none.
+    """Parses a number of 32 bits, decimal or with 0x; `complaint` follows invalid text in the message.
 
     Raises:
         argparse.ArgumentTypeError: the text is none.

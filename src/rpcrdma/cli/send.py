@@ -163,7 +163,7 @@ async def _known(
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
-    """Returns the conversation; None after an error, which is printed."""
+    """Reads the conversation; None after an error, which is printed."""
     text = read_text(file)
     if text is None:
         return None

@@ -560,7 +560,7 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
 
 
 def _at_eof() -> bool:
-    """Reads standard input; True at its end, or if it cannot be read, as a terminal that is gone."""
+    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
     try:
         return not os.read(0, 1 << 16)
     except BlockingIOError:

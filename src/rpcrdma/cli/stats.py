@@ -107,7 +107,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _fetched(url: str) -> str:
-    """Returns the answer at `url`, if all of it comes within the deadline.
+    """Returns the answer at `url`, if it arrives whole within the deadline.
 
     The look-up of the host name and single reads cannot be interrupted. So they run in a thread for which the process
     does not wait at its end.

@@ -191,7 +191,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """Returns the cached state of a path; before that caches a page of its directory, if that is worth listing."""
+        """Returns the cached state of a path, after caching a page of its directory if that seems useful."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -210,7 +210,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the first entries of a directory; none of one that may only be searched, or is above all exports."""
+        """Caches the first entries of a directory, unless it may only be searched or is above all exports."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -331,7 +331,7 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """Returns the answer to `question`; for a path in no export whether it is above one, if that is asked for."""
+        """Returns the answer to `question`; with `above`, for a path in no export, whether it is above one."""
         try:
             return await self._run(path, question)
         except NoSuchExport as error:

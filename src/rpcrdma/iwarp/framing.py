@@ -52,7 +52,7 @@ def size_fpdu(ulpdu_octets: int) -> int:
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
-    """Returns the gather list of the FPDU whose first octets, length field included, are `ulpdu`, `octets` in all."""
+    """Builds the gather list of an FPDU from `ulpdu`, its octets with the length field, `octets` in all."""
     pad = PADS[octets & 3]
     if not crc:
         return [*ulpdu, pad + NO_CRC]

@@ -44,7 +44,7 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native step receive from here on, unless a message of this receiver is under way."""
+        """Lets the native step receive from now on, unless this receiver has an unfinished message."""
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return

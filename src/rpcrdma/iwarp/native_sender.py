@@ -108,7 +108,7 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether a further RDMA Read has to wait for the end of an earlier one."""
+        """Whether a further RDMA Read must wait for the end of an earlier one."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:

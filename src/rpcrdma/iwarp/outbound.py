@@ -110,7 +110,7 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of the sent octets of an FPDU that shows a region, as they were when they were sent."""
+        """Keeps the CRC of an FPDU's sent octets, which show a region and may change later."""
         after = self.sent + octets
         start = self.start
         digest = self._digest

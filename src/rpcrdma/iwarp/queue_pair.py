@@ -239,7 +239,7 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native step receive from here on, if there is one and nothing unusual is under way."""
+        """Lets the native step receive from now on, if there is one and nothing unusual is unfinished."""
         receiver = self.native_receiver
         if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
             receiver.hand_over()

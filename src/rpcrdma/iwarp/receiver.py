@@ -65,7 +65,7 @@ _TAGGED_BIT = 0x80
 
 
 class Scratch:
-    """Memory in which octets are received whose place is not known yet; `view` is all of it.
+    """Memory for received octets whose place is not known yet; `view` is all of it.
 
     Nothing stays in one that queue pairs share: a queue pair with an incomplete FPDU takes memory of its own.
     """
@@ -78,7 +78,7 @@ class Scratch:
 
 
 class DirectPayload:
-    """The FPDU whose payload goes from the socket straight into its target memory.
+    """The FPDU whose payload is received from the socket into its target memory.
 
     One record serves all such FPDUs of a connection, one after another.
 
@@ -147,13 +147,13 @@ class Receiver:
         self.ready_frame: ReadyFrame | None = None
 
     def flush(self) -> None:
-        """Ends all receives, and lets go of an incomplete FPDU."""
+        """Ends all receives, and drops an incomplete FPDU."""
         self.untagged.flush()
         self.direct.target = _NOWHERE
         self._forget_octets()
 
     def _forget_octets(self) -> None:
-        """Lets go of the octets of an incomplete FPDU, and of the memory that they were received into."""
+        """Drops the octets of an incomplete FPDU with their memory."""
         self.filled = 0
         self._own(0, _NOWHERE)
 

@@ -111,7 +111,7 @@ class Work:
 
 
 class ReadWork(Work):
-    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far.
+    """An RDMA Read: its response is placed at `sink_handle` and `sink_offset`; `received` counts its octets so far.
 
     `gather` has the Read Request header.
     """

@@ -111,7 +111,7 @@ class StartupRefused(RemoteProtocolError):
 
 
 def encode_startup_frame(frame: StartupFrame) -> bytes:
-    """Returns the frame's octets; the private data fits (see `private_data_room`)."""
+    """Encodes the frame; the private data fits (see `private_data_room`)."""
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
     if frame.enhanced is not None:

@@ -223,7 +223,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """Returns the octets after the DDP header: only the fields that M, D and R announce."""
+    """Encodes the octets after the DDP header: only the fields that M, D and R announce."""
     flags = 0
     body = b""
     if message.segment_octets is not None:

@@ -66,7 +66,7 @@ class CallEncoder:
         return (len(self._auth.body) + 3) & ~3
 
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
-        """Returns the whole call.
+        """Encodes the whole call.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -141,7 +141,7 @@ class ResultDecoder(ReplyDecoder):
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
-    """Returns the result in a whole reply to call `xid`.
+    """Decodes the result in a whole reply to call `xid`.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.

@@ -49,7 +49,7 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """Asks, or gives the server up, if that is due."""
+        """Calls `ask` or `give_up` if that is due."""
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None

@@ -118,7 +118,7 @@ class CallRefused(DecodeError):
 
 
 def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
-    """Returns a credential or verifier as it travels.
+    """Encodes a credential or verifier.
 
     Raises:
         LocalProtocolError: its body is too long.
@@ -166,7 +166,7 @@ def encode_call(
 
 
 def decode_call(dec: Decoder) -> CallHeader:
-    """Returns a call header (OR-1: of RPC version 2); the cursor stops before the arguments.
+    """Decodes a call header (OR-1: of RPC version 2); the cursor stops before the arguments.
 
     Raises:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).

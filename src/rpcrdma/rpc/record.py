@@ -74,7 +74,7 @@ class _Message:
         return message
 
     def clear(self) -> None:
-        """Lets go of the memory."""
+        """Releases the memory."""
         self._room = memoryview(bytearray())
         self._length = 0
 
@@ -177,7 +177,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Lets go of all memory: the stream has ended."""
+        """Releases all memory at the end of the stream."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -369,7 +369,7 @@ class RecordSender:
         return tickets
 
     def withdraw(self, ticket: Any) -> None:
-        """Lets go of the memory of a message that need not be sent any more.
+        """Releases the memory of a message that need not be sent any more.
 
         A message not yet begun leaves the queue. The rest of a message that is partly sent is copied, as its record
         must be completed.

@@ -159,7 +159,7 @@ class RefusedReplies(Generic[K]):
 
 
 class ReplyCache:
-    """Calls by key, with the time handed in as seconds of any clock that never goes back.
+    """Calls by key; times are seconds of any clock that never runs backwards.
 
     `entries_max` answered calls are remembered for `age_s` seconds, with `octets_max` octets of their replies. Beyond
     that the oldest replies are dropped, large ones first, since a few large replies take the room of many small ones; a

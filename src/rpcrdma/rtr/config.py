@@ -61,7 +61,7 @@ class Costs:
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Applies points 3 and 4 of the rule; for results, `frames` counts the transmissions beyond the first one."""
+    """Returns whether segments cost less, by points 3 and 4 of the rule; of results `frames` excludes the first."""
     if given and not arguments:
         return False
     by_rdma_s = costs.registration_s

@@ -176,7 +176,7 @@ class RoundTrip:
 
 
 class _Connection:
-    """The groups of one connection; one at a time is open, since no other message may come between its transmissions.
+    """The groups of one connection; only one is open, since no other message may be between its transmissions.
 
     `peer` has the abilities of the other end.
     """
@@ -437,7 +437,7 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message while a group is open; one that is not the extension's interrupts the group.
+        """Handles a message while a group is open, and returns whether it has; others' messages interrupt the group.
 
         A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22).
         """
@@ -455,7 +455,7 @@ class _Connection:
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:
-        """Handles the peer's report: a refused call goes out again in plain messages, or fails.
+        """Handles the peer's report: a refused call is sent again in plain messages, or fails.
 
         A refused reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
         """

@@ -69,7 +69,7 @@ class Item(NamedTuple):
 
 
 class Way(enum.IntEnum):
-    """xmddp_type of a direction: the placement that the responder has to use for an item of the response."""
+    """xmddp_type of a direction: the placement that the responder must use for an item of the response."""
 
     EXPLICIT = 1
     """By RDMA Write."""
@@ -82,7 +82,7 @@ class Way(enum.IntEnum):
 
 
 class ResultDirection(NamedTuple):
-    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` goes inline.
+    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` stays inline.
 
     `segments` is the memory for RDMA Writes, if `way` allows them. `explicit_from` is the shortest item for an RDMA
     Write, if `way` is `BY_SIZE`.

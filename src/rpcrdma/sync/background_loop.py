@@ -49,7 +49,7 @@ class WaitedLoop(Protocol):
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a child of the one that has the thread."""
+        """Whether this process is a child of the process with the thread."""
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Waits until the loop has run the coroutine that `begin` makes; its result."""
@@ -246,7 +246,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
 
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
-    """Yields the items of an asynchronous iterator, up to `at_once` of them for each time that the thread waits."""
+    """Yields the items of an asynchronous iterator; the thread waits once for up to `at_once` of them."""
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None
     ended = False

@@ -26,7 +26,7 @@ class _Except:
 
 
 class FarProvider:
-    """A provider whose links report a preset round trip; otherwise as another; implements `rpcrdma.provider.Provider`.
+    """Wraps a provider so that its links report a preset round trip; implements `rpcrdma.provider.Provider`.
 
     Args:
         provider: the other provider.

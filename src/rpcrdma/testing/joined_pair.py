@@ -114,7 +114,7 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """Performs one send, and the receives that take its octets."""
+        """Performs one send and the receives that take its octets; returns whether anything moved."""
         gather = sender.next_gather(self.gather_octets)
         if not gather:
             if sender.wants_close and id(sender) not in self._ended:

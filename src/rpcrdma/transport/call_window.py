@@ -58,7 +58,7 @@ class CallWindow:
         raise AssertionError(f"version 1 sends each {message.kind.name.lower()} in one message")
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the reply or error that ends a call of this side.
+        """Counts a call of the peer, or the end of a call of this side; returns whether the peer kept the rules.
 
         An error gives its credit back but grants nothing (RFC 8167 section 4.1). A grant of zero is illegal; it counts
         as one, so that the connection does not stall.
@@ -73,7 +73,7 @@ class CallWindow:
         return True
 
     def on_arrival(self, _message: Inbound | None) -> bool:
-        """Does nothing: messages are not counted."""
+        """Returns True: messages are not counted."""
         return True
 
     def reserve(self, _messages: int) -> None:
@@ -90,7 +90,7 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Allows twice the unanswered calls of both sides, with a margin.
+        """Returns whether the number is at most twice the unanswered calls of both sides, with a margin.
 
         A peer in good faith asked for each reply that it has not received yet, so it has a credit for each. The factor
         of two covers Sends whose completion is not reported. Calls of this side may wait to be sent as well.

@@ -47,7 +47,7 @@ class Transmission(NamedTuple):
 
 
 class CallToCarry(NamedTuple):
-    """A call of this side that is offered to a carrier.
+    """A call of this side, offered to a carrier.
 
     `results` is the largest reply in octets without bulk items, `result_items` the largest size of each of those. The
     caller has given memory for the first `given` items. `limits` are those of the version's own planning. `room` is the
@@ -117,7 +117,7 @@ class ResponseGroup(NamedTuple):
 
 
 class CarriedReply(Protocol):
-    """The way in which the reply to a call of the peer has to travel."""
+    """The way in which the reply to a call of the peer must travel."""
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Returns a plan that refuses a reply which can never be sent, None if it can; called before `plan`.
@@ -126,7 +126,7 @@ class CarriedReply(Protocol):
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """Plans the reply in at most `room` messages; None if it has to wait for more credits."""
+        """Plans the reply in at most `room` messages; None if it must wait for more credits."""
 
 
 class IncomingItems(NamedTuple):

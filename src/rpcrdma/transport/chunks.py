@@ -126,7 +126,7 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 
 
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
-    """Returns the chunk as it is echoed after `length` octets were written: segments filled in order, the rest zero."""
+    """Returns the chunk that reports `length` octets written: segments filled in order, the rest zero."""
     filled = []
     for handle, room, offset in chunk.segments:
         used = min(length, room)

@@ -283,7 +283,7 @@ class Outbox:
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
-        """Sends a message as a group of an extension, for each Send of which there is a credit."""
+        """Sends a message as a group of an extension; there are credits for all its Sends."""
         session = self._session
         encode, window = session.dialect.encode, session.window
         last = len(group) - 1

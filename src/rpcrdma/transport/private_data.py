@@ -53,7 +53,7 @@ def encode_private_data(data: PrivateData) -> bytes:
 
 
 def decode_private_data(octets: bytes) -> PrivateData | None:
-    """Returns the first version 1 message anywhere in `octets`; None where there is none (RFC 8797 section 5.2)."""
+    """Decodes the first version 1 message anywhere in `octets`; None without one (RFC 8797 section 5.2)."""
     start = octets.find(_IDENTIFIER)
     while start >= 0:
         if start + _FORMAT.size > len(octets):

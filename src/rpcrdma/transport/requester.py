@@ -110,7 +110,7 @@ class Requester:
         self.calls[call.xid] = call
 
     def rest(self) -> None:
-        """Gives up memory that is kept for further results; no effect while calls are outstanding."""
+        """Releases memory that is kept for further results; no effect while calls are outstanding."""
         if not self.calls:
             self._memory.clear()
 

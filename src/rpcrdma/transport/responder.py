@@ -71,7 +71,7 @@ class PlainBuffers:
         """Does nothing: Python frees the memory after the last reference."""
 
     def take_in(self, _octets: int) -> bool:
-        """Accepts any size."""
+        """Accepts any size: returns True."""
         return True
 
     def give_back(self, _octets: int) -> None:

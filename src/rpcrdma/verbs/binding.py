@@ -139,7 +139,7 @@ class Region(Protocol):
         """The offset of its first octet for the peer, and its address here."""
 
     def start_of(self, buffer: object, /) -> int:
-        """Returns the place in the region at which a buffer begins, all of which lies in it (ValueError)."""
+        """Returns the place of a buffer in the region; ValueError unless all of it lies there."""
 
     def deregister(self) -> None:
         """Ends the registration: when it returns, the device does not touch the memory any more."""
@@ -348,7 +348,7 @@ class Binding(Protocol):
         """Makes an event channel."""
 
     def devices(self) -> list[DeviceAttributes]:
-        """Returns the devices that this process can open; OSError where it can open none of those that are there."""
+        """Returns the devices that this process can open; OSError if it can open none of those present."""
 
     def status_text(self, status: int, /) -> str:
         """Returns the status of a completion in words."""

@@ -80,7 +80,7 @@ class WindowBinder(Protocol):
         """Posts the binding of a window to memory, with rights from `Right` under a new handle."""
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws a binding that is not with the device yet."""
+        """Withdraws a binding that the device has not got yet."""
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
@@ -277,7 +277,7 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Lets go of the domain, which ends with its last region, and of the queue pair."""
+        """Releases the domain, which ends with its last region, and the queue pair."""
         self.end_windows()
         self._kept.end(self)
         self._domain = self.binder = None

@@ -110,7 +110,7 @@ class KeptRegistrations:
             self._end_idle(self._count_max, self._octets_max)
 
     def clear(self) -> None:
-        """Ends the unused ones, for a device that has no room for more."""
+        """Ends unused registrations, for a device without room for more."""
         self._end_idle(0, 0)
 
     def end(self, domain: object) -> None:

@@ -179,7 +179,7 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler had to be done: a repeat of it runs, or nothing."""
+        """Ends a call whose connection ended before its handler had to run; a waiting repeat runs in its place."""
         if self.once is not None:
             self.once.let_go()
         else:
@@ -220,7 +220,7 @@ class ServerCall(CallWithResults):
 
 
 class Answering:
-    """Finds handlers, and has each call run where and as often as it may.
+    """Finds the handlers of calls, runs them where their marks say, and answers.
 
     Shared by any number of connections. With `count_calls` calls are counted in the dispatcher's `statistics`.
     """
@@ -440,7 +440,7 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Lets go of the calls of an ended connection that wait for a thread.
+        """Drops the calls of an ended connection that wait for a thread.
 
         A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
         """

@@ -168,7 +168,7 @@ class BufferPool:
         return size
 
     def _may_pool(self, size: int) -> bool:
-        """Makes room for `size` octets in the pool at the cost of free buffers of other sizes."""
+        """Returns whether the pool has room for `size` octets, after dropping free buffers of other sizes."""
         excess = self._pooled + size - self.pool_octets_max
         if excess <= 0:
             return True
@@ -242,7 +242,7 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether this client has so much that there may be none for an ordinary result.
+        """Whether this client holds so much memory that an ordinary result might find none.
 
         The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
         that asks.
@@ -304,7 +304,7 @@ class BufferShare(Share):
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
-        """Reserves octets that have arrived and cannot wait, as `reserve` does: a client may hold more of them."""
+        """Reserves octets that have arrived; unlike `reserve` lets a client hold more. Returns False without room."""
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
     def _count(self, octets: int, parts: int) -> bool:
@@ -349,7 +349,7 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets the oldest waiting request continue, if it can have its memory.
+        """Lets the oldest waiting request continue, and returns True, if it can have its memory.
 
         If octets are reserved, a request that does not count them passes those before it.
         """

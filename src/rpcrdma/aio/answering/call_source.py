@@ -76,7 +76,7 @@ class CallWithResults(IncomingCall):
         self.source.results.give_back(reserved)
 
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
-        """Returns whether the call has to wait until there is memory for its results; then `resume(call)` is called.
+        """Returns whether the call must wait for memory for its results; then calls `resume(call)` when there is some.
 
         For a handler with bulk results that cannot be run again, the largest that it may return are reserved. Others
         begin if there is memory for an ordinary result, or if their connection holds nothing and they may be run again.

@@ -48,7 +48,7 @@ class Client(Generic[S]):
 
 
 class Turns(Generic[S]):
-    """The clients of one resource; `waiting` has those of which a connection waits."""
+    """The clients of one resource; `waiting` are the clients with a waiting connection."""
 
     __slots__ = ("_clients", "waiting")
 

@@ -205,7 +205,7 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Lets go of the connection's calls that wait, as far as they may be let go."""
+        """Drops the waiting calls of an ended connection, if their marks permit that."""
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -247,7 +247,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _start(self) -> None:
-        """Gives the idle threads to those whose turn it is."""
+        """Gives the idle threads to the calls whose turn it is."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -309,7 +309,7 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Gives brief calls that wait behind one that is not brief after all threads of their own."""
+        """Gives threads of their own to brief calls behind one that turns out to be long."""
         self._watches = False
         self._take_results()
         if self._brief and self._brief_done == brief_done:

@@ -29,7 +29,7 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Returns all of it together."""
+        """Combines counters and statistics of calls."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:

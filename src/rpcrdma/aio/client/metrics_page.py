@@ -44,7 +44,7 @@ class Times:
         return self.sum_s / self.count if self.count else None
 
     def quantile_s(self, share: float) -> float | None:
-        """Returns the duration that `share` of them do not exceed, as Prometheus' histogram_quantile estimates it.
+        """Returns the duration that `share` of all do not exceed, as Prometheus' histogram_quantile estimates it.
 
         That is right to within its bucket, a power of two; of durations beyond the last bound, it is that bound.
         """
@@ -98,7 +98,7 @@ class Calls:
 
 
 class Where(NamedTuple):
-    """Which calls: answered ("server") or made ("client"), how, to which server if made, and of which procedure."""
+    """A kind of calls: answered ("server") or made ("client"), transport, server if made, and procedure."""
 
     side: str
     transport: str
@@ -138,7 +138,7 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """Returns the statistics in the text of an answer.
+    """Parses the statistics in the text of an answer.
 
     Raises:
         ConnectFailed: the package is missing.

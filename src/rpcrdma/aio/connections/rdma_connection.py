@@ -448,7 +448,7 @@ class RdmaConnection(CallsMade):
             self._turn()
 
     def _on_event(self, event: EndpointEvent) -> None:
-        """Takes an event that is neither a call nor a reply."""
+        """Handles an event other than a call or reply."""
         if isinstance(event, CallFailed):
             self._on_call_failed(event.call, event.error)
         elif isinstance(event, Ready):

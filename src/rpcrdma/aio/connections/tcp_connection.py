@@ -69,7 +69,7 @@ class ServerTls(NamedTuple):
 
 
 class TcpConnection(CallsMade):
-    """A connection over a socket, on either side. The `active` end is the one that connects: the client.
+    """A connection over a socket, on either side; `active` at the client, which connects.
 
     `answering` answers the peer's calls. `results` and `arguments` are the memory that calls of the peer are counted
     against. Of more than `in_flight_max` calls of this side the later ones wait to be sent; `observer` gets the calls

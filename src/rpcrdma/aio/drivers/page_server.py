@@ -49,7 +49,7 @@ Page = Callable[[Request], Awaitable[Answer]]
 
 
 def parse_request(head: bytes) -> Request:
-    """Returns the request whose head, up to the empty line, is `head`.
+    """Parses the request with the given `head`, which ends with the empty line.
 
     Raises:
         RemoteProtocolError: this is no head of a request.

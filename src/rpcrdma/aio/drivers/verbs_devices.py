@@ -44,7 +44,7 @@ _DATAGRAM_OCTETS = 8192
 
 
 class DeviceUser(Protocol):
-    """A connection, or an address that is listened at."""
+    """A connection, or a listening address, that uses a device."""
 
     def on_device_lost(self, reason: str) -> None:
         """Ends everything on a device that is to be removed."""
@@ -190,7 +190,7 @@ class WatchedDevice:
             self.lose()
 
     def lose(self) -> None:
-        """Ends all users, and lets go of the device a moment later."""
+        """Ends all users, and closes the device a moment later."""
         if self.lost:
             return
         self.lost = True

@@ -174,7 +174,7 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Connects in a thread: Linux's siw connects TCP in the call, which takes minutes if nothing answers.
+        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes; returns True.
 
         The thread is a daemon, so that the program's end does not wait for it.
         """

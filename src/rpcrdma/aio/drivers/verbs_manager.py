@@ -51,7 +51,7 @@ class ConnectionManager:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
 
     def end(self, identifier: ConnectionIdentifier) -> None:
-        """Closes the identifier, and hands on no more events of it."""
+        """Closes the identifier; its events are reported no more."""
         self.forget(identifier)
         identifier.close()
 

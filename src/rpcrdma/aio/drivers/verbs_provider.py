@@ -51,7 +51,7 @@ _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a
 
 
 class _VerbsLink:
-    """A resolved path to a peer, or the `request` of one that connects."""
+    """A resolved path to a peer, or the `request` of a connecting peer."""
 
     provider = _NAME
     settle_s = 0.0

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 def descriptors_for(connections: int) -> int:
-    """Returns the descriptors for this many RDMA connections and as many TCP connections, beside other ones.
+    """Returns the descriptors needed for this many RDMA connections, as many TCP connections, and other uses.
 
     An NFS server keeps up to three eighths of all for objects and files.
     """

@@ -154,7 +154,7 @@ class RdmaServer:
                 connection.abort(OTHER_AUTHORITIES)
 
     def stop_accepting(self) -> None:
-        """Takes no more connections, and no more calls on existing ones."""
+        """Stops taking connections, and calls on existing ones."""
         self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()

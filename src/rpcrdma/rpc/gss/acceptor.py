@@ -387,7 +387,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a context that is finished."""
+        """Keeps a finished context."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:

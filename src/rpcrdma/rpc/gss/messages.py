@@ -82,7 +82,7 @@ def encode_init_result(enc: Encoder, result: InitResult) -> None:
 
 
 def decode_gss_credential(body: bytes) -> GssCredential:
-    """Returns the credential in its body.
+    """Decodes the body of a credential.
 
     Raises:
         DecodeError: the body is cut short, or goes on after its last field.
@@ -95,7 +95,7 @@ def decode_gss_credential(body: bytes) -> GssCredential:
 
 
 def decode_token(dec: Decoder) -> bytes:
-    """Returns the token of a call that makes a context.
+    """Decodes the token of a call that makes a context.
 
     Raises:
         DecodeError: it is cut short, or over the bound.
@@ -104,7 +104,7 @@ def decode_token(dec: Decoder) -> bytes:
 
 
 def decode_init_result(dec: Decoder) -> InitResult:
-    """Returns the result of a call that makes a context.
+    """Decodes the result of a call that makes a context.
 
     Raises:
         DecodeError: it is cut short, or over a bound.

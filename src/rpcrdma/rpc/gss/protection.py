@@ -41,7 +41,7 @@ class CallProtection(Protocol):
     """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Returns the whole call, for one transmission.
+        """Encodes the whole call, for one transmission.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -49,10 +49,10 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Returns the whole call, for a further transmission on the same connection; None: it cannot be made now."""
+        """Encodes the whole call for a further transmission on the same connection; None: impossible at present."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Returns the result in a whole reply; bulk results under integrity or privacy are copied to `into`.
+        """Decodes the result in a whole reply; bulk results under integrity or privacy are copied to `into`.
 
         Raises:
             RpcError: the responder answered with an error.

@@ -6,7 +6,7 @@ __all__ = ["SequenceWindow"]
 
 
 class SequenceWindow:
-    """Takes the `size` numbers up to the highest that was seen, each once, and all higher ones."""
+    """Accepts the `size` numbers up to the highest seen, each once, and all higher ones."""
 
     __slots__ = ("_highest", "_seen", "size")
 

@@ -162,7 +162,7 @@ class SimulatedQueuePair(PostingQueuePair):
     # The way out.
 
     def transmit(self) -> None:
-        """Lets posted work leave, as far as it may."""
+        """Sends posted work, as far as the rules permit."""
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
         while queue and self._state is EndState.ESTABLISHED:
             work = queue[0]

@@ -81,7 +81,7 @@ def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
 
 
 def decode_lists(reader: Reader) -> ChunkLists:
-    """Returns all three of them.
+    """Decodes the Read list, the Write list and the Reply chunk.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.
@@ -139,7 +139,7 @@ def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
 
 
 def decode_reply_chunk(reader: Reader) -> WriteChunk | None:
-    """Returns the Reply chunk; None where there is none.
+    """Decodes the Reply chunk; None if it is absent.
 
     Raises:
         TooMany: it has more segments than `rpcrdma.limits` allows.

@@ -106,7 +106,7 @@ class Version1:
         return CallWindow(config.credits_requested, config.reverse_credits_granted, promised=reverse)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Returns an RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
+        """Encodes an RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
         if isinstance(message, OutgoingError):
             refusal = message.refusal
             if refusal.cause is Cause.VERSION:

@@ -168,11 +168,11 @@ class Version2:
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Allows the handle that the call named, if any."""
+        """Returns whether the reply may end the handle: only the one that the call named."""
         return handle == call.ends
 
     def claims(self, data: Buffer) -> bool:
-        """Checks the version alone, also of a message that is too short."""
+        """Returns whether a message is of this version, by its version field alone."""
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
@@ -201,7 +201,7 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Returns a header with MORE; handle and chunks go with the last piece."""
+        """Encodes a header with MORE; the last piece has handle and chunks."""
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):
@@ -268,7 +268,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Returns an RDMA2_MSG or RDMA2_NOMSG."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):

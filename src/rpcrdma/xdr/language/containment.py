@@ -67,7 +67,7 @@ def _finite(module: model.Module) -> set[str]:
 
 
 def _needed(kind: model.Type) -> str | None:
-    """Returns the class of which every value of a type holds one."""
+    """Returns the class that every value of a type contains, or None."""
     kind = model.strip(kind)
     while isinstance(kind, model.FixedArray) and kind.length:
         kind = model.strip(kind.element)

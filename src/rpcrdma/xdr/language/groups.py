@@ -97,7 +97,7 @@ class DecodedGroup:
 def decode_group(
     kind: model.Type, tuple_name: str, label: str, local: str, group: DecodedGroup, module: model.Module
 ) -> Item:
-    """Returns the expression for a value of a fixed-size type out of the unpacked tuple."""
+    """Returns the expression that makes a value of a fixed-size type from the unpacked tuple."""
     kind = model.strip(kind)
     slot = f"{tuple_name}[{group.slot}]"
     match kind:

@@ -113,7 +113,7 @@ class _Measure:
         return extent
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
-        """Returns the smallest and largest size of a type; `bound` is the limit that an argument sets, or None."""
+        """Returns the largest size of a type and its bulk items; `bound` is the limit by an argument, or None."""
         match model.strip(kind):
             case model.Number() as number:
                 return Extent(Size(number.octets))

@@ -62,7 +62,7 @@ _LOOKED_AT_CHARACTERS = 2000
 
 
 def parse(text: str, source_name: str) -> syntax.Specification:
-    """Returns the syntax tree of an interface definition.
+    """Parses an interface definition to its syntax tree.
 
     Raises:
         LanguageError: the text is not in the language; names the first place where it is not.

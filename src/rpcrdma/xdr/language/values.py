@@ -110,7 +110,7 @@ class ValueWriter:
             self._encode(element, item, label)
 
     def _decode(self, kind: model.Type, label: str) -> str:
-        """Returns an expression that reads one value."""
+        """Returns an expression that decodes one value."""
         kind = model.strip(kind)
         field = f'"{label}"'
         match kind:

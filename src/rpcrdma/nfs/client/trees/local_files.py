@@ -384,7 +384,7 @@ def free_octets(directory: int) -> int:
 
 
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
-    """Returns a symbolic link's target and attributes."""
+    """Reads a symbolic link's target and attributes."""
     own = local_name(name)
     target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
     return target, os.stat(own, dir_fd=directory, follow_symlinks=False)

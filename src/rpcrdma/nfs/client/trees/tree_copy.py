@@ -241,7 +241,7 @@ class _Upload:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
-        """Returns the directory, and whether this call has made it."""
+        """Makes a directory unless it exists; returns it, and whether this call has made it."""
         procedures = self._volume.procedures
         self._volume.resolver.forget(parent, name)
         made = False
