@@ -375,6 +375,6 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """Returns the next names on the way from `path`, which is in no export, to those below it."""
+    """Returns the names directly below `path`, which is in no export, on the way to exports."""
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

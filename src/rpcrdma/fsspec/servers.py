@@ -132,7 +132,7 @@ class Servers:
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
-        """Returns the server that a path names, with the ports that it leaves to the options."""
+        """Returns the URL of a server with the ports that the path leaves to the options."""
         if not url.port_given and (self.own is None or self.own.host == url.host):
             url = replace(url, port=self._port)
         if url.mount_port is None:

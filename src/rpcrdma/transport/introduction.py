@@ -256,7 +256,7 @@ class Introduction:
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Continues with a version that the server names in its refusal of the first message (client)."""
+        """Continues with a version that the server names in its refusal, or ends the connection; returns True."""
         refusal = message.refusal
         assert refusal is not None
         session = self._session

@@ -407,7 +407,7 @@ class Requester:
             statistics.resent_larger += 1
 
     def _send_again(self, call: Call, form: CallForm) -> None:
-        """Sends a call that the peer has not run in another form, with the same XID."""
+        """Sends a refused call, which the peer has not run, in another form with the same XID."""
         call.form = form
         if call.carried is not None:
             call.carried.end()

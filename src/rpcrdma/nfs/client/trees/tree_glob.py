@@ -63,7 +63,7 @@ class _Pattern:
         return None if has_magic(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
-        """Returns the places of an entry of a directory with `places`: behind names that match, and at `**`."""
+        """Matches `name` at `places` of the pattern; returns the places behind matches, and those at `**`."""
         behind, kept = set(), set()
         for place in places - {self.end}:
             if name.startswith(".") and not self._shows_hidden[place]:
