@@ -19,7 +19,7 @@ GENERATED = ("rpcrdma.nfs.v3", "rpcrdma.nfs.mount")
 LAB = (
     *("check", "dissect", "lab_limits", "scripted", "simulation"),
     *("cli.added_extension", "cli.capture_input", "cli.check", "cli.connecting", "cli.decode", "cli.explain"),
-    *("cli.latency_plot", "cli.proxy", "cli.roundtrips", "cli.send"),
+    *("cli.lab_commands", "cli.latency_plot", "cli.proxy", "cli.roundtrips", "cli.send"),
 )
 """The modules and packages for protocol engineers, which become a distribution of their own."""
 IMPORT = re.compile(r"^(?:from|import) rpcrdma[^(\n]*(?:\([^)]*\))?", re.MULTILINE)
@@ -111,7 +111,7 @@ def test_the_packages_for_protocol_engineers_take_public_names_alone() -> None:
 
 @pytest.mark.thorough
 def test_the_library_takes_nothing_of_the_packages_for_protocol_engineers() -> None:
-    """`cli.main` imports commands by the words in its table."""
+    """The command finds theirs by the entry point group `rpcrdma.commands`."""
     wrong = [
         f"{module}:{line}: {name}"
         for module, source in MODULES.items()

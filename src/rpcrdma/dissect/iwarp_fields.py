@@ -18,8 +18,8 @@ __all__ = [
     "STARTUP_ROWS",
     "TAGGED_ROWS",
     "UNTAGGED_ROWS",
-    "FrameKind",
     "Opcode",
+    "StartupKind",
     "enhanced_fields",
 ]
 
@@ -48,7 +48,7 @@ OPCODES = {
 QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 
 
-class FrameKind(enum.Enum):
+class StartupKind(enum.Enum):
     """An MPA Request or Reply frame; the value is its key (RFC 5044 section 7.1.1)."""
 
     REQUEST = b"MPA ID Req Frame"
