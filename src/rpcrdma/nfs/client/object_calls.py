@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
