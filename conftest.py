@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,14 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
     """A client and a server with good certificates of one authority."""
     return Hosts(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def rpcrdma_command() -> str:
+    """The path of the installed command."""
+    path = Path(sys.executable).with_name("rpcrdma")
+    assert path.exists(), "make install puts the command here"
+    return str(path)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""A server in a process of its own, and the command run in this one."""
+"""Fixtures of tests of commands: a server in a process of its own, and the command run in this one.
+
+The `conftest.py` of a folder imports those that its tests ask for.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +25,18 @@ import pytest
 
 import rpcrdma
 from rpcrdma.cli.main import main
-from rpcrdma.dissect import rpc_body
 from rpcrdma.rpc.service import Service
-from rpcrdma.xdr.language.checker import check
-from rpcrdma.xdr.language.parser import parse
 from support.command_process import HANG_S, CommandProcess
 
-# Hundreds of commands run in one process here. For each of its texts argparse looks for a translation, and for each
-# capture the definitions of NFS are compiled: that is most of the start of a command, and always comes out the same.
+# Hundreds of commands run in one process here. For each of its texts argparse looks for a translation, which is much of
+# the start of a command, and always comes out the same.
 _find_translation = functools.cache(gettext.find)
 
 
-@functools.cache
-def _checked(source: str, name: str, **options: Any) -> Any:
-    return check(parse(source, name), source, name, **options)
-
-
-def _check(_specification: object, source: str, name: str, **options: Any) -> Any:
-    return _checked(source, name, **options)
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _start_is_done_once() -> Iterator[None]:
+def start_is_done_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gettext, "find", _find_translation)
-        patch.setattr(rpc_body, "parse", lambda *_: None)
-        patch.setattr(rpc_body, "check", _check)
         yield
 
 

@@ -1,4 +1,4 @@
-"""Records a capture of each kind of conversation beside this file: `python tests/vectors/captures/record.py`.
+"""Records a capture of each kind of conversation beside this file: `python lab/tests/captures/record.py`.
 
 Client and server of this library talk over loopback; `broken` and `terminate` are octets made by hand, with violations.
 `roce-*.pcap` come from two emulated guests with rxe, Linux 6.1.0-56-amd64: `run.py roce-captures-are-explained` with
@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER.parents[1]))
+# `support` stands in the folder of the library's tests.
+sys.path.insert(0, str(FOLDER.parents[2] / "tests"))
 
 import rpcrdma  # noqa: E402
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: E402
@@ -30,8 +31,8 @@ from rpcrdma.cli.main import main  # noqa: E402
 from rpcrdma.nfs import v3  # noqa: E402
 from rpcrdma.rpc.auth import AuthNone  # noqa: E402
 from rpcrdma.rpc.service import CallContext  # noqa: E402
-from rpcrdma.simulation import sized_calls  # noqa: E402
 from rpcrdma.transport import TransportConfig  # noqa: E402
+from rpcrdma_lab.simulation import sized_calls  # noqa: E402
 from support.octets import words  # noqa: E402
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture  # noqa: E402
 from support.raw_iwarp import fpdu, untagged  # noqa: E402
@@ -173,7 +174,7 @@ NAMES = (*KINDS, *FROM_GUESTS, "tshark-read")
 
 def options_of(name: str) -> list[str]:
     """The options of `rpcrdma explain` that a capture needs."""
-    definition = FOLDER.parents[2] / "src" / "rpcrdma" / "simulation" / "sized_calls.x"
+    definition = FOLDER.parents[1] / "src" / "rpcrdma_lab" / "simulation" / "sized_calls.x"
     return ["--program", str(definition)]
 
 

@@ -14,14 +14,14 @@ import local_streams
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import CLIENT_CATALOGUE, ClientTrial, Result, TrialOptions, Verdict, listening
-from rpcrdma.check.catalogue.version_2 import CONNPROP
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.scripted import Failure, RawTarget, make_message, run_conversation
-from rpcrdma.scripted.values import Names
 from rpcrdma.xdr.codec import Encoder
+from rpcrdma_lab.check import CLIENT_CATALOGUE, ClientTrial, Result, TrialOptions, Verdict, listening
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
+from rpcrdma_lab.scripted import Failure, RawTarget, make_message, run_conversation
+from rpcrdma_lab.scripted.values import Names
 from support import raw_calls
 from support.raw_iwarp import fpdu, startup_frame
 

@@ -18,7 +18,9 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import (
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server.watch_service import WatchService
+from rpcrdma_lab.check import (
     CATALOGUE,
     Check,
     Result,
@@ -27,10 +29,8 @@ from rpcrdma.check import (
     run_checks,
     spoken_versions,
 )
-from rpcrdma.check.export_files import prepared_export
-from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.watch_service import WatchService
-from rpcrdma.scripted import RawTarget
+from rpcrdma_lab.check.export_files import prepared_export
+from rpcrdma_lab.scripted import RawTarget
 
 Judge = Callable[..., list[Result]]
 

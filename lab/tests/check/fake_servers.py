@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from rpcrdma.check.catalogue import reverse, round_trips
-from rpcrdma.check.catalogue.version_2 import CONNPROP
-from rpcrdma.scripted import RawTarget, make_message, read_message
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.check.catalogue import reverse, round_trips
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
+from rpcrdma_lab.scripted import RawTarget, make_message, read_message
+from rpcrdma_lab.scripted.values import Names
 from support import raw_calls, raw_replies
 from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 

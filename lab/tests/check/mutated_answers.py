@@ -9,8 +9,8 @@ from typing import Any
 
 from recorded_runs import Run
 
-from rpcrdma.scripted.messages import read_rpc
-from rpcrdma.scripted.peer_interface import Heard
+from rpcrdma_lab.scripted.messages import read_rpc
+from rpcrdma_lab.scripted.peer_interface import Heard
 
 __all__ = ["mutated_events", "mutated_memory"]
 

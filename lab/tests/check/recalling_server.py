@@ -7,8 +7,8 @@ from typing import Any
 
 from fake_servers import Frame, null_reply
 
-from rpcrdma.scripted import make_message, read_message
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.scripted import make_message, read_message
+from rpcrdma_lab.scripted.values import Names
 
 __all__ = ["Recalling", "closed", "ignored"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
-from rpcrdma.check import CATALOGUE, Check, Result, runner
-from rpcrdma.scripted import Outcome, RawPeer, RawTarget, conversation
-from rpcrdma.scripted.peer_interface import Heard, RawMemory
-from rpcrdma.scripted.recorded_stream import open_recorded
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.check import CATALOGUE, Check, Result, runner
+from rpcrdma_lab.scripted import Outcome, RawPeer, RawTarget, conversation
+from rpcrdma_lab.scripted.peer_interface import Heard, RawMemory
+from rpcrdma_lab.scripted.recorded_stream import open_recorded
+from rpcrdma_lab.scripted.values import Names
 from support.waiting import time_passes
 
 __all__ = ["Event", "Region", "Run", "judged_again", "recording", "replaying"]

@@ -29,7 +29,6 @@ from wrong_replies import WRONG_REPLIES
 
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
-from rpcrdma.check import CATALOGUE, Check, Result, Verdict, run_checks
 from rpcrdma.iwarp import IwarpQueuePair, framing
 from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
@@ -38,12 +37,13 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import answers, extension, groups, layout
-from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects import v2
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr import codec
 from rpcrdma.xdr.codec import BulkItem, Payload
+from rpcrdma_lab.check import CATALOGUE, Check, Result, Verdict, run_checks
+from rpcrdma_lab.scripted import Outcome, run_conversation
 from support import raw_replies
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ledger_guard import read_rows
-from rpcrdma.check import CATALOGUE as SERVERS
-from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement, answers
-from rpcrdma.check.catalogue import frame_mistakes, round_trips_headers, start_up, version_2_headers
-from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
-from rpcrdma.check.catalogue.version_2 import CODES
-from rpcrdma.scripted import peer, segmented
-from rpcrdma.scripted.frames import OPCODES, SEGMENT_MOST, STARTUP_MOST
-from rpcrdma.scripted.layouts import LAYOUTS
+from rpcrdma_lab.check import CATALOGUE as SERVERS
+from rpcrdma_lab.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement, answers
+from rpcrdma_lab.check.catalogue import frame_mistakes, round_trips_headers, start_up, version_2_headers
+from rpcrdma_lab.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.scripted import peer, segmented
+from rpcrdma_lab.scripted.frames import OPCODES, SEGMENT_MOST, STARTUP_MOST
+from rpcrdma_lab.scripted.layouts import LAYOUTS
 
 CATALOGUE = SERVERS + CLIENT_CATALOGUE
-SPECS = Path(__file__).parents[2] / "specs"
+SPECS = Path(__file__).parents[3] / "specs"
 ROWS = read_rows(SPECS / "requirements")
 
 

@@ -25,10 +25,10 @@ from broken_clients import (
 )
 from test_catalogue import readings_in
 
-from rpcrdma.check import CLIENT_CATALOGUE, Verdict
-from rpcrdma.check.catalogue.version_2 import CONNPROP
-from rpcrdma.scripted import make_message
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.check import CLIENT_CATALOGUE, Verdict
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
+from rpcrdma_lab.scripted import make_message
+from rpcrdma_lab.scripted.values import Names
 from support import raw_calls
 from support.cases import each_case
 from support.raw_iwarp import fpdu, terminate

@@ -39,16 +39,16 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
-from rpcrdma.check.entry import check
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
-from rpcrdma.scripted import RawTarget, ServingConversation, run_conversation
+from rpcrdma_lab.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
+from rpcrdma_lab.check.entry import check
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.scripted import RawTarget, ServingConversation, run_conversation
 from support import raw_calls
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory

@@ -14,10 +14,10 @@ import pytest
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import Abilities
-from rpcrdma.check.export_files import prepared_export
 from rpcrdma.nfs.client import NfsFilesystem
 from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma_lab.check import Abilities
+from rpcrdma_lab.check.export_files import prepared_export
 
 pytestmark = pytest.mark.thorough
 

@@ -20,9 +20,9 @@ from recorded_runs import Event, Run, judged_again, recording, replaying
 from test_broken_servers import chosen as found_by
 from test_servers_unlike_ours import OTHERS
 
-from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks
-from rpcrdma.scripted import conversation
 from rpcrdma.testing.virtual import run as in_virtual_time
+from rpcrdma_lab.check import CATALOGUE, Result, Verdict, run_checks
+from rpcrdma_lab.scripted import conversation
 
 pytestmark = pytest.mark.thorough
 

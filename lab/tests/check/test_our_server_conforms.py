@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
-from rpcrdma.check import CATALOGUE, Verdict
+from rpcrdma_lab.check import CATALOGUE, Verdict
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 

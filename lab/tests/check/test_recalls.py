@@ -9,7 +9,7 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, serving
 from recalling_server import Recalling, closed
 
-from rpcrdma.check import CATALOGUE, FRESH_FILES, Check, Result, Verdict, recalled_delegations, run_checks
+from rpcrdma_lab.check import CATALOGUE, FRESH_FILES, Check, Result, Verdict, recalled_delegations, run_checks
 
 pytestmark = pytest.mark.thorough
 

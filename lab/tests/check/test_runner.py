@@ -12,14 +12,14 @@ import local_streams
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_reply, serving
 
-from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
-from rpcrdma.check.runner import Witness
-from rpcrdma.check.verdicts import PassageBudget
 from rpcrdma.errors import RpcError
-from rpcrdma.lab_limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
-from rpcrdma.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
-from rpcrdma.scripted.own_time import within
 from rpcrdma.testing.virtual import loop as virtual
+from rpcrdma_lab.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
+from rpcrdma_lab.check.runner import Witness
+from rpcrdma_lab.check.verdicts import PassageBudget
+from rpcrdma_lab.limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
+from rpcrdma_lab.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
+from rpcrdma_lab.scripted.own_time import within
 from support import raw_replies
 from support.cases import each_case
 from support.loops import in_virtual_time

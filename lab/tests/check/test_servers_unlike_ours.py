@@ -12,9 +12,9 @@ import pytest
 from fake_servers import FakeServer, Frame, Version2, as_properties_or_reply, null_reply
 from test_broken_servers import before, chosen, without_continuation
 
-from rpcrdma.check import Result, Verdict
-from rpcrdma.check.catalogue.version_2 import CODES
 from rpcrdma.transport import responder
+from rpcrdma_lab.check import Result, Verdict
+from rpcrdma_lab.check.catalogue.version_2 import CODES
 from support.cases import each_case
 
 if TYPE_CHECKING:

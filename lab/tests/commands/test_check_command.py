@@ -18,17 +18,17 @@ from xml.etree import ElementTree as ET
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
-from rpcrdma.check import CATALOGUE, Abilities
-from rpcrdma.check.reports import as_html, as_json, as_junit
-from rpcrdma.check.verdicts import Result, Verdict
-from rpcrdma.cli.check import judging
 from rpcrdma.cli.main import build_parser
-from rpcrdma.scripted import Outcome, Passage
+from rpcrdma_lab.check import CATALOGUE, Abilities
+from rpcrdma_lab.check.reports import as_html, as_json, as_junit
+from rpcrdma_lab.check.verdicts import Result, Verdict
+from rpcrdma_lab.commands.check import judging
+from rpcrdma_lab.scripted import Outcome, Passage
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
 if TYPE_CHECKING:
-    from conftest import Command, StartServer
+    from support.commands import Command, StartServer
 
 SIMPLE = "program SIMPLE { version SIMPLE_3 { void NOTHING(void) = 0; } = 3; } = 100003;"
 

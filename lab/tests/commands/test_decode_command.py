@@ -17,7 +17,7 @@ from support.cases import each_case
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 if TYPE_CHECKING:
-    from conftest import Command
+    from support.commands import Command
 
 V1_CALL = "0a0b0c0d 00000001 00000020 00000000 00000000 00000000 00000000 "
 RPC_CALL = "0a0b0c0d 00000000 00000002 000186a3 00000003 00000001 00000000 00000000 00000000 00000000"
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_with_its_section(monkeypatch, capsys) -> None:
     assert [line for line in out.splitlines() if "<-- wrong: reserved flags are set" in line]
 
 
-BATCHES = f"{Path(__file__).parents[2] / 'examples' / 'extension_batches' / 'batches.py'}:batches_extension"
+BATCHES = f"{Path(__file__).parents[3] / 'examples' / 'extension_batches' / 'batches.py'}:batches_extension"
 
 
 def test_messages_of_an_added_extension_have_its_names_and_break_no_rule(monkeypatch, capsys) -> None:

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma import lab_limits
 from rpcrdma.cli.main import main
-from rpcrdma.cli.proxy.relay import DelayLine
-from rpcrdma.cli.proxy.rules import Decision, RuledConnection, read_rules
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
-from rpcrdma.simulation.worlds.faults import Side
-from rpcrdma.simulation.worlds.scenario import ScenarioError
 from rpcrdma.wire.checksum import crc32c
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.commands.proxy.relay import DelayLine
+from rpcrdma_lab.commands.proxy.rules import Decision, RuledConnection, read_rules
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.simulation.worlds.faults import Side
+from rpcrdma_lab.simulation.worlds.scenario import ScenarioError
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 from support.octets import words
@@ -36,7 +36,7 @@ from support.raw_iwarp import fpdu, untagged
 from support.simulated import run_in_virtual_time
 
 if TYPE_CHECKING:
-    from conftest import Served, StartServer
+    from support.commands import Served, StartServer
 
 GETATTR, READ = 1, 6
 SIDES = (Side.CLIENT, Side.SERVER)
@@ -119,7 +119,7 @@ def test_faults_that_no_proxy_makes_are_left_out() -> None:
 
 
 def test_the_scenarios_of_the_worlds_are_read() -> None:
-    folder = Path(__file__).parents[2] / "src" / "rpcrdma" / "simulation" / "worlds" / "scenarios"
+    folder = Path(__file__).parents[2] / "src" / "rpcrdma_lab" / "simulation" / "worlds" / "scenarios"
     for path in folder.glob("*.toml"):
         rules, left_out = read_rules(path.read_text(), path.name, 0)
         assert rules

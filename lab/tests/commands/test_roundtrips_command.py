@@ -9,16 +9,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rpcrdma.cli import latency_plot, roundtrips
-from rpcrdma.simulation.latency_curves import Curves
-from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
 from rpcrdma.testing.virtual import PROFILES
+from rpcrdma_lab.commands import latency_plot, roundtrips
+from rpcrdma_lab.simulation.latency_curves import Curves
+from rpcrdma_lab.simulation.measured_calls import OPERATIONS, VARIANTS
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Command
+    from support.commands import Command
 
-BATCHES = Path(__file__).parents[2] / "examples" / "extension_batches" / "batches.py"
+BATCHES = Path(__file__).parents[3] / "examples" / "extension_batches" / "batches.py"
 
 
 @pytest.mark.thorough

@@ -15,9 +15,9 @@ from rpcrdma.cli.main import main
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Served, StartServer
+    from support.commands import Served, StartServer
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "conversations"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "conversations"
 NULL: dict[str, Any] = {"say": {"rpc": {}}}
 ANSWERED: dict[str, Any] = {"hear": {"message": {"rpc": {"accepted": 0}}}}
 NOWHERE = "rdma://127.0.0.1:1"

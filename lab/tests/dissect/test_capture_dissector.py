@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import CaptureDamaged, CapturedPacket
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
 from support.cases import each_case
 from support.raw_iwarp import fpdu, startup_frame, untagged
 

@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 from support.cases import each_case
 
 

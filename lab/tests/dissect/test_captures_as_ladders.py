@@ -1,4 +1,4 @@
-"""The captures of tests/vectors/captures explain themselves as they did when they were recorded."""
+"""The captures of lab/tests/captures explain themselves as they did when they were recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from rpcrdma.cli.main import main
 
-FOLDER = Path(__file__).parents[1] / "vectors" / "captures"
+FOLDER = Path(__file__).parents[1] / "captures"
 sys.path.insert(0, str(FOLDER))
 from record import NAMES, capture_of, options_of  # noqa: E402
 

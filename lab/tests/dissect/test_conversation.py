@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.hex_text import hex_messages
-from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.hex_text import hex_messages
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

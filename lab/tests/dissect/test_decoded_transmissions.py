@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.placement import structure_of
 from rpcrdma.rtr.messages import (
     DirectionSet,
     Explicit,
@@ -25,6 +22,9 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
 )
 from rpcrdma.transport import Segment
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.placement import structure_of
 from support.cases import each_case
 from support.octets import words
 from transmission_talk import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rpcrdma.dissect.definitions import compiled_text, definition
-from rpcrdma.dissect.headers import header_versions
-from rpcrdma.dissect.xdr_walk import FORMATS
 from rpcrdma.rtr import messages, properties
 from rpcrdma.rtr.messages import ReportCode, Way
 from rpcrdma.transport.dialects import header_v1, header_v2
 from rpcrdma.xdr.language import compile_source, model
+from rpcrdma_lab.dissect.definitions import compiled_text, definition
+from rpcrdma_lab.dissect.headers import header_versions
+from rpcrdma_lab.dissect.xdr_walk import FORMATS
 from support.cases import each_case
 
 FOLDER = Path(definition.__wrapped__.__code__.co_filename).parent

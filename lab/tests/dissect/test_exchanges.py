@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.exchange_page import exchange_page
-from rpcrdma.dissect.exchange_text import exchange_lines
-from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.fields import Field, FieldFault, Message
-from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.exchange_page import exchange_page
+from rpcrdma_lab.dissect.exchange_text import exchange_lines
+from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.dissect.definitions import definition
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.headers import Header, MemorySegment, header_versions, walk_header
-from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
-from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1, header_v2
 from rpcrdma.transport.dialects.header_parts import decode_property_set
 from rpcrdma.xdr.codec import Decoder
+from rpcrdma_lab.dissect.definitions import definition
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.headers import Header, MemorySegment, header_versions, walk_header
+from rpcrdma_lab.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
+from rpcrdma_lab.dissect.xdr_walk import Walk
 from support.cases import each_case
 
-VECTORS = Path(__file__).parents[1] / "vectors"
+VECTORS = Path(__file__).parents[3] / "tests" / "vectors"
 VERSIONS = header_versions()
 MODULES = {"1": header_v1, "2": header_v2}
 FILES = {"1": "headers.toml", "2": "headers_v2.toml"}

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.hex_text import TEXT_MAX, NotHex, read_hex
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.hex_text import TEXT_MAX, NotHex, read_hex
 from support.cases import each_case
 
 OCTETS = bytes.fromhex("0a0b0c0d 00000002 00200020 00000000 00000000 deadbeef")

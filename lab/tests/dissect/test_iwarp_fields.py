@@ -6,21 +6,21 @@ import struct
 
 import pytest
 
-from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
-from rpcrdma.dissect.fields import Field, octets_shown
-from rpcrdma.dissect.header_table import Table
-from rpcrdma.dissect.iwarp_fields import (
+from rpcrdma.errors import DecodeError
+from rpcrdma.iwarp import segments
+from rpcrdma.iwarp.startup import HEADER_OCTETS
+from rpcrdma.iwarp.terminate import Code, TerminateMessage, decode_terminate, encode_terminate
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings, cut_off
+from rpcrdma_lab.dissect.fields import Field, octets_shown
+from rpcrdma_lab.dissect.header_table import Table
+from rpcrdma_lab.dissect.iwarp_fields import (
     OPCODES,
     READ_REQUEST_ROWS,
     STARTUP_ROWS,
     TAGGED_ROWS,
     UNTAGGED_ROWS,
 )
-from rpcrdma.dissect.terminate_fields import CAUSES, TERMINATE_ROWS, terminate_fields
-from rpcrdma.errors import DecodeError
-from rpcrdma.iwarp import segments
-from rpcrdma.iwarp.startup import HEADER_OCTETS
-from rpcrdma.iwarp.terminate import Code, TerminateMessage, decode_terminate, encode_terminate
+from rpcrdma_lab.dissect.terminate_fields import CAUSES, TERMINATE_ROWS, terminate_fields
 from support.cases import each_case
 from support.raw_iwarp import fpdu, tagged, terminate, untagged
 

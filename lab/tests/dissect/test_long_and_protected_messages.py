@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.headers import MemorySegment
-from rpcrdma.dissect.long_messages import LongMessage, Room
-from rpcrdma.dissect.rpc_header import ProgramNames
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
+from rpcrdma_lab.dissect.headers import MemorySegment
+from rpcrdma_lab.dissect.long_messages import LongMessage, Room
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

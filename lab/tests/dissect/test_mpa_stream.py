@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
-from rpcrdma.dissect.private_data_fields import private_data_fields
 from rpcrdma.iwarp.startup import FrameKind
-from rpcrdma.scripted.frames import make_fpdu
-from rpcrdma.scripted.values import Names
 from rpcrdma.transport.private_data import decode_private_data
+from rpcrdma_lab.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
+from rpcrdma_lab.dissect.private_data_fields import private_data_fields
+from rpcrdma_lab.scripted.frames import make_fpdu
+from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
 from support.raw_iwarp import fpdu, marked, startup_frame, untagged
 
-VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
+VECTORS = tomllib.loads((Path(__file__).parents[3] / "tests/vectors/iwarp/frames.toml").read_text())
 SEGMENTS = [untagged(3, 0, number, random.Random(number).randbytes(number * 37)) for number in range(1, 40)]
 
 

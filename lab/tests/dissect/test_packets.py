@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.dissect.packets import RoceDatagram, TcpSegment, address_text, transport_unit
+from rpcrdma_lab.dissect.packets import RoceDatagram, TcpSegment, address_text, transport_unit
 from support.cases import each_case
 
 TCP = struct.pack(">HHIIBBHHH", 1000, 2000, 7, 8, 5 << 4, 0x18, 0, 0, 0)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.psn_order import PacketGap, PsnOrder
-from rpcrdma.dissect.roce_packets import RocePacket
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.psn_order import PacketGap, PsnOrder
+from rpcrdma_lab.dissect.roce_packets import RocePacket
 
 
 def packet(psn: int) -> RocePacket:

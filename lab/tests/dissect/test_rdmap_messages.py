@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms
-from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms
+from rpcrdma_lab.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 

@@ -6,10 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
-from rpcrdma.dissect.fields import FieldFault
-from rpcrdma.dissect.rule_table import RULES
+from rpcrdma_lab.dissect.fields import FieldFault
+from rpcrdma_lab.dissect.rule_table import RULES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LEDGER = {
     row["id"]: row
     for path in (ROOT / "specs" / "requirements").glob("*.toml")
@@ -20,7 +20,7 @@ LEDGER = {
 def test_every_id_in_the_decoder_is_in_the_ledger() -> None:
     named = {
         identifier
-        for path in (ROOT / "src" / "rpcrdma" / "dissect").glob("*.py")
+        for path in (ROOT / "lab" / "src" / "rpcrdma_lab" / "dissect").glob("*.py")
         for identifier in re.findall(r'"([A-Z][A-Z0-9]{1,2}-[A-Z]?[0-9]+)"', path.read_text())
     }
     assert len(named) > 15

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.exchanges import Exchanges
-from rpcrdma.dissect.fields import Message
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.exchanges import Exchanges
+from rpcrdma_lab.dissect.fields import Message
 from support.octets import words
 from support.raw_roce import CLIENT, CLIENT_QP, MTU, SERVER, SERVER_QP, HandMadeRoce, ack, datagram, packet, reach
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.rpc_body import Interfaces, Part, WholeItem
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.rpc_body import Interfaces, Part, WholeItem
 from support.octets import words
 
 DEFINITION = """

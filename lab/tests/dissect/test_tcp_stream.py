@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.dissect.tcp_stream import Gap, Piece, TcpHalf
 from support.cases import each_case
 
 SPACE = 1 << 32

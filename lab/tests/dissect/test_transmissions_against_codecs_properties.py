@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.dissect.headers import header_versions, walk_header
 from rpcrdma.errors import DecodeError
 from rpcrdma.rtr.messages import DirectionSet, Explicit, InSegments, Item, NotPlaced, Report, ResultDirection, Way
+from rpcrdma_lab.dissect.headers import header_versions, walk_header
 from rtr_vectors import DECODERS, HEADER_TYPES, MESSAGES, VECTORS, octets_of
 from support.cases import each_case
 

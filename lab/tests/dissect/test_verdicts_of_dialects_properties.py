@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from header_vectors import load_headers, octets_of
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Kind
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.hex_text import hex_messages
 from support.cases import each_case
 
 FILES = {"1": "headers.toml", "2": "headers_v2.toml"}

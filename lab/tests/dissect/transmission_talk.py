@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from rpcrdma.rtr.messages import (
     DirectionSet,
@@ -18,6 +15,9 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from support.octets import words
 
 CLIENT, SERVER = 0, 1

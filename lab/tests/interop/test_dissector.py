@@ -13,10 +13,10 @@ import pytest
 from dissector_in_tshark import Tshark, call, reply, v2
 
 from header_vectors import load_headers, octets_of
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.headers import header_versions, walk_header
-from rpcrdma.dissect.hex_text import hex_messages
-from rpcrdma.dissect.rule_table import RULES, Rule
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.headers import header_versions, walk_header
+from rpcrdma_lab.dissect.hex_text import hex_messages
+from rpcrdma_lab.dissect.rule_table import RULES, Rule
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 

@@ -10,8 +10,6 @@ import pytest
 from dissector_in_tshark import Tshark, call, v2
 
 from header_vectors import octets_of
-from rpcrdma.dissect.headers import Header, header_versions, walk_header
-from rpcrdma.dissect.rules import add_property_values
 from rpcrdma.rtr.messages import (
     DirectionSet,
     Explicit,
@@ -26,6 +24,8 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
 from rpcrdma.transport import Segment
+from rpcrdma_lab.dissect.headers import Header, header_versions, walk_header
+from rpcrdma_lab.dissect.rules import add_property_values
 from rtr_vectors import HEADER_TYPES, MESSAGES, VECTORS
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli.main import main
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.cm_messages import read_cm_message
-from rpcrdma.dissect.packets import RoceDatagram, transport_unit
-from rpcrdma.dissect.roce_packets import RocePacket, read_packet
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.cm_messages import read_cm_message
+from rpcrdma_lab.dissect.packets import RoceDatagram, transport_unit
+from rpcrdma_lab.dissect.roce_packets import RocePacket, read_packet
 
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: make interop"),
 ]
-CAPTURES = sorted((Path(__file__).parents[1] / "vectors" / "captures").glob("roce-*.pcap"))
+CAPTURES = sorted((Path(__file__).parents[1] / "captures").glob("roce-*.pcap"))
 
 
 def fields(capture: Path, *names: str) -> list[list[str]]:

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted import (
+from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE
+from rpcrdma_lab.scripted import (
     Heard,
     LiveConversation,
     Outcome,
@@ -29,10 +29,10 @@ from rpcrdma.scripted import (
     make_message,
     read_message,
 )
-from rpcrdma.scripted.form import check_conversation, names_wanted
-from rpcrdma.scripted.frames import SEGMENT_MOST, STARTUP_MOST
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.scripted.form import check_conversation, names_wanted
+from rpcrdma_lab.scripted.frames import SEGMENT_MOST, STARTUP_MOST
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
 
 CLIENT = [check.conversation for check in CATALOGUE]
@@ -323,7 +323,7 @@ def test_the_page_of_conversations_names_every_field() -> None:
     names |= {name for call in calls for name in ast.literal_eval(call.args[0]).split()}
     names |= {name for each in LAYOUTS.values() for body in (each.prefix, *each.bodies.values()) for name, _ in body}
     names |= {*SEGMENT_MOST, *STARTUP_MOST, *form._FOUND_IN_MESSAGES, *form._FOUND_IN_REPLY}
-    page = re.sub(r"```.*?```", "", (Path(__file__).parents[2] / "docs" / "send.md").read_text(), flags=re.DOTALL)
+    page = re.sub(r"```.*?```", "", (Path(__file__).parents[3] / "docs" / "send.md").read_text(), flags=re.DOTALL)
     told = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
     assert len(names) > 100
     assert sorted(names - told) == []

@@ -12,11 +12,11 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.scripted import Failure, Outcome, RawTarget, run_conversation
-from rpcrdma.scripted.conversation import LiveConversation
-from rpcrdma.scripted.peer_interface import Heard
-from rpcrdma.scripted.values import Names
 from rpcrdma.testing.virtual import VirtualLoop
+from rpcrdma_lab.scripted import Failure, Outcome, RawTarget, run_conversation
+from rpcrdma_lab.scripted.conversation import LiveConversation
+from rpcrdma_lab.scripted.peer_interface import Heard
+from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
 
 NULL: dict[str, Any] = {"say": {"rpc": {}}}

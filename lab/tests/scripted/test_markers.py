@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.iwarp.framing import build_marked_fpdu
-from rpcrdma.scripted.frames import make_fpdu
-from rpcrdma.scripted.marked_frames import MarkedFrames, Markers
-from rpcrdma.scripted.values import Names
 from rpcrdma.wire.checksum import crc32c
+from rpcrdma_lab.scripted.frames import make_fpdu
+from rpcrdma_lab.scripted.marked_frames import MarkedFrames, Markers
+from rpcrdma_lab.scripted.values import Names
 
 ULPDUS = st.lists(st.integers(14, 1500).map(lambda octets: bytes(index & 0xFF for index in range(octets))), max_size=8)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.lab_limits import RAW_WAITING_MAX
-from rpcrdma.scripted import QueuePairPeer
-from rpcrdma.scripted import queue_pair_peer as module
-from rpcrdma.scripted.values import Names
 from rpcrdma.verbs import Completion, Status, Verb
+from rpcrdma_lab.limits import RAW_WAITING_MAX
+from rpcrdma_lab.scripted import QueuePairPeer
+from rpcrdma_lab.scripted import queue_pair_peer as module
+from rpcrdma_lab.scripted.values import Names
 
 
 def test_a_device_that_tells_no_end_holds_no_conversation_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.lab_limits import RAW_MESSAGE_OCTETS_MAX, RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.peer import Heard, RawMemory, RawPeer
-from rpcrdma.scripted.peer_interface import Passage, PassageLog, joined
-from rpcrdma.scripted.values import Names
 from rpcrdma.wire.checksum import crc32c
+from rpcrdma_lab.limits import RAW_MESSAGE_OCTETS_MAX, RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.peer import Heard, RawMemory, RawPeer
+from rpcrdma_lab.scripted.peer_interface import Passage, PassageLog, joined
+from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 

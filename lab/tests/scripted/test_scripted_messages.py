@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup, read_segment, read_startup
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.matching import difference
-from rpcrdma.scripted.messages import make_message, message_words, read_message, read_rpc
-from rpcrdma.scripted.parts import parts_of
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.frames import make_fpdu, make_segments, make_startup, read_segment, read_startup
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.matching import difference
+from rpcrdma_lab.scripted.messages import make_message, message_words, read_message, read_rpc
+from rpcrdma_lab.scripted.parts import parts_of
+from rpcrdma_lab.scripted.values import Names, number, octets
 from support.cases import each_case
 
 NAMES = Names({"xid": 0x0BADCAFE, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})

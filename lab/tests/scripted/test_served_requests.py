@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.lab_limits import RAW_WAITING_MAX
-from rpcrdma.scripted import ServingConversation
-from rpcrdma.scripted.conversation import LeftCourse
-from rpcrdma.scripted.served_call import placed_items, planned_reply
+from rpcrdma_lab.limits import RAW_WAITING_MAX
+from rpcrdma_lab.scripted import ServingConversation
+from rpcrdma_lab.scripted.conversation import LeftCourse
+from rpcrdma_lab.scripted.served_call import placed_items, planned_reply
 from support.cases import each_case
 
 BUFFER = {"segment_at": 40, "segment_octets": 8, "segments": 2}

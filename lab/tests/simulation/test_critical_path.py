@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.simulation.critical_path import CallAccount, account, critical_path, path_in_words
 from rpcrdma.testing.virtual import EventKind, Trace
+from rpcrdma_lab.simulation.critical_path import CallAccount, account, critical_path, path_in_words
 
 CLIENT, SERVER = "client", "server"
 

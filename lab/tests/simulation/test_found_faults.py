@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.worlds.faults import Fault, FaultKind, Side
-from rpcrdma.simulation.worlds.plan import ClientPlan, Plan, PlannedCall, ServerPlan
-from rpcrdma.simulation.worlds.world import run_world
+from rpcrdma_lab.simulation.worlds.faults import Fault, FaultKind, Side
+from rpcrdma_lab.simulation.worlds.plan import ClientPlan, Plan, PlannedCall, ServerPlan
+from rpcrdma_lab.simulation.worlds.world import run_world
 
 
 def call(number: int, work: str, octets: int, *, pause_s: float = 0.0) -> PlannedCall:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.worlds.ladder import ladder
 from rpcrdma.testing.virtual import EventKind, Trace
+from rpcrdma_lab.simulation.worlds.ladder import ladder
 
 
 def trace() -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.simulation.latency_curves import Crossing, Curves
+from rpcrdma_lab.simulation.latency_curves import Crossing, Curves
 
 
 def crossings(at: list[float], **latencies_s: list[float]) -> list[Crossing]:

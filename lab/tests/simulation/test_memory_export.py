@@ -14,10 +14,10 @@ from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.server.services import NfsService
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.simulation.memory_disk import MemoryDisk, Refused
-from rpcrdma.simulation.memory_export import MemoryExport
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma_lab.simulation.memory_disk import MemoryDisk, Refused
+from rpcrdma_lab.simulation.memory_export import MemoryExport
 from support.cases import each_case
 
 STATUS = v3.nfsstat3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.worlds.minimiser import minimise
-from rpcrdma.simulation.worlds.plan import Kept, draw_plan
-from rpcrdma.simulation.worlds.scenario import named_scenario
+from rpcrdma_lab.simulation.worlds.minimiser import minimise
+from rpcrdma_lab.simulation.worlds.plan import Kept, draw_plan
+from rpcrdma_lab.simulation.worlds.scenario import named_scenario
 
 PLAN = draw_plan(named_scenario("mixed"), 5)
 CLIENT = PLAN.clients[-1].number

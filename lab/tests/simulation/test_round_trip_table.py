@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
-from rpcrdma.simulation.round_trips import cells, measured, rows
 from rpcrdma.testing.virtual import PROFILES
+from rpcrdma_lab.simulation.measured_calls import OPERATIONS, VARIANTS
+from rpcrdma_lab.simulation.round_trips import cells, measured, rows
 
 SIZE = 8192
 MODEL = replace(PROFILES["machine-room"], miles=1.0)

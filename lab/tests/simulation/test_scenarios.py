@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.simulation.worlds.faults import FIELDS, FaultKind, FaultRule, Side
-from rpcrdma.simulation.worlds.plan import Kept, draw_plan
-from rpcrdma.simulation.worlds.scenario import ScenarioError, named_scenario, parse_scenario, scenario_names
+from rpcrdma_lab.simulation.worlds.faults import FIELDS, FaultKind, FaultRule, Side
+from rpcrdma_lab.simulation.worlds.plan import Kept, draw_plan
+from rpcrdma_lab.simulation.worlds.scenario import ScenarioError, named_scenario, parse_scenario, scenario_names
 from support.cases import each_case
 
 RULE = '[[fault]]\nkind = "cut"\nafter_octets = 5\n'
@@ -71,8 +71,8 @@ def test_a_scenario_of_other_octets_than_utf_8_is_refused(tmp_path: Path) -> Non
 def test_a_seed_draws_the_same_plan_in_every_process(name: str) -> None:
     plan = draw_plan(named_scenario(name), 7)
     program = (
-        "import sys; from rpcrdma.simulation.worlds.plan import draw_plan; "
-        "from rpcrdma.simulation.worlds.scenario import named_scenario; "
+        "import sys; from rpcrdma_lab.simulation.worlds.plan import draw_plan; "
+        "from rpcrdma_lab.simulation.worlds.scenario import named_scenario; "
         "print(draw_plan(named_scenario(sys.argv[1]), 7))"
     )
     found = subprocess.run([sys.executable, "-c", program, name], capture_output=True, check=True, text=True)

@@ -18,17 +18,17 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
-from rpcrdma.simulation.worlds.faults import Fault, FaultKind, Side
-from rpcrdma.simulation.worlds.many_worlds import judged
-from rpcrdma.simulation.worlds.plan import ClientPlan, Kept, Plan, PlannedCall, ServerPlan
-from rpcrdma.simulation.worlds.scenario import named_scenario
-from rpcrdma.simulation.worlds.world import Result, run_world
 from rpcrdma.testing.virtual import loop
 from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma_lab.simulation.worlds.faults import Fault, FaultKind, Side
+from rpcrdma_lab.simulation.worlds.many_worlds import judged
+from rpcrdma_lab.simulation.worlds.plan import ClientPlan, Kept, Plan, PlannedCall, ServerPlan
+from rpcrdma_lab.simulation.worlds.scenario import named_scenario
+from rpcrdma_lab.simulation.worlds.world import Result, run_world
 
 VERSIONS = ("auto", "1", "2")
 
@@ -73,8 +73,9 @@ def test_every_kind_of_work_is_done_without_a_complaint(version: str, extension:
 @pytest.mark.thorough
 def test_a_world_runs_the_same_way_in_every_process() -> None:
     program = (
-        "from rpcrdma.simulation.worlds.many_worlds import judged; from rpcrdma.simulation.worlds.plan import Kept; "
-        "from rpcrdma.simulation.worlds.scenario import named_scenario; "
+        "from rpcrdma_lab.simulation.worlds.many_worlds import judged; "
+        "from rpcrdma_lab.simulation.worlds.plan import Kept; "
+        "from rpcrdma_lab.simulation.worlds.scenario import named_scenario; "
         "print(*[judged(named_scenario('mixed'), seed, Kept()).trace.digest() for seed in (3, 5)])"
     )
     found = {

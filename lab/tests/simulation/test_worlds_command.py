@@ -1,4 +1,4 @@
-"""`python -m rpcrdma.simulation.worlds`: many worlds, the command that replays one, and the minimiser."""
+"""`python -m rpcrdma_lab.simulation.worlds`: many worlds, the command that replays one, and the minimiser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.rpc.reply_cache import ReplyCache
-from rpcrdma.simulation.worlds.__main__ import main
+from rpcrdma_lab.simulation.worlds.__main__ import main
 
 SCENARIO = """
 clients = 1
@@ -49,7 +49,7 @@ def test_a_failing_seed_prints_one_command_that_runs_it_again(
     told = capsys.readouterr().out
     command = re.findall(r"^  replay: (.*)$", told, re.MULTILINE)[0]
     replay = shlex.split(command)
-    assert replay[1:3] == ["-m", "rpcrdma.simulation.worlds"]
+    assert replay[1:3] == ["-m", "rpcrdma_lab.simulation.worlds"]
     assert main([*replay[3:], "--minimise"]) == 1
     told = capsys.readouterr().out
     assert " ran 2 times, in starts [1, 1] of the server" in told

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.abilities import Abilities
-from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
-from rpcrdma.check.entry import Check, chosen
-from rpcrdma.check.listening import ClientTrial, TrialOptions, listening
-from rpcrdma.check.readings import READINGS, Reading
-from rpcrdma.check.runner import (
+from rpcrdma_lab.check.abilities import Abilities
+from rpcrdma_lab.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
+from rpcrdma_lab.check.entry import Check, chosen
+from rpcrdma_lab.check.listening import ClientTrial, TrialOptions, listening
+from rpcrdma_lab.check.readings import READINGS, Reading
+from rpcrdma_lab.check.runner import (
     ANSWER_S,
     FRESH_FILES,
     calling_programs,
@@ -15,8 +15,8 @@ from rpcrdma.check.runner import (
     run_checks,
     spoken_versions,
 )
-from rpcrdma.check.statements import STATEMENTS, Statement
-from rpcrdma.check.verdicts import Result, Verdict, void_verdicts
+from rpcrdma_lab.check.statements import STATEMENTS, Statement
+from rpcrdma_lab.check.verdicts import Result, Verdict, void_verdicts
 
 __all__ = [
     "ANSWER_S",

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rpcrdma.check.catalogue.round_trip_codes import (
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
     CONTINUES,
     REQUESTS_MAX,
     RTR_SUPPORT,
     TAKES_REQUESTS,
 )
-from rpcrdma.scripted import Outcome
+from rpcrdma_lab.scripted import Outcome
 
 __all__ = ["Abilities", "FileState"]
 

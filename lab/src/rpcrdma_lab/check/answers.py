@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.check.entry import Step
+from rpcrdma_lab.check.entry import Step
 
 __all__ = [
     "ANSWERED",

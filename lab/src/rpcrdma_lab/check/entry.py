@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma.check.statements import STATEMENTS, Statement
-from rpcrdma.scripted.queue_pair_peer import is_invalidation
+from rpcrdma_lab.check.statements import STATEMENTS, Statement
+from rpcrdma_lab.scripted.queue_pair_peer import is_invalidation
 
 __all__ = ["Check", "Conversation", "Step", "check", "chosen", "sections_of"]
 
@@ -26,7 +26,7 @@ class Check:
     The first is the one that a wrong answer breaks, unless the pattern or the step names another one.
 
     `needs` are the conditions without which the check is not run: "file", "write", "nfs", and "risky" for a check that
-    is known to stop a server, and abilities of `rpcrdma.check.abilities`. Each needs its version as well.
+    is known to stop a server, and abilities of `rpcrdma_lab.check.abilities`. Each needs its version as well.
     """
 
     id: str

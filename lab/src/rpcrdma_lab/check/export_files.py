@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rpcrdma import ConnectOptions, NfsFilesystem, nfs_open
-from rpcrdma.check.abilities import Abilities, FileState
 from rpcrdma.commands import Url
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma_lab.check.abilities import Abilities, FileState
 
 __all__ = ["own_credential", "prepared_export"]
 

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rpcrdma import PacketCapture
-from rpcrdma.check.entry import Check
-from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.lab_limits import CHECK_CONNECTIONS_MAX
 from rpcrdma.provider import LimitedLog, Link, LinkListener, Provider
-from rpcrdma.scripted import (
+from rpcrdma_lab.check.entry import Check
+from rpcrdma_lab.check.readings import READINGS
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.limits import CHECK_CONNECTIONS_MAX
+from rpcrdma_lab.scripted import (
     Outcome,
     PeerMaker,
     ProgramOverTcp,
@@ -24,11 +24,11 @@ from rpcrdma.scripted import (
     RawPeer,
     ServingConversation,
 )
-from rpcrdma.scripted.recorded_stream import serve_recorded
+from rpcrdma_lab.scripted.recorded_stream import serve_recorded
 
 __all__ = ["ClientTrial", "TrialOptions", "listening"]
 
-_LOGGER = logging.getLogger("rpcrdma.check")
+_LOGGER = logging.getLogger("rpcrdma_lab.check")
 _NOT_MET = "no connection of the client was left for it"
 _NO_VERSION = "the client began no connection with version {}"
 _UNMET = "{} on {} connections"

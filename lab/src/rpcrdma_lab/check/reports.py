@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rpcrdma.check.statements import STATEMENTS
-from rpcrdma.check.verdicts import FAILURES, Result, Verdict, judged
-from rpcrdma.dissect.exchange_page import filled_page
-from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
-from rpcrdma.dissect.page_text import page_text
-from rpcrdma.lab_limits import CHECK_SHOWN_OCTETS_MAX
-from rpcrdma.scripted import Passage
+from rpcrdma_lab.check.statements import STATEMENTS
+from rpcrdma_lab.check.verdicts import FAILURES, Result, Verdict, judged
+from rpcrdma_lab.dissect.exchange_page import filled_page
+from rpcrdma_lab.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
+from rpcrdma_lab.dissect.page_text import page_text
+from rpcrdma_lab.limits import CHECK_SHOWN_OCTETS_MAX
+from rpcrdma_lab.scripted import Passage
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 

@@ -7,16 +7,16 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from rpcrdma.check.catalogue.back_channel import RELEASE, TRIAL
-from rpcrdma.check.catalogue.reverse import WATCH
-from rpcrdma.check.entry import Check
-from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import LocalProtocolError, RpcError
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
-from rpcrdma.scripted.form import check_conversation
-from rpcrdma.scripted.own_time import within
+from rpcrdma_lab.check.catalogue.back_channel import RELEASE, TRIAL
+from rpcrdma_lab.check.catalogue.reverse import WATCH
+from rpcrdma_lab.check.entry import Check
+from rpcrdma_lab.check.readings import READINGS
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.own_time import within
 
 __all__ = [
     "ANSWER_S",

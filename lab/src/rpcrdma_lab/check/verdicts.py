@@ -6,9 +6,9 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rpcrdma.check.entry import Check, sections_of
-from rpcrdma.lab_limits import CHECK_PASSAGES_MAX, CHECK_SHOWN_OCTETS_MAX
-from rpcrdma.scripted import Passage
+from rpcrdma_lab.check.entry import Check, sections_of
+from rpcrdma_lab.limits import CHECK_PASSAGES_MAX, CHECK_SHOWN_OCTETS_MAX
+from rpcrdma_lab.scripted import Passage
 
 __all__ = ["FAILURES", "FRAMES_NOT_SEEN", "PassageBudget", "Result", "Verdict", "judged", "void_verdicts"]
 

@@ -7,25 +7,25 @@ from typing import Final
 __all__ = ["COMMANDS"]
 
 COMMANDS: Final = {
-    "check": ("rpcrdma.cli.check", "judge a server by the statements of the specifications"),
+    "check": ("rpcrdma_lab.commands.check", "judge a server by the statements of the specifications"),
     "roundtrips": (
-        "rpcrdma.cli.roundtrips",
+        "rpcrdma_lab.commands.roundtrips",
         "count the round trips, interrupts and registrations of calls in a simulated network",
     ),
     "decode": (
-        "rpcrdma.cli.decode",
+        "rpcrdma_lab.commands.decode",
         "show the messages in a packet capture or in hex text, field by field, with their faults",
     ),
     "explain": (
-        "rpcrdma.cli.explain",
+        "rpcrdma_lab.commands.explain",
         "show each call in a packet capture as a ladder: its Sends, RDMA Reads and Writes, chunks and credits",
     ),
     "send": (
-        "rpcrdma.cli.send",
+        "rpcrdma_lab.commands.send",
         "say a conversation, message by message, to a server: right ones and deliberately wrong ones",
     ),
     "proxy": (
-        "rpcrdma.cli.proxy",
+        "rpcrdma_lab.commands.proxy",
         "forward connections to a server, and delay, drop, change or cut what rules select",
     ),
 }

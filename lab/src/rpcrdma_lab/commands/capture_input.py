@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.cli.added_extension import METAVAR, extension_maker
 from rpcrdma.commands import CommandParser, DefinitionText, console, read_text, uint32
+from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
 
 if TYPE_CHECKING:
-    from rpcrdma.dissect.capture_dissector import CaptureDissector
-    from rpcrdma.dissect.connection import Settings
-    from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+    from rpcrdma_lab.dissect.connection import Settings
+    from rpcrdma_lab.dissect.exchanges import Exchange
 
 __all__ = [
     "Choice",
@@ -120,9 +120,9 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
     """The decoder's settings; None after an error in a definition, which is printed."""
     from importlib.resources import files  # noqa: PLC0415
 
-    from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
-    from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
+    from rpcrdma_lab.dissect.connection import Settings  # noqa: PLC0415
+    from rpcrdma_lab.dissect.rpc_header import ProgramNames  # noqa: PLC0415
 
     names = ProgramNames()
     own = files("rpcrdma.nfs")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rpcrdma.commands import authority, cannot_connect, unanswered
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.scripted import RawTarget
+from rpcrdma_lab.scripted import RawTarget
 
 __all__ = ["connecting"]
 

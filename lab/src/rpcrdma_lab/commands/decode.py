@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.cli.capture_input import (
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
+from rpcrdma_lab.commands.capture_input import (
     Choice,
     add_choice_options,
     add_input_options,
@@ -17,11 +18,10 @@ from rpcrdma.cli.capture_input import (
     settings_for,
     tell_what_was_left_out,
 )
-from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 
 if TYPE_CHECKING:
-    from rpcrdma.dissect.connection import Settings
-    from rpcrdma.dissect.fields import Field, Message
+    from rpcrdma_lab.dissect.connection import Settings
+    from rpcrdma_lab.dissect.fields import Field, Message
 
 __all__ = ["add_arguments", "run"]
 
@@ -56,8 +56,8 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if args.lua:
-        from rpcrdma.dissect.headers import header_versions  # noqa: PLC0415
-        from rpcrdma.dissect.wireshark import lua_dissector  # noqa: PLC0415
+        from rpcrdma_lab.dissect.headers import header_versions  # noqa: PLC0415
+        from rpcrdma_lab.dissect.wireshark import lua_dissector  # noqa: PLC0415
 
         console.write(lua_dissector(header_versions()["2"]))
         return ExitStatus.DONE
@@ -75,9 +75,9 @@ class _Count:
 
 
 def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
-    from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
-    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
-    from rpcrdma.dissect.hex_text import (  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
+    from rpcrdma_lab.dissect.hex_text import (  # noqa: PLC0415
         TEXT_MAX,
         hex_messages,
         read_hex,
@@ -140,7 +140,7 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
     """The messages of the calls that the options choose, call by call."""
-    from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     choice = Choice(args)
     for exchange in choice.through(Exchanges().each(messages)):

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.cli.capture_input import (
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
+from rpcrdma_lab.commands.capture_input import (
     Choice,
     add_choice_options,
     add_input_options,
@@ -17,11 +18,10 @@ from rpcrdma.cli.capture_input import (
     settings_for,
     tell_what_was_left_out,
 )
-from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 
 if TYPE_CHECKING:
-    from rpcrdma.dissect.connection import Settings
-    from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma_lab.dissect.connection import Settings
+    from rpcrdma_lab.dissect.exchanges import Exchange
 
 __all__ = ["add_arguments", "run"]
 
@@ -75,9 +75,9 @@ class _Count:
 
 
 def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
-    from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
-    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
-    from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     start = file.read(MAGIC_OCTETS)
     if not capture_form(start):
@@ -102,7 +102,7 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
 
 
 def _show(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
-    from rpcrdma.dissect.exchange_text import exchange_lines  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchange_text import exchange_lines  # noqa: PLC0415
 
     if args.html is not None:
         _write_page(args, exchanges)
@@ -116,7 +116,7 @@ def _show(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
 
 
 def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
-    from rpcrdma.dissect.exchange_page import exchange_page  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchange_page import exchange_page  # noqa: PLC0415
 
     title = "standard input"
     if args.file is not None and str(args.file) != "-":

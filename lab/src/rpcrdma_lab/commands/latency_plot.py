@@ -6,8 +6,8 @@ import bisect
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpcrdma.simulation.latency_curves import Curves
-from rpcrdma.simulation.measured_calls import SHORT_CALL
+from rpcrdma_lab.simulation.latency_curves import Curves
+from rpcrdma_lab.simulation.measured_calls import SHORT_CALL
 
 __all__ = ["draw"]
 

@@ -10,14 +10,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.added_extension import METAVAR, extension_maker
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, octets
+from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
 
 if TYPE_CHECKING:
-    from rpcrdma.simulation.latency_curves import Curves
-    from rpcrdma.simulation.measured_calls import Variant
-    from rpcrdma.simulation.round_trips import Row
     from rpcrdma.testing.virtual import FabricModel
+    from rpcrdma_lab.simulation.latency_curves import Curves
+    from rpcrdma_lab.simulation.measured_calls import Variant
+    from rpcrdma_lab.simulation.round_trips import Row
 
 __all__ = ["add_arguments", "run"]
 
@@ -82,9 +82,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
-    from rpcrdma.simulation.round_trips import rows  # noqa: PLC0415
     from rpcrdma.testing.virtual import PROFILES  # noqa: PLC0415
+    from rpcrdma_lab.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
+    from rpcrdma_lab.simulation.round_trips import rows  # noqa: PLC0415
 
     if args.plot is not None and (fault := _cannot_plot(args.plot)):
         return console.error(*fault)
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, model, table)
     if args.plot is not None:
-        from rpcrdma.cli.latency_plot import draw  # noqa: PLC0415
+        from rpcrdma_lab.commands.latency_plot import draw  # noqa: PLC0415
 
         draw(curves, args.plot)
     return ExitStatus.DONE
@@ -145,8 +145,8 @@ def _cannot_plot(file: Path) -> tuple[str, str] | None:
 
 
 def _curves(model: FabricModel, args: argparse.Namespace, variants: Sequence[Variant]) -> list[Curves]:
-    from rpcrdma.simulation.measured_calls import PLOTTED_OPERATIONS  # noqa: PLC0415
-    from rpcrdma.simulation.round_trips import curves_over_distance, curves_over_size  # noqa: PLC0415
+    from rpcrdma_lab.simulation.measured_calls import PLOTTED_OPERATIONS  # noqa: PLC0415
+    from rpcrdma_lab.simulation.round_trips import curves_over_distance, curves_over_size  # noqa: PLC0415
 
     plotted = [variant for variant in variants if variant.plotted]
     return [
@@ -156,8 +156,8 @@ def _curves(model: FabricModel, args: argparse.Namespace, variants: Sequence[Var
 
 
 def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -> None:
-    from rpcrdma.simulation.critical_path import path_in_words  # noqa: PLC0415
-    from rpcrdma.simulation.round_trips import COLUMNS, cells  # noqa: PLC0415
+    from rpcrdma_lab.simulation.critical_path import path_in_words  # noqa: PLC0415
+    from rpcrdma_lab.simulation.round_trips import COLUMNS, cells  # noqa: PLC0415
 
     unit = "mile" if model.miles == 1 else "miles"
     console.data(
@@ -176,7 +176,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 def _described(row: Row) -> dict[str, Any]:
     """The JSON object of a row: its counts, and times in microseconds."""
-    from rpcrdma.simulation.critical_path import part_of  # noqa: PLC0415
+    from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account
     ends = {"requester": found.requester, "responder": found.responder}

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.capture_input import add_decoding_options, settings_for
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, read_text, service_url
+from rpcrdma_lab.commands.capture_input import add_decoding_options, settings_for
 
 if TYPE_CHECKING:
     from rpcrdma import ConnectOptions, PacketCapture
-    from rpcrdma.dissect.connection import Settings
-    from rpcrdma.dissect.exchanges import Exchange
-    from rpcrdma.scripted import Outcome, RawTarget
+    from rpcrdma_lab.dissect.connection import Settings
+    from rpcrdma_lab.dissect.exchanges import Exchange
+    from rpcrdma_lab.scripted import Outcome, RawTarget
 
 __all__ = ["add_arguments", "run"]
 
@@ -73,9 +73,9 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.cli.connecting import connecting  # noqa: PLC0415
-    from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
-    from rpcrdma.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
+    from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
+    from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
+    from rpcrdma_lab.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
 
     wrong = _wrong_usage(args)
     if wrong:
@@ -132,10 +132,10 @@ async def _known(
 
     Files are those of the URL's path, and versions those that the server speaks, as `rpcrdma check` finds them.
     """
-    from rpcrdma.check import spoken_versions  # noqa: PLC0415
-    from rpcrdma.check.abilities import Abilities  # noqa: PLC0415
-    from rpcrdma.check.export_files import own_credential, prepared_export  # noqa: PLC0415
-    from rpcrdma.cli.connecting import connecting  # noqa: PLC0415
+    from rpcrdma_lab.check import spoken_versions  # noqa: PLC0415
+    from rpcrdma_lab.check.abilities import Abilities  # noqa: PLC0415
+    from rpcrdma_lab.check.export_files import own_credential, prepared_export  # noqa: PLC0415
+    from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
 
     given = dict(args.given)
     wanted = wanted - given.keys()
@@ -190,9 +190,9 @@ def _new_capture(path: Path) -> PacketCapture:
 
 
 def _exchanges(path: Path, settings: Settings) -> Iterator[Exchange]:
-    from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
-    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets  # noqa: PLC0415
-    from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
+    from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     with Path(path).open("rb") as file:
         packets = read_packets(file, file.read(MAGIC_OCTETS))
@@ -200,7 +200,7 @@ def _exchanges(path: Path, settings: Settings) -> Iterator[Exchange]:
 
 
 def _report(args: argparse.Namespace, outcome: Outcome, exchanges: list[Exchange]) -> int:
-    from rpcrdma.dissect.exchange_text import exchange_lines  # noqa: PLC0415
+    from rpcrdma_lab.dissect.exchange_text import exchange_lines  # noqa: PLC0415
 
     failure = outcome.failure
     if args.json:

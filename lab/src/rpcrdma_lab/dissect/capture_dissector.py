@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
-from rpcrdma.dissect.connection import IwarpConnection, Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
-from rpcrdma.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
-from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.capture_file import CaptureDamaged, CapturedPacket
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
+from rpcrdma_lab.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
+from rpcrdma_lab.dissect.tcp_stream import Gap, Piece, TcpHalf
 
 __all__ = ["CaptureDissector"]
 
@@ -122,7 +122,7 @@ class CaptureDissector:
             found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
             yield from self._octets(tracked, end, found)
         self._held_octets += tracked.held_octets - before
-        if self._held_octets > lab_limits.CAPTURE_HELD_OCTETS_MAX:
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tcp.held_octets
             yield from self._octets(tracked, end, tcp.finish())
 
@@ -152,7 +152,7 @@ class CaptureDissector:
             key = (segment.source, segment.destination)
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
-        if len(self._connections) > lab_limits.CAPTURE_CONNECTIONS_MAX:
+        if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
             ended.append(self._connections.pop(next(iter(self._connections))))
         return tracked, ended
 

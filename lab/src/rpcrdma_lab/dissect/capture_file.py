@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from rpcrdma import lab_limits
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma_lab import limits
 
 __all__ = ["MAGIC_OCTETS", "CaptureDamaged", "CapturedPacket", "capture_form", "read_packets"]
 
@@ -121,8 +121,8 @@ def _read_pcap(source: _Source, order: str, ticks_a_second: int) -> Iterator[Cap
 
 
 def _checked(octets: int, source: _Source) -> int:
-    if octets > lab_limits.CAPTURE_PACKET_OCTETS_MAX:
-        most = lab_limits.CAPTURE_PACKET_OCTETS_MAX
+    if octets > limits.CAPTURE_PACKET_OCTETS_MAX:
+        most = limits.CAPTURE_PACKET_OCTETS_MAX
         raise CaptureDamaged(f"a packet of {octets} octets, capture programs write at most {most}", source.offset)
     return octets
 
@@ -139,13 +139,13 @@ def _read_pcapng(source: _Source) -> Iterator[CapturedPacket]:
             octets = _body_octets(source, order)
             number = struct.unpack(f"{order}I", kind)[0]
             if number in {_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET}:
-                if octets > lab_limits.CAPTURE_PACKET_OCTETS_MAX + _SKIP_OCTETS:
+                if octets > limits.CAPTURE_PACKET_OCTETS_MAX + _SKIP_OCTETS:
                     raise CaptureDamaged(f"a block of {octets} octets is too long for a packet", source.offset)
                 body = source.take(octets, "a block")
                 if number == _INTERFACE:
                     interfaces.append(_read_interface(body, order, source))
-                    if len(interfaces) > lab_limits.CAPTURE_INTERFACES_MAX:
-                        reason = f"more than {lab_limits.CAPTURE_INTERFACES_MAX} interfaces in a section"
+                    if len(interfaces) > limits.CAPTURE_INTERFACES_MAX:
+                        reason = f"more than {limits.CAPTURE_INTERFACES_MAX} interfaces in a section"
                         raise CaptureDamaged(reason, source.offset)
                 else:
                     yield _read_packet(number, body, order, interfaces, source)

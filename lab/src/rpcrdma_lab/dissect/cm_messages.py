@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.header_table import Row, Table, hex8, hex16
-from rpcrdma.dissect.private_data_fields import private_data_fields
-from rpcrdma.dissect.roce_packets import RocePacket
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.header_table import Row, Table, hex8, hex16
+from rpcrdma_lab.dissect.private_data_fields import private_data_fields
+from rpcrdma_lab.dissect.roce_packets import RocePacket
 
 __all__ = ["CmMessage", "CmRole", "read_cm_message"]
 

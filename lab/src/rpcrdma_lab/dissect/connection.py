@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rpcrdma.dissect.conversation import Conversation
-from rpcrdma.dissect.fields import Field, FieldFault, Message
-from rpcrdma.dissect.headers import HeaderVersion, header_versions
-from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
-from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
-from rpcrdma.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.conversation import Conversation
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab.dissect.headers import HeaderVersion, header_versions
+from rpcrdma_lab.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
+from rpcrdma_lab.dissect.rdmap_messages import RdmapHalf, RdmapMessage
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 
 if TYPE_CHECKING:
     from rpcrdma.extension import Extension

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
-from rpcrdma.dissect.fields import Field, FieldFault, Message
-from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
-from rpcrdma.dissect.long_messages import LongMessage, Payload, Room
-from rpcrdma.dissect.protection import Protection, clear_body
-from rpcrdma.dissect.rdmap_messages import RdmapMessage
-from rpcrdma.dissect.rpc_body import Called, Part, WholeItem
-from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
-from rpcrdma.dissect.rules import add_property_values, check_message
-from rpcrdma.dissect.sequences import Sequences
-from rpcrdma.dissect.transmission_rules import report_shown
-from rpcrdma.dissect.transmissions import REPORT, Transmissions
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.credit_accounts import CreditAccount, account_for
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
+from rpcrdma_lab.dissect.long_messages import LongMessage, Payload, Room
+from rpcrdma_lab.dissect.protection import Protection, clear_body
+from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
+from rpcrdma_lab.dissect.rpc_body import Called, Part, WholeItem
+from rpcrdma_lab.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
+from rpcrdma_lab.dissect.rules import add_property_values, check_message
+from rpcrdma_lab.dissect.sequences import Sequences
+from rpcrdma_lab.dissect.transmission_rules import report_shown
+from rpcrdma_lab.dissect.transmissions import REPORT, Transmissions
 
 __all__ = ["Conversation"]
 
@@ -251,7 +251,7 @@ class Conversation:
             self._hide(end, known)
         self._segments += sum(len(chunk.segments) for chunk in chunks)
         call = self._calls[end, xid] = _Call(message.number, message.time_s, procedure, xid, chunks)
-        while len(self._calls) > lab_limits.CAPTURE_CALLS_MAX or self._segments > lab_limits.CAPTURE_CALL_SEGMENTS_MAX:
+        while len(self._calls) > limits.CAPTURE_CALLS_MAX or self._segments > limits.CAPTURE_CALL_SEGMENTS_MAX:
             key = next(iter(self._calls))
             self._hide(key[0], self._calls.pop(key))
         if (end, xid) not in self._calls:
@@ -304,7 +304,7 @@ class Conversation:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.asked)
             if found is None:
                 return
-            while len(self._reads) >= lab_limits.CAPTURE_CALLS_MAX:
+            while len(self._reads) >= limits.CAPTURE_CALLS_MAX:
                 del self._reads[next(iter(self._reads))]
             self._reads[end, rdmap.read] = found, rdmap.offset - found.segment.offset
             self._tell_served(found, message)

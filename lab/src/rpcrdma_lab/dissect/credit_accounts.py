@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.headers import Header
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.headers import Header
 
 __all__ = ["CreditAccount", "CreditsSaid", "account_for"]
 
@@ -53,7 +53,7 @@ class _Calls:
             return CreditsSaid(f"grants {value} credits", {"granted": value})
         waiting = self._unanswered[end]
         waiting[header.xid] = None
-        if len(waiting) > lab_limits.CAPTURE_CALLS_MAX:
+        if len(waiting) > limits.CAPTURE_CALLS_MAX:
             del waiting[next(iter(waiting))]
         note = f"requests {value} credits, {len(waiting)} in flight"
         granted = self._granted[end]

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.exchanges import Exchange
-from rpcrdma.dissect.fields import Field, FieldFault, Message
-from rpcrdma.dissect.page_text import page_text
-from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
-from rpcrdma.dissect.shown_messages import body_words, elapsed, shown_messages
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.exchanges import Exchange
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab.dissect.page_text import page_text
+from rpcrdma_lab.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
+from rpcrdma_lab.dissect.shown_messages import body_words, elapsed, shown_messages
 
 __all__ = ["ExchangePage", "exchange_page", "filled_page"]
 
@@ -37,10 +37,10 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
     sections: list[str] = []
     panels: list[str] = []
     left_out = 0
-    room = lab_limits.EXPLAINED_PAGE_FILE_OCTETS_MAX
+    room = limits.EXPLAINED_PAGE_FILE_OCTETS_MAX
     for exchange in exchanges:
         added = None
-        if len(panels) + len(exchange.messages) <= lab_limits.EXPLAINED_PAGE_MESSAGES_MAX:
+        if len(panels) + len(exchange.messages) <= limits.EXPLAINED_PAGE_MESSAGES_MAX:
             section = "\n".join(_section(exchange, is_open=not sections))
             added = _panels(exchange, room - len(section.encode()))
         if added is None:
@@ -145,7 +145,7 @@ def _panels(exchange: Exchange, room: int) -> list[str] | None:
 
 def _panel(message: Message) -> dict[str, Any]:
     """The fields and octets of a message, for the panel."""
-    room = lab_limits.EXPLAINED_PAGE_FIELDS_MAX
+    room = limits.EXPLAINED_PAGE_FIELDS_MAX
     groups = []
     for group in message.groups:
         rows = list(_rows(group, 0))
@@ -164,7 +164,7 @@ def _panel(message: Message) -> dict[str, Any]:
         "notes": message.notes,
         "faults": [f"deliberate: {fault}" if deliberate else str(fault) for fault in message.faults],
         "octets": octets,
-        "hex": message.octets[: lab_limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
+        "hex": message.octets[: limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
         "groups": groups,
     }
 

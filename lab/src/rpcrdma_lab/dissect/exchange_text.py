@@ -6,10 +6,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from rpcrdma.dissect.exchanges import Exchange
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_line
-from rpcrdma.dissect.shown_messages import ShownMessage, body_words, elapsed, shown_messages
+from rpcrdma_lab.dissect.exchanges import Exchange
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.ladder import LadderShape, Rung, ladder_line
+from rpcrdma_lab.dissect.shown_messages import ShownMessage, body_words, elapsed, shown_messages
 
 __all__ = ["TEXT_COLUMNS", "exchange_lines"]
 

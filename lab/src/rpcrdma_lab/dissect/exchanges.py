@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
 
 __all__ = ["Exchange", "Exchanges"]
 
@@ -275,5 +275,5 @@ class Exchanges:
         return found
 
     def _is_full(self) -> bool:
-        held = len(self._held) > lab_limits.EXPLAINED_MESSAGES_MAX
-        return held or self._held_octets > lab_limits.EXPLAINED_HELD_OCTETS_MAX
+        held = len(self._held) > limits.EXPLAINED_MESSAGES_MAX
+        return held or self._held_octets > limits.EXPLAINED_HELD_OCTETS_MAX

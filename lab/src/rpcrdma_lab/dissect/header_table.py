@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
+from rpcrdma_lab.dissect.fields import Field, FieldFault, octets_shown
 
 __all__ = ["Row", "Table", "decimal", "hex8", "hex16"]
 

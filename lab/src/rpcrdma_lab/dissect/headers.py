@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rpcrdma.dissect.definitions import Definition, Note, definition
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.xdr_walk import Walk
+from rpcrdma_lab.dissect.definitions import Definition, Note, definition
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.xdr_walk import Walk
 
 if TYPE_CHECKING:
     from rpcrdma.extension import Extension, HeaderRow, PropertyRow

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
-from rpcrdma.dissect.fields import Message
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings, cut_off
+from rpcrdma_lab.dissect.fields import Message
 
 __all__ = ["TEXT_MAX", "HexText", "NotHex", "hex_messages", "read_hex"]
 
-TEXT_MAX = 5 * lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
+TEXT_MAX = 5 * limits.DISSECTED_MESSAGE_OCTETS_MAX
 """Characters that are read: a dump has five for each octet."""
 
 _COMMENT = re.compile(r"#.*")
@@ -66,10 +66,8 @@ def read_hex(text: str) -> HexText:
 
 
 def _bounded(octets: bytes) -> bytes:
-    if len(octets) > lab_limits.DISSECTED_MESSAGE_OCTETS_MAX:
-        raise NotHex(
-            f"{len(octets)} octets, hex text may have {lab_limits.DISSECTED_MESSAGE_OCTETS_MAX}; use a capture"
-        )
+    if len(octets) > limits.DISSECTED_MESSAGE_OCTETS_MAX:
+        raise NotHex(f"{len(octets)} octets, hex text may have {limits.DISSECTED_MESSAGE_OCTETS_MAX}; use a capture")
     return octets
 
 

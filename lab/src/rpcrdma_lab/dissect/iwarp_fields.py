@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.header_table import Row, Table, hex8, hex16
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.header_table import Row, Table, hex8, hex16
 
 __all__ = [
     "OPCODES",
@@ -18,8 +18,8 @@ __all__ = [
     "STARTUP_ROWS",
     "TAGGED_ROWS",
     "UNTAGGED_ROWS",
-    "FrameKind",
     "Opcode",
+    "StartupKind",
     "enhanced_fields",
 ]
 
@@ -48,7 +48,7 @@ OPCODES = {
 QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 
 
-class FrameKind(enum.Enum):
+class StartupKind(enum.Enum):
     """An MPA Request or Reply frame; the value is its key (RFC 5044 section 7.1.1)."""
 
     REQUEST = b"MPA ID Req Frame"

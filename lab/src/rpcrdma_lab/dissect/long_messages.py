@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.headers import MemorySegment
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.headers import MemorySegment
 
 __all__ = ["LongMessage", "Payload", "Room"]
 
@@ -15,7 +15,7 @@ __all__ = ["LongMessage", "Payload", "Room"]
 class Room:
     """Octets that the long messages of one connection may take."""
 
-    left: int = lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
+    left: int = limits.DISSECTED_MESSAGE_OCTETS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, FrameKind, enhanced_fields
-from rpcrdma.dissect.private_data_fields import private_data_fields
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.iwarp_fields import STARTUP_ROWS, StartupKind, enhanced_fields
+from rpcrdma_lab.dissect.private_data_fields import private_data_fields
 
 __all__ = ["Fpdu", "MpaHalf", "MpaTerms", "StartupSeen", "Unit"]
 
@@ -39,9 +39,9 @@ class MpaTerms:
         seen = [frame for frame in (self.request, self.reply) if frame is not None]
         return not seen or any(frame.number("C") for frame in seen)
 
-    def markers_from(self, kind: FrameKind | None) -> bool:
+    def markers_from(self, kind: StartupKind | None) -> bool:
         """Whether the sender of the frame `kind` puts in markers: the other side asks for them."""
-        asked = self.reply if kind is FrameKind.REQUEST else self.request
+        asked = self.reply if kind is StartupKind.REQUEST else self.request
         return asked is not None and bool(asked.number("M"))
 
 
@@ -49,7 +49,7 @@ class MpaTerms:
 class StartupSeen:
     """A start-up frame."""
 
-    kind: FrameKind
+    kind: StartupKind
     group: Field
     faults: list[FieldFault]
 
@@ -77,7 +77,7 @@ class MpaHalf:
     """One direction. `kind`: the start-up frame that its sender sent. `foreign`: it does not speak MPA."""
 
     terms: MpaTerms
-    kind: FrameKind | None = None
+    kind: StartupKind | None = None
     _state: _State = _State.STARTING
     _pending: bytearray = field(default_factory=bytearray)
     _position: int = 0
@@ -100,7 +100,7 @@ class MpaHalf:
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
         """A stream that begins with `start` is one of MPA, and is in full operation unless that is a key."""
-        if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in FrameKind)):
+        if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 
     def lose(self) -> None:
@@ -139,7 +139,7 @@ class MpaHalf:
     def _startup(self) -> Iterator[StartupSeen]:
         pending = self._pending
         key = bytes(pending[:_KEY_OCTETS])
-        kinds = [kind for kind in FrameKind if kind.value.startswith(key)]
+        kinds = [kind for kind in StartupKind if kind.value.startswith(key)]
         if not kinds:
             self._state = _State.FOREIGN
             if self._starts_here(bytes(pending)):
@@ -155,7 +155,7 @@ class MpaHalf:
             return
         seen = _startup_fields(kind, bytes(pending[: STARTUP_ROWS.size + length]))
         self.kind = kind
-        if kind is FrameKind.REQUEST:
+        if kind is StartupKind.REQUEST:
             self.terms.request = seen.group
         else:
             self.terms.reply = seen.group
@@ -253,9 +253,9 @@ def _padded(octets: bytes | bytearray) -> int:
     return int.from_bytes(octets[:2]) + 5 & ~3
 
 
-def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
+def _startup_fields(kind: StartupKind, frame: bytes) -> StartupSeen:
     group, faults = STARTUP_ROWS.read(frame)
-    group.name = "MPA Request" if kind is FrameKind.REQUEST else "MPA Reply"
+    group.name = "MPA Request" if kind is StartupKind.REQUEST else "MPA Reply"
     group.size = len(frame)
     group.fields[0].shown = kind.value.decode()
     _judge(group, faults, "Rev", lambda value: value in {1, 2}, "1 or 2 is needed", "MPA-35")

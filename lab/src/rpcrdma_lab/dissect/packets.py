@@ -6,7 +6,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
+from rpcrdma_lab import limits
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
@@ -97,7 +97,7 @@ def _network_layer(link_type: int, packet: bytes) -> int | None:
 
 
 def _ethertype(packet: bytes, at: int) -> int | None:
-    for _ in range(lab_limits.CAPTURE_VLAN_TAGS_MAX + 1):
+    for _ in range(limits.CAPTURE_VLAN_TAGS_MAX + 1):
         protocol = int.from_bytes(packet[at : at + 2])
         if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
             return at + 2
@@ -133,7 +133,7 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     end = at + 40 + payload if payload else len(packet)
     masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
     at += 40
-    for _ in range(lab_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+    for _ in range(limits.CAPTURE_IPV6_EXTENSIONS_MAX):
         if header in _EXTENSIONS:
             header, octets = packet[at], (packet[at + 1] + 1) * 8
             at += octets

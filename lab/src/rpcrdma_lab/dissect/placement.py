@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field, FieldFault
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault
 
 __all__ = ["Part", "PlacedItem", "Structure", "check_places", "find_parts", "lay_out", "structure_of"]
 
@@ -58,8 +58,8 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
         if not repeats or not length:
             return None, ["a group of no segments" if not repeats else "segments of no octets"]
         count += repeats
-        if count > lab_limits.DISSECTED_FIELDS_MAX:
-            return None, [f"more than {lab_limits.DISSECTED_FIELDS_MAX} segments"]
+        if count > limits.DISSECTED_FIELDS_MAX:
+            return None, [f"more than {limits.DISSECTED_FIELDS_MAX} segments"]
         if flags & _PLACEABLE:
             placeable += [(start + number * length, length) for number in range(repeats)]
         start += repeats * length

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rpcrdma.dissect.fields import Field, octets_shown
-from rpcrdma.dissect.header_table import Row, Table, hex8
+from rpcrdma_lab.dissect.fields import Field, octets_shown
+from rpcrdma_lab.dissect.header_table import Row, Table, hex8
 
 __all__ = ["private_data_fields"]
 

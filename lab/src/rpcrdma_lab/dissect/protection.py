@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.long_messages import Payload
 from rpcrdma.rpc import AuthFlavor
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.long_messages import Payload
 
 __all__ = ["Clear", "Protection", "clear_body", "protection_of"]
 

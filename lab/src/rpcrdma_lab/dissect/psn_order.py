@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.roce_packets import PSN_SPACE, RocePacket, ahead_of
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.roce_packets import PSN_SPACE, RocePacket, ahead_of
 
 __all__ = ["PacketGap", "PsnOrder"]
 
@@ -51,7 +51,7 @@ class PsnOrder:
             return
         if ahead:
             self._held[packet.psn] = packet, numbers
-            if len(self._held) > lab_limits.CAPTURE_WAITING_PACKETS_MAX:
+            if len(self._held) > limits.CAPTURE_WAITING_PACKETS_MAX:
                 yield from self._give_up()
             return
         yield self._take(packet, numbers)

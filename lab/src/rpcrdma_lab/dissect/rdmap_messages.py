@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.iwarp_fields import (
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.iwarp_fields import (
     OPCODES,
     QUEUES,
     READ_REQUEST_ROWS,
     TAGGED_ROWS,
     UNTAGGED_ROWS,
 )
-from rpcrdma.dissect.mpa_stream import Fpdu
-from rpcrdma.dissect.terminate_fields import terminate_fields
+from rpcrdma_lab.dissect.mpa_stream import Fpdu
+from rpcrdma_lab.dissect.terminate_fields import terminate_fields
 
 __all__ = ["RdmapHalf", "RdmapMessage"]
 
@@ -146,7 +146,7 @@ class RdmapHalf:
                 faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
-        message.data += payload[: lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
+        message.data += payload[: limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
         if last:
             return message
         self._unfinished[None] = message
@@ -170,7 +170,7 @@ class RdmapHalf:
                 reason = f"message {message.number} of this queue has not ended"
                 faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3", "DDP-10"))
             self._join(message, faults)
-        most = lab_limits.DISSECTED_MESSAGE_OCTETS_MAX
+        most = limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
             message.faults.append(
                 FieldFault("L", 2, f"the message has more than {most} octets, the rest is left out", "")
@@ -193,7 +193,7 @@ class RdmapHalf:
     def _join(message: RdmapMessage, faults: list[FieldFault]) -> None:
         message.segments += 1
         # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
-        if len(message.faults) < lab_limits.DISSECTED_FAULTS_MAX:
+        if len(message.faults) < limits.DISSECTED_FAULTS_MAX:
             message.faults += faults
 
     @staticmethod

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from rpcrdma.dissect.cm_messages import CmMessage
-from rpcrdma.dissect.connection import RdmaConnection, Settings, rdma_message
-from rpcrdma.dissect.fields import FieldFault, Message
-from rpcrdma.dissect.psn_order import PacketGap
-from rpcrdma.dissect.rdmap_messages import RdmapMessage
-from rpcrdma.dissect.roce_fields import NAKS, Operation, Syndrome, kind_name, syndrome_of
-from rpcrdma.dissect.roce_half import RoceHalf
-from rpcrdma.dissect.roce_packets import RocePacket
+from rpcrdma_lab.dissect.cm_messages import CmMessage
+from rpcrdma_lab.dissect.connection import RdmaConnection, Settings, rdma_message
+from rpcrdma_lab.dissect.fields import FieldFault, Message
+from rpcrdma_lab.dissect.psn_order import PacketGap
+from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
+from rpcrdma_lab.dissect.roce_fields import NAKS, Operation, Syndrome, kind_name, syndrome_of
+from rpcrdma_lab.dissect.roce_half import RoceHalf
+from rpcrdma_lab.dissect.roce_packets import RocePacket
 
 __all__ = ["RoceConnection"]
 

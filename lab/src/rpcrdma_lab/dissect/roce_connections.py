@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.cm_messages import CmMessage, read_cm_message
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.packets import RoceDatagram
-from rpcrdma.dissect.roce_connection import RoceConnection
-from rpcrdma.dissect.roce_fields import Operation
-from rpcrdma.dissect.roce_packets import RocePacket, ahead_of, read_packet
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.cm_messages import CmMessage, read_cm_message
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.packets import RoceDatagram
+from rpcrdma_lab.dissect.roce_connection import RoceConnection
+from rpcrdma_lab.dissect.roce_fields import Operation
+from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of, read_packet
 
 __all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
 
@@ -109,7 +109,7 @@ class RoceConnections:
         for sender, message in tracked.roce.feed(end, packet):
             yield RoceMessage(tracked, sender, message, time_s if message.time_s is None else message.time_s)
         self._held_octets += tracked.roce.held_octets - before
-        if self._held_octets > lab_limits.CAPTURE_HELD_OCTETS_MAX:
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tracked.roce.held_octets
             yield from self._give_up(tracked, time_s)
 
@@ -125,7 +125,7 @@ class RoceConnections:
         if (packet.source, said.identity) in self._said:
             return
         self._said[packet.source, said.identity] = None
-        if len(self._said) > lab_limits.CAPTURE_CONNECTIONS_MAX:
+        if len(self._said) > limits.CAPTURE_CONNECTIONS_MAX:
             del self._said[next(iter(self._said))]
         own = (packet.source, said.number("Local Communication ID"))
         if said.is_request:
@@ -155,7 +155,7 @@ class RoceConnections:
     def _name(self, own: tuple[bytes, int], known: tuple[RoceTracked, int]) -> None:
         self._managed.pop(own, None)
         self._managed[own] = known
-        if len(self._managed) > lab_limits.CAPTURE_CONNECTIONS_MAX * 2:
+        if len(self._managed) > limits.CAPTURE_CONNECTIONS_MAX * 2:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
@@ -164,7 +164,7 @@ class RoceConnections:
         if before is not None:
             self._forget(before[0])
         self._directions[direction] = known
-        if len(self._directions) > lab_limits.CAPTURE_CONNECTIONS_MAX * 2:
+        if len(self._directions) > limits.CAPTURE_CONNECTIONS_MAX * 2:
             self._forget(next(iter(self._directions.values()))[0])
 
     def _forget(self, tracked: RoceTracked) -> None:
@@ -182,9 +182,9 @@ class RoceConnections:
         other = None if packet.kind.is_request else self._answered(packet)
         if other is not None:
             yield from self._begin(direction, other)
-        elif len(waiting) > lab_limits.CAPTURE_WAITING_PACKETS_MAX:
+        elif len(waiting) > limits.CAPTURE_WAITING_PACKETS_MAX:
             yield from self._begin_alone(direction)
-        if len(self._waiting) > lab_limits.CAPTURE_CONNECTIONS_MAX:
+        if len(self._waiting) > limits.CAPTURE_CONNECTIONS_MAX:
             yield from self._begin_alone(next(iter(self._waiting)))
 
     def _answered(self, response: RocePacket) -> _Direction | None:

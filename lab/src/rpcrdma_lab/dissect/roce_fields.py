@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from rpcrdma.dissect.header_table import Row, Table, hex8, hex16
+from rpcrdma_lab.dissect.header_table import Row, Table, hex8, hex16
 
 __all__ = [
     "ACKNOWLEDGE_ROWS",

@@ -6,12 +6,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import FieldFault
-from rpcrdma.dissect.psn_order import PacketGap, PsnOrder
-from rpcrdma.dissect.rdmap_messages import RdmapMessage
-from rpcrdma.dissect.roce_fields import INVALIDATE_ROWS, Operation, Place
-from rpcrdma.dissect.roce_packets import RocePacket, ahead_of
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import FieldFault
+from rpcrdma_lab.dissect.psn_order import PacketGap, PsnOrder
+from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
+from rpcrdma_lab.dissect.roce_fields import INVALIDATE_ROWS, Operation, Place
+from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of
 
 __all__ = ["RoceHalf"]
 
@@ -110,7 +110,7 @@ class RoceHalf:
 
     def _read_request(self, packet: RocePacket) -> RdmapMessage:
         offset, handle, asked = packet.extended(0, _REACH)
-        while len(self._reads) >= lab_limits.CAPTURE_READS_MAX:
+        while len(self._reads) >= limits.CAPTURE_READS_MAX:
             del self._reads[next(iter(self._reads))]
         self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
         faults = self._cut_short(packet)
@@ -136,7 +136,7 @@ class RoceHalf:
         if is_send != message.is_send:
             reason = f"{packet.kind.name} within a {message.name}"
             message.faults.append(FieldFault("OpCode", 0, reason, _SECTION))
-        _add_payload(message, packet, lab_limits.DISSECTED_MESSAGE_OCTETS_MAX)
+        _add_payload(message, packet, limits.DISSECTED_MESSAGE_OCTETS_MAX)
         self.late = False
         self._unfinished = None if Place.LAST in place else message
         if self._unfinished is not None:
@@ -184,7 +184,7 @@ class RoceHalf:
                 message.segments += 1
             others = (one.response for one in self._reads.values() if one is not read)
             held = sum(len(other.data) for other in others if other is not None)
-            _add_payload(message, packet, lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - held)
+            _add_payload(message, packet, limits.DISSECTED_MESSAGE_OCTETS_MAX - held)
             if message.octets >= read.asked:
                 del self._reads[read.psn]
                 yield message

@@ -6,10 +6,10 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.packets import RoceDatagram
-from rpcrdma.dissect.roce_fields import BASE_ROWS, KINDS, PacketKind
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.packets import RoceDatagram
+from rpcrdma_lab.dissect.roce_fields import BASE_ROWS, KINDS, PacketKind
 
 __all__ = ["PSN_SPACE", "RocePacket", "ahead_of", "read_packet"]
 
@@ -75,7 +75,7 @@ def read_packet(datagram: RoceDatagram) -> RocePacket | None:
     kind = KINDS.get(code)
     start = _BASE.size + sum(table.size for table in kind.headers) if kind is not None else _BASE.size
     octets = len(data) + datagram.missing - _ICRC.size - (flags >> 4 & 3) - start
-    if len(data) < start or not 0 <= octets <= lab_limits.CAPTURE_ROCE_PAYLOAD_OCTETS_MAX:
+    if len(data) < start or not 0 <= octets <= limits.CAPTURE_ROCE_PAYLOAD_OCTETS_MAX:
         return None
     payload = data[start : start + octets]
     return RocePacket(

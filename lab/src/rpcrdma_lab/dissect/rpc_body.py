@@ -6,10 +6,10 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from rpcrdma.dissect.definitions import Definition
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.xdr.language import check, model, parse
+from rpcrdma_lab.dissect.definitions import Definition
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.xdr_walk import Walk
 
 __all__ = ["Body", "Called", "Interfaces", "Part", "WholeItem"]
 

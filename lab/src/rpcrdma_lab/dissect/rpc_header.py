@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rpcrdma.dissect.definitions import Note, definition
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.protection import Protection, protection_of
-from rpcrdma.dissect.rpc_body import Called, Interfaces
-from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.rpc import AuthFlavor, Program
+from rpcrdma_lab.dissect.definitions import Note, definition
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.protection import Protection, protection_of
+from rpcrdma_lab.dissect.rpc_body import Called, Interfaces
+from rpcrdma_lab.dissect.xdr_walk import Walk
 
 __all__ = ["ProgramNames", "RpcHeader", "walk_rpc_header"]
 

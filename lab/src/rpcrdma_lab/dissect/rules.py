@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.headers import Header
-from rpcrdma.dissect.rpc_header import RpcHeader
-from rpcrdma.dissect.rule_table import RULES, broken
-from rpcrdma.dissect.transmission_rules import check_transmission
-from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.errors import DecodeError
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.headers import Header
+from rpcrdma_lab.dissect.rpc_header import RpcHeader
+from rpcrdma_lab.dissect.rule_table import RULES, broken
+from rpcrdma_lab.dissect.transmission_rules import check_transmission
+from rpcrdma_lab.dissect.xdr_walk import Walk
 
 if TYPE_CHECKING:
     from rpcrdma.extension import PropertyRow

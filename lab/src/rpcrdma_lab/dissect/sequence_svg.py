@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rpcrdma.dissect.page_text import page_text
+from rpcrdma_lab.dissect.page_text import page_text
 
 __all__ = ["ARROW_HEADS", "Arrow", "sequence_parts", "svg_text"]
 

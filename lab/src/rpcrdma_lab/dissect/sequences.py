@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.headers import Header
-from rpcrdma.dissect.xdr_walk import Walk
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.headers import Header
+from rpcrdma_lab.dissect.xdr_walk import Walk
 
 __all__ = ["Piece", "Sequences", "is_grant"]
 
@@ -81,7 +81,7 @@ class Sequences:
         part = data[_PREFIX_OCTETS:] if is_properties else payload
         sequence.pieces += 1
         sequence.octets += len(part)
-        sequence.start += part[: lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
+        sequence.start += part[: limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
         if not more:
             del self._unfinished[end]
         piece.complete = not more

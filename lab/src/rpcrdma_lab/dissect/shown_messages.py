@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rpcrdma.dissect.exchanges import Exchange
-from rpcrdma.dissect.fields import Field, Message
+from rpcrdma_lab.dissect.exchanges import Exchange
+from rpcrdma_lab.dissect.fields import Field, Message
 
 __all__ = ["ShownMessage", "body_words", "elapsed", "segment_words", "shown_messages"]
 

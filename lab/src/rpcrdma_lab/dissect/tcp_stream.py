@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
+from rpcrdma_lab import limits
 
 __all__ = ["Gap", "Piece", "TcpHalf"]
 
@@ -84,8 +84,8 @@ class TcpHalf:
             self._hold(sequence, held)
             yield from self._settle()
             if (
-                self._held_octets > lab_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
-                or len(self._held) > lab_limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
+                self._held_octets > limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
+                or len(self._held) > limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
             ):
                 yield from self._give_up()
             return

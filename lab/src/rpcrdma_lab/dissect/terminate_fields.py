@@ -5,8 +5,8 @@ Layout: RFC 5040 section 4.8. Causes: there, RFC 5041 section 7.2, RFC 5044 sect
 
 from __future__ import annotations
 
-from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
-from rpcrdma.dissect.header_table import Row, Table
+from rpcrdma_lab.dissect.fields import Field, FieldFault, octets_shown
+from rpcrdma_lab.dissect.header_table import Row, Table
 
 __all__ = ["CAUSES", "TERMINATE_ROWS", "terminate_fields"]
 

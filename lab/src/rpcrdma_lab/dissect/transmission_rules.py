@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.headers import Header
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.headers import Header
 
 __all__ = ["check_transmission", "report_shown"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.headers import Header, MemorySegment
-from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
-from rpcrdma.dissect.sequences import Piece, is_grant
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.headers import Header, MemorySegment
+from rpcrdma_lab.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
+from rpcrdma_lab.dissect.sequences import Piece, is_grant
 
 __all__ = ["REPORT", "TRANSMISSIONS", "Transmissions"]
 
@@ -135,7 +135,7 @@ class Transmissions:
         if group.number and octets and not group.octets:
             _fault(header, piece, f"{prefix}_pslen", "the payload begins in the first transmission", "rtrext 9.1")
         group.octets += octets
-        group.start += payload[: lab_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(group.start)]
+        group.start += payload[: limits.DISSECTED_MESSAGE_OCTETS_MAX - len(group.start)]
         group.number += 1
         piece.complete = group.number >= group.count
         piece.pieces, piece.octets, piece.start = group.number, group.octets, b""
@@ -243,7 +243,7 @@ class Transmissions:
                 kind = one.number("xmdrsdi_loc", "xmdrsdl_type")
                 directions.append(_Direction(one.number("xmdrsdi_minlen") or 0, kind or 0))
         self._asked[end, header.xid] = _Asked(directions, header.number("optxrq_rsbuf"))
-        while len(self._asked) > lab_limits.CAPTURE_CALLS_MAX:
+        while len(self._asked) > limits.CAPTURE_CALLS_MAX:
             del self._asked[next(iter(self._asked))]
 
     def _check_response(self, end: int, header: Header, count: int, entries: list[Field], piece: Piece) -> None:

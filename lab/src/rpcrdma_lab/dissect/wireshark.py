@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.definitions import Definition
-from rpcrdma.dissect.headers import HeaderVersion
-from rpcrdma.dissect.rule_table import RULES, Rule
-from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.definitions import Definition
+from rpcrdma_lab.dissect.headers import HeaderVersion
+from rpcrdma_lab.dissect.rule_table import RULES, Rule
+from rpcrdma_lab.dissect.xdr_walk import FLAG_WORDS
 
 __all__ = ["lua_dissector"]
 
@@ -55,7 +55,7 @@ def lua_dissector(version: HeaderVersion) -> str:
     replacements = {
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,
-        "@JOINED_MAX@": str(lab_limits.DISSECTED_MESSAGE_OCTETS_MAX),
+        "@JOINED_MAX@": str(limits.DISSECTED_MESSAGE_OCTETS_MAX),
         "@TABLES@": tables,
     }
     for mark, replacement in replacements.items():

@@ -11,12 +11,12 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.definitions import Definition, Note
-from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
 from rpcrdma.errors import DecodeError
 from rpcrdma.xdr import Reader
 from rpcrdma.xdr.language import model
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.definitions import Definition, Note
+from rpcrdma_lab.dissect.fields import Field, FieldFault, octets_shown
 
 __all__ = ["FLAG_WORDS", "FORMATS", "Walk"]
 
@@ -63,7 +63,7 @@ class Walk:
         self.definition = definition
         self.faults: list[FieldFault] = []
         self._reader = Reader(data, start, end)
-        self._room = lab_limits.DISSECTED_FIELDS_MAX
+        self._room = limits.DISSECTED_FIELDS_MAX
         self._depth = 0
 
     @property
@@ -127,8 +127,8 @@ class Walk:
             kind = kind.type
         field = Field(name, self._at, meaning=note.meaning, section=note.section)
         into.append(field)
-        if self._depth == lab_limits.DISSECTED_DEPTH_MAX:
-            raise self._fail(field, self._at, f"more than {lab_limits.DISSECTED_DEPTH_MAX} levels", "")
+        if self._depth == limits.DISSECTED_DEPTH_MAX:
+            raise self._fail(field, self._at, f"more than {limits.DISSECTED_DEPTH_MAX} levels", "")
         self._depth += 1
         try:
             self._read(field, kind, typedef)
@@ -140,7 +140,7 @@ class Walk:
     def _read(self, field: Field, kind: model.Type, typedef: str) -> None:
         self._room -= 1
         if self._room < 0:
-            raise self._fail(field, self._at, f"more than {lab_limits.DISSECTED_FIELDS_MAX} fields", "")
+            raise self._fail(field, self._at, f"more than {limits.DISSECTED_FIELDS_MAX} fields", "")
         match kind:
             case model.Number():
                 self._number(field, kind, FORMATS.get(typedef))

@@ -8,8 +8,8 @@ back, `frames` does so below them, `run_conversation` speaks to a server as its 
 
 from __future__ import annotations
 
-from rpcrdma.scripted.answering import PeerMaker, ServingConversation
-from rpcrdma.scripted.conversation import (
+from rpcrdma_lab.scripted.answering import PeerMaker, ServingConversation
+from rpcrdma_lab.scripted.conversation import (
     Failure,
     LiveConversation,
     Outcome,
@@ -17,11 +17,11 @@ from rpcrdma.scripted.conversation import (
     open_conversation,
     run_conversation,
 )
-from rpcrdma.scripted.messages import make_message, read_message
-from rpcrdma.scripted.peer import RawPeer
-from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
-from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
-from rpcrdma.scripted.queue_pair_peer import QueuePairPeer
+from rpcrdma_lab.scripted.messages import make_message, read_message
+from rpcrdma_lab.scripted.peer import RawPeer
+from rpcrdma_lab.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
+from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
+from rpcrdma_lab.scripted.queue_pair_peer import QueuePairPeer
 
 __all__ = [
     "Failure",

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.lab_limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
-from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
-from rpcrdma.scripted.form import check_conversation
-from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
-from rpcrdma.scripted.matching import difference
-from rpcrdma.scripted.messages import read_rpc
-from rpcrdma.scripted.own_time import within
-from rpcrdma.scripted.peer_interface import Heard, Log, ScriptedPeer
-from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
-from rpcrdma.scripted.served_call import (
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
+from rpcrdma_lab.scripted.conversation import LeftCourse, LiveConversation, Outcome
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.layouts import LAYOUTS, is_call, is_continued
+from rpcrdma_lab.scripted.matching import difference
+from rpcrdma_lab.scripted.messages import read_rpc
+from rpcrdma_lab.scripted.own_time import within
+from rpcrdma_lab.scripted.peer_interface import Heard, Log, ScriptedPeer
+from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
+from rpcrdma_lab.scripted.served_call import (
     REQUEST,
     PlannedReply,
     Segment,
@@ -32,7 +32,7 @@ from rpcrdma.scripted.served_call import (
     read_segments,
     segments_of_items,
 )
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = ["PeerMaker", "ServingConversation"]
 

@@ -14,18 +14,18 @@ from typing import Any
 from rpcrdma import PacketCapture
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.provider import Provider
-from rpcrdma.scripted.form import check_conversation
-from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.matching import difference
-from rpcrdma.scripted.messages import UNKNOWN, kind_words, make_message, message_words, read_message
-from rpcrdma.scripted.own_time import within
-from rpcrdma.scripted.parts import parts_of
-from rpcrdma.scripted.peer import RawPeer
-from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
-from rpcrdma.scripted.queue_pair_peer import QueuePairPeer, open_link
-from rpcrdma.scripted.recorded_stream import open_recorded
-from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.matching import difference
+from rpcrdma_lab.scripted.messages import UNKNOWN, kind_words, make_message, message_words, read_message
+from rpcrdma_lab.scripted.own_time import within
+from rpcrdma_lab.scripted.parts import parts_of
+from rpcrdma_lab.scripted.peer import RawPeer
+from rpcrdma_lab.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
+from rpcrdma_lab.scripted.queue_pair_peer import QueuePairPeer, open_link
+from rpcrdma_lab.scripted.recorded_stream import open_recorded
+from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = [
     "Failure",

@@ -1,7 +1,7 @@
 """The form of conversations: which fields each part has, and of which kind they are.
 
 `check_conversation` refuses a malformed conversation before anything is said. The values of {"given": NAME} and
-{"heard": PATH} are unknown then: `rpcrdma.scripted.values` judges them when a step uses them.
+{"heard": PATH} are unknown then: `rpcrdma_lab.scripted.values` judges them when a step uses them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted.frames import FRAME_LENGTH_MAX, OPCODES, SEGMENT_MOST, STARTUP_MOST
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.parts import ATTRIBUTES, COUNTED
-from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words, number, octets
+from rpcrdma_lab.scripted.frames import FRAME_LENGTH_MAX, OPCODES, SEGMENT_MOST, STARTUP_MOST
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.parts import ATTRIBUTES, COUNTED
+from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words, number, octets
 
 __all__ = ["check_conversation", "check_header", "check_message", "names_wanted"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from crc32c import crc32c
 
-from rpcrdma.scripted.marked_frames import Markers
-from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
+from rpcrdma_lab.scripted.marked_frames import Markers
+from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = [
     "FRAME_LENGTH_MAX",

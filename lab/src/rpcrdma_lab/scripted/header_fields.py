@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = [
     "MAKERS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = ["difference"]
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.scripted.form import check_header, check_message
-from rpcrdma.scripted.header_fields import MAKERS, READERS, Short, make_word, word_at
-from rpcrdma.scripted.layouts import LAYOUTS
-from rpcrdma.scripted.placement_fields import (
+from rpcrdma_lab.scripted.form import check_header, check_message
+from rpcrdma_lab.scripted.header_fields import MAKERS, READERS, Short, make_word, word_at
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.placement_fields import (
     PLACEMENT_MAKERS,
     PLACEMENT_READERS,
     RECEIVE_STRUCTURE,
     buffer_segments,
 )
-from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
+from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = [
     "UNKNOWN",

@@ -10,8 +10,8 @@ from typing import Any
 
 from crc32c import crc32c
 
-from rpcrdma.lab_limits import RAW_MESSAGE_OCTETS_MAX
-from rpcrdma.scripted.frames import (
+from rpcrdma_lab.limits import RAW_MESSAGE_OCTETS_MAX
+from rpcrdma_lab.scripted.frames import (
     OPCODES,
     STARTUP_CRC,
     STARTUP_ENHANCED,
@@ -25,12 +25,12 @@ from rpcrdma.scripted.frames import (
     read_segment,
     read_startup,
 )
-from rpcrdma.scripted.layouts import version_of_first
-from rpcrdma.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
-from rpcrdma.scripted.messages import message_words, read_message
-from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
-from rpcrdma.scripted.segmented import FrameFault, SegmentedMessage
-from rpcrdma.scripted.values import Names, number
+from rpcrdma_lab.scripted.layouts import version_of_first
+from rpcrdma_lab.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
+from rpcrdma_lab.scripted.messages import message_words, read_message
+from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
+from rpcrdma_lab.scripted.segmented import FrameFault, SegmentedMessage
+from rpcrdma_lab.scripted.values import Names, number
 
 __all__ = ["RawPeer"]
 

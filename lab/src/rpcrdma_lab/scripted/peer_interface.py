@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from rpcrdma.lab_limits import RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
+from rpcrdma_lab.limits import RAW_PASSAGE_OCTETS_MAX, RAW_PASSAGES_MAX
 
 __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer", "joined"]
 

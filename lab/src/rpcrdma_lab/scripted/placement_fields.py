@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rpcrdma.scripted.header_fields import Short, make_segments, make_word, read_segments, word_at
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.header_fields import Short, make_segments, make_word, read_segments, word_at
+from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = ["PLACEMENT_MAKERS", "PLACEMENT_READERS", "RECEIVE_STRUCTURE", "buffer_segments"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rpcrdma.lab_limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX
 
 __all__ = ["ProgramOverTcp"]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.lab_limits import RAW_WAITING_MAX
 from rpcrdma.provider import (
     Access,
     Completion,
@@ -29,10 +28,11 @@ from rpcrdma.provider import (
     Status,
     Verb,
 )
-from rpcrdma.scripted.layouts import version_of_first
-from rpcrdma.scripted.messages import message_words, read_message
-from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma_lab.limits import RAW_WAITING_MAX
+from rpcrdma_lab.scripted.layouts import version_of_first
+from rpcrdma_lab.scripted.messages import message_words, read_message
+from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
+from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 

@@ -15,7 +15,7 @@ from rpcrdma.extension import Extension, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.nfs import v3
 from rpcrdma.provider import Provider
 from rpcrdma.rpc import CallContext, ReplyBound, Service
-from rpcrdma.simulation import sized_calls
+from rpcrdma_lab.simulation import sized_calls
 
 __all__ = [
     "CALLS_AT_ONCE",

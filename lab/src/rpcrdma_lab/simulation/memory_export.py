@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rpcrdma.nfs import v3
 from rpcrdma.rpc import CallContext, in_worker
-from rpcrdma.simulation.memory_disk import DiskObject, MemoryDisk, Refused
+from rpcrdma_lab.simulation.memory_disk import DiskObject, MemoryDisk, Refused
 
 __all__ = ["MemoryExport"]
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rpcrdma import ServeOptions, connect, serve
-from rpcrdma.simulation import measured_calls
-from rpcrdma.simulation.critical_path import CallAccount, account
-from rpcrdma.simulation.latency_curves import Curves
-from rpcrdma.simulation.measured_calls import SHORT_CALL, Operation, Variant, services
 from rpcrdma.testing.virtual import EventKind, Fabric, FabricModel, run
+from rpcrdma_lab.simulation import measured_calls
+from rpcrdma_lab.simulation.critical_path import CallAccount, account
+from rpcrdma_lab.simulation.latency_curves import Curves
+from rpcrdma_lab.simulation.measured_calls import SHORT_CALL, Operation, Variant, services
 
 __all__ = ["COLUMNS", "Row", "cells", "curves_over_distance", "curves_over_size", "measured", "rows"]
 

@@ -20,7 +20,7 @@ from lab import Lab, check
 
 __all__: list[str] = []
 
-_CONVERSATIONS = Path(__file__).parents[3] / "examples" / "conversations"
+_CONVERSATIONS = Path(__file__).parents[4] / "examples" / "conversations"
 _MOUNT_PORT = 20048
 _OCTETS = 200_001
 _DIFFERS = {"wrong-digest.json": 3, "wrong-number.json": 3}

@@ -21,8 +21,8 @@ from network import HOST
 from patience import await_growth
 from python_layer import PYTHON, START_OUR_SERVER, STOP_OUR_SERVER
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
+from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
 
 VERDICTS = Path(__file__).with_name("linux_verdicts.toml")
 

@@ -1,6 +1,6 @@
 """Captures of RoCEv2 between two guests: Linux's client and server, ours, and version 2 with its extension.
 
-`RPCRDMA_WRITE_VECTORS=1 run.py roce-captures-are-explained` writes tests/vectors/captures/roce-*.pcap anew.
+`RPCRDMA_WRITE_VECTORS=1 run.py roce-captures-are-explained` writes lab/tests/captures/roce-*.pcap anew.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from python_layer import PYTHON
 
 __all__: list[str] = []
 
-_VECTORS = Path(__file__).parents[2] / "vectors" / "captures"
+_VECTORS = Path(__file__).parents[2] / "captures"
 _WRITE_VARIABLE = "RPCRDMA_WRITE_VECTORS"
 _OCTETS = 5001
 _COMMAND = "python3 -m rpcrdma"

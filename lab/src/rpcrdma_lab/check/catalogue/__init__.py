@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.catalogue import (
+from rpcrdma_lab.check.catalogue import (
     calls,
     chunks,
     clients,
@@ -18,7 +18,7 @@ from rpcrdma.check.catalogue import (
     version_2,
     version_2_headers,
 )
-from rpcrdma.check.entry import Check
+from rpcrdma_lab.check.entry import Check
 
 __all__ = ["CATALOGUE", "CLIENT_CATALOGUE"]
 

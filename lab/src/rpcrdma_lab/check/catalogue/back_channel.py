@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.entry import Conversation, Step
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.entry import Conversation, Step
 
 __all__ = ["ONE_HOLDER", "RELEASE", "TRIAL", "TWO_HOLDERS", "CallTrigger"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import (
+from rpcrdma_lab.check.answers import (
     ANSWERED,
     LONG_ANSWERED,
     NULL,
@@ -18,7 +18,7 @@ from rpcrdma.check.answers import (
     reply_header,
     say,
 )
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
 

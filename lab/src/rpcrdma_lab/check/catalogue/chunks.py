@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.check.answers import accepted, afterwards, either, error, hear, reply_header, say
-from rpcrdma.check.catalogue.files import (
+from rpcrdma_lab.check.answers import accepted, afterwards, either, error, hear, reply_header, say
+from rpcrdma_lab.check.catalogue.files import (
     CALLER,
     READ_RESULTS,
     content,
@@ -18,7 +18,7 @@ from rpcrdma.check.catalogue.files import (
     shown,
     write_call,
 )
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CALLS", "CLIENT_CHECKS", "serving_together", "terminates"]
 

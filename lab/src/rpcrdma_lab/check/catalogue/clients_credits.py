@@ -5,11 +5,11 @@ Headers grant further credits. A message that only grants is no reply.
 
 from __future__ import annotations
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.clients import serving_together
-from rpcrdma.check.catalogue.clients_version_2 import Version2Client
-from rpcrdma.check.catalogue.version_2 import CODES
-from rpcrdma.check.entry import Check, Step
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients import serving_together
+from rpcrdma_lab.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.entry import Check, Step
 
 __all__ = ["CLIENT_CHECKS"]
 

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.clients import CALLS
-from rpcrdma.check.catalogue.clients_version_2 import Version2Client
-from rpcrdma.check.catalogue.version_2 import CODES
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients import CALLS
+from rpcrdma_lab.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CLIENT_CHECKS"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.clients_version_2 import Version2Client
-from rpcrdma.check.catalogue.round_trip_codes import (
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
     BY_SIZE,
     CHOICE,
     CONTINUE,
@@ -38,8 +38,8 @@ from rpcrdma.check.catalogue.round_trip_codes import (
     UNEXPECTED,
     extension_properties,
 )
-from rpcrdma.check.catalogue.version_2 import CODES
-from rpcrdma.check.entry import Check, Step
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.entry import Check, Step
 
 __all__ = ["CLIENT_CHECKS"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.clients import terminates
-from rpcrdma.check.catalogue.version_2 import CODES, CONNPROP, V2
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients import terminates
+from rpcrdma_lab.check.catalogue.version_2 import CODES, CONNPROP, V2
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CLIENT_CHECKS", "Version2Client"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import accepted, hear, say
-from rpcrdma.check.entry import Step
+from rpcrdma_lab.check.answers import accepted, hear, say
+from rpcrdma_lab.check.entry import Step
 
 __all__ = [
     "CALLER",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import (
+from rpcrdma_lab.check.answers import (
     ANSWERED,
     LONG_ANSWERED,
     NULL,
@@ -20,7 +20,7 @@ from rpcrdma.check.answers import (
     say,
     terminated,
 )
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "MISTAKES", "NO_READS", "FrameMistake"]
 

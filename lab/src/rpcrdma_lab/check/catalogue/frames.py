@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, LONG_ANSWERED, NULL, NULL_OCTETS, afterwards, ended, hear, say
-from rpcrdma.check.catalogue import frame_mistakes
-from rpcrdma.check.catalogue.files import read_answer, read_call, segment
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import ANSWERED, LONG_ANSWERED, NULL, NULL_OCTETS, afterwards, ended, hear, say
+from rpcrdma_lab.check.catalogue import frame_mistakes
+from rpcrdma_lab.check.catalogue.files import read_answer, read_call, segment
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
 

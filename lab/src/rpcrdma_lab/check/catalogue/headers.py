@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import NULL_OCTETS, accepted, answered, discarded, either, error, hear, refused, say
-from rpcrdma.check.catalogue.files import OLD, made_old, read_call, segment, shown, write_call
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import NULL_OCTETS, accepted, answered, discarded, either, error, hear, refused, say
+from rpcrdma_lab.check.catalogue.files import OLD, made_old, read_call, segment, shown, write_call
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpcrdma.check.answers import accepted, afterwards, hear, say
-from rpcrdma.check.catalogue.back_channel import ONE_HOLDER, TWO_HOLDERS, CallTrigger
-from rpcrdma.check.catalogue.version_2 import V2
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import accepted, afterwards, hear, say
+from rpcrdma_lab.check.catalogue.back_channel import ONE_HOLDER, TWO_HOLDERS, CallTrigger
+from rpcrdma_lab.check.catalogue.version_2 import V2
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "PROPERTIES", "WATCH"]
 

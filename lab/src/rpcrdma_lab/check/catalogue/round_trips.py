@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpcrdma.check.answers import NULL_OCTETS, hear, say
-from rpcrdma.check.catalogue.files import made_old, read_call, shown
-from rpcrdma.check.catalogue.round_trip_codes import (
+from rpcrdma_lab.check.answers import NULL_OCTETS, hear, say
+from rpcrdma_lab.check.catalogue.files import made_old, read_call, shown
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
     BY_SIZE,
     CHOICE,
     CONTINUE,
@@ -29,7 +29,7 @@ from rpcrdma.check.catalogue.round_trip_codes import (
     UNEXPECTED,
     extension_properties,
 )
-from rpcrdma.check.catalogue.round_trips_headers import (
+from rpcrdma_lab.check.catalogue.round_trips_headers import (
     ANY_END,
     answered,
     continuation,
@@ -37,8 +37,8 @@ from rpcrdma.check.catalogue.round_trips_headers import (
     request,
     write_request,
 )
-from rpcrdma.check.catalogue.version_2 import CONNPROP, Family
-from rpcrdma.check.entry import Check, Step
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP, Family
+from rpcrdma_lab.check.entry import Check, Step
 
 __all__ = ["CHECKS", "PROPERTIES"]
 

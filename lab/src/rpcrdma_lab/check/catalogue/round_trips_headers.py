@@ -1,6 +1,6 @@
 """Mistakes in headers of the round-trip extension, with the outcome of each (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is "BAD_XDR" or a list of patterns: a report, or
+Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is "BAD_XDR" or a list of patterns: a report, or
 the answers that the draft leaves open.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rpcrdma.check.answers import NULL_OCTETS, say
-from rpcrdma.check.catalogue.files import write_call
-from rpcrdma.check.catalogue.headers import Mistake
-from rpcrdma.check.catalogue.round_trip_codes import (
+from rpcrdma_lab.check.answers import NULL_OCTETS, say
+from rpcrdma_lab.check.catalogue.files import write_call
+from rpcrdma_lab.check.catalogue.headers import Mistake
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
     BY_SIZE,
     CHOICE,
     CONTINUE,
@@ -32,7 +32,7 @@ from rpcrdma.check.catalogue.round_trip_codes import (
     TOO_SHORT,
     UNEXPECTED,
 )
-from rpcrdma.check.catalogue.version_2 import V2
+from rpcrdma_lab.check.catalogue.version_2 import V2
 
 __all__ = ["ANY_END", "answered", "continuation", "mistakes", "request", "write_request"]
 

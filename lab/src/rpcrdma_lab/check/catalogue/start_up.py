@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, afterwards, ended, hear, say
-from rpcrdma.check.catalogue.frame_mistakes import FrameMistake
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import ANSWERED, NULL, afterwards, ended, hear, say
+from rpcrdma_lab.check.catalogue.frame_mistakes import FrameMistake
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "MISTAKES"]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.check.answers import NULL_OCTETS, hear, say
-from rpcrdma.check.catalogue.files import content, getattr_call, made_old, read_call, segment, shown, write_call
-from rpcrdma.check.entry import Check, Step, check
+from rpcrdma_lab.check.answers import NULL_OCTETS, hear, say
+from rpcrdma_lab.check.catalogue.files import content, getattr_call, made_old, read_call, segment, shown, write_call
+from rpcrdma_lab.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "CODES", "CONNPROP", "FIRST_LIST_AT", "V2", "Family"]
 

@@ -1,7 +1,7 @@
 """Checks of transport headers of version 2: the taxonomy of mistakes, with the outcome of each.
 
-Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A list
-stands where the draft states no reaction, or leaves more than one open.
+Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A
+list stands where the draft states no reaction, or leaves more than one open.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
-from rpcrdma.check.catalogue.files import read_call, write_call
-from rpcrdma.check.catalogue.headers import Mistake
-from rpcrdma.check.catalogue.version_2 import CODES, CONNPROP, FIRST_LIST_AT, V2
-from rpcrdma.check.entry import Check
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.files import read_call, write_call
+from rpcrdma_lab.check.catalogue.headers import Mistake
+from rpcrdma_lab.check.catalogue.version_2 import CODES, CONNPROP, FIRST_LIST_AT, V2
+from rpcrdma_lab.check.entry import Check
 
 __all__ = ["CHECKS", "mistakes"]
 

@@ -72,6 +72,6 @@ def add_arguments(parser: CommandParser) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.cli.check.judging import judge  # noqa: PLC0415
+    from rpcrdma_lab.commands.check.judging import judge  # noqa: PLC0415
 
     return await judge(args)

@@ -10,7 +10,21 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from rpcrdma import IwarpConfig, VerbsConfig
-from rpcrdma.check import (
+from rpcrdma.commands import (
+    DefinitionText,
+    ExitStatus,
+    Url,
+    authority,
+    cannot_listen,
+    connect_options,
+    console,
+    describe,
+    progress_line,
+    read_text,
+)
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError, RpcRdmaError
+from rpcrdma.provider import Provider, chosen_providers
+from rpcrdma_lab.check import (
     ANSWER_S,
     CATALOGUE,
     CLIENT_CATALOGUE,
@@ -29,24 +43,10 @@ from rpcrdma.check import (
     spoken_versions,
     void_verdicts,
 )
-from rpcrdma.check.export_files import prepared_export
-from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
-from rpcrdma.cli.connecting import connecting
-from rpcrdma.commands import (
-    DefinitionText,
-    ExitStatus,
-    Url,
-    authority,
-    cannot_listen,
-    connect_options,
-    console,
-    describe,
-    progress_line,
-    read_text,
-)
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError, RpcRdmaError
-from rpcrdma.provider import Provider, chosen_providers
-from rpcrdma.scripted import Outcome, RawTarget
+from rpcrdma_lab.check.export_files import prepared_export
+from rpcrdma_lab.check.reports import as_html, as_json, as_junit, summary_lines
+from rpcrdma_lab.commands.connecting import connecting
+from rpcrdma_lab.scripted import Outcome, RawTarget
 
 __all__ = ["judge"]
 

@@ -7,15 +7,15 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.capture_input import add_decoding_options, settings_for
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, read_text, service_url
+from rpcrdma_lab.commands.capture_input import add_decoding_options, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rpcrdma.cli.proxy.rules import Decision, ProxyRule
-    from rpcrdma.dissect.fields import Message
-    from rpcrdma.simulation.worlds.faults import Side
+    from rpcrdma_lab.commands.proxy.rules import Decision, ProxyRule
+    from rpcrdma_lab.dissect.fields import Message
+    from rpcrdma_lab.simulation.worlds.faults import Side
 
 __all__ = ["add_arguments", "run"]
 
@@ -38,9 +38,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command until a signal ends it."""
-    from rpcrdma.cli.proxy.relay import Relay  # noqa: PLC0415
-    from rpcrdma.cli.proxy.rules import read_rules  # noqa: PLC0415
     from rpcrdma.commands import cannot_listen, describe  # noqa: PLC0415
+    from rpcrdma_lab.commands.proxy.relay import Relay  # noqa: PLC0415
+    from rpcrdma_lab.commands.proxy.rules import read_rules  # noqa: PLC0415
 
     for url in (args.listen, args.to):
         if url.scheme != "rdma":

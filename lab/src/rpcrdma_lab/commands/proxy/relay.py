@@ -7,11 +7,11 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from rpcrdma import lab_limits
-from rpcrdma.cli.proxy.rules import Decision, ProxyRule, RuledConnection
-from rpcrdma.dissect.connection import IwarpConnection, Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.simulation.worlds.faults import Side
+from rpcrdma_lab import limits
+from rpcrdma_lab.commands.proxy.rules import Decision, ProxyRule, RuledConnection
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.simulation.worlds.faults import Side
 
 __all__ = ["DelayLine", "Relay"]
 
@@ -111,7 +111,7 @@ class DelayLine:
         self._due_s = max(self._due_s, asyncio.get_running_loop().time() + decision.delay_s)
         self._octets += len(decision.data)
         self._messages.put_nowait((self._due_s, decision, last))
-        while self._octets > lab_limits.PROXY_DELAYED_OCTETS_MAX:
+        while self._octets > limits.PROXY_DELAYED_OCTETS_MAX:
             self._room.clear()
             await self._room.wait()
 
@@ -169,6 +169,6 @@ class _Halves:
             whole = bytes(held[: len(held) - half.unread])
             del held[: len(whole)]
             yield message, self._ruled.decide(_SIDES[end], message, whole, self.now_s)
-        if half.foreign or len(held) > lab_limits.PROXY_HELD_OCTETS_MAX:
+        if half.foreign or len(held) > limits.PROXY_HELD_OCTETS_MAX:
             yield None, Decision(held[:])
             held.clear()

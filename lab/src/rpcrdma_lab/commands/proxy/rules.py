@@ -10,10 +10,10 @@ from typing import Any
 
 from crc32c import crc32c
 
-from rpcrdma import lab_limits
-from rpcrdma.dissect.fields import Message
-from rpcrdma.simulation.worlds.faults import FIELDS, Fault, FaultKind, FaultRule, Side
-from rpcrdma.simulation.worlds.scenario import ScenarioError, ScenarioTable, read_table
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.simulation.worlds.faults import FIELDS, Fault, FaultKind, FaultRule, Side
+from rpcrdma_lab.simulation.worlds.scenario import ScenarioError, ScenarioTable, read_table
 
 __all__ = ["Decision", "ProxyRule", "RuledConnection", "read_rules"]
 
@@ -195,7 +195,7 @@ class RuledConnection:
         if facts.get("message") == "call":
             self._called += 1
             self._calls[message.number] = self._called, facts.get("procedure") or ""
-            while len(self._calls) > lab_limits.CAPTURE_CALLS_MAX:
+            while len(self._calls) > limits.CAPTURE_CALLS_MAX:
                 del self._calls[next(iter(self._calls))]
             return self._calls[message.number]
         number = facts.get("serves", {}).get("call", facts.get("answers"))

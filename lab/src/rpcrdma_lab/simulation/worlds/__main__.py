@@ -1,4 +1,4 @@
-"""Fault worlds from a shell: `python -m rpcrdma.simulation.worlds`; docs/simulation.md shows its use."""
+"""Fault worlds from a shell: `python -m rpcrdma_lab.simulation.worlds`; docs/simulation.md shows its use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 import time
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.simulation.worlds.ladder import ladder
-from rpcrdma.simulation.worlds.many_worlds import Totals, judged, run_worlds
-from rpcrdma.simulation.worlds.minimiser import minimise
-from rpcrdma.simulation.worlds.plan import Kept, draw_plan
-from rpcrdma.simulation.worlds.scenario import Scenario, named_scenario, scenario_names
+from rpcrdma_lab.simulation.worlds.ladder import ladder
+from rpcrdma_lab.simulation.worlds.many_worlds import Totals, judged, run_worlds
+from rpcrdma_lab.simulation.worlds.minimiser import minimise
+from rpcrdma_lab.simulation.worlds.plan import Kept, draw_plan
+from rpcrdma_lab.simulation.worlds.scenario import Scenario, named_scenario, scenario_names
 
 _TOLD_EVERY = 10_000
 _SHOWN_MAX = 10
@@ -22,7 +22,7 @@ _SHOWN_MAX = 10
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m rpcrdma.simulation.worlds",
+        prog="python -m rpcrdma_lab.simulation.worlds",
         description="Runs simulated worlds of clients and servers with faults, and checks what happens in them.",
     )
     parser.add_argument("--scenario", default="mixed", help=f"a TOML file, or one of {', '.join(scenario_names())}")
@@ -104,7 +104,7 @@ def _many(scenario: Scenario, args: argparse.Namespace) -> int:
 
 def _command(scenario: str, seed: int, kept: Kept) -> str:
     """The command that runs the same world again."""
-    parts = [sys.executable, "-m", "rpcrdma.simulation.worlds", "--scenario", scenario, "--seed", str(seed)]
+    parts = [sys.executable, "-m", "rpcrdma_lab.simulation.worlds", "--scenario", scenario, "--seed", str(seed)]
     if kept.faults is not None:
         parts += ["--faults", ",".join(map(str, sorted(kept.faults)))]
     if kept.clients is not None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from rpcrdma import ReturningClient
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc import CallContext
-from rpcrdma.simulation import bank
-from rpcrdma.simulation.worlds.history import CallMade, HandlerRun, History
+from rpcrdma_lab.simulation import bank
+from rpcrdma_lab.simulation.worlds.history import CallMade, HandlerRun, History
 
 __all__ = ["BankBranch", "Books", "Customer", "statement_text"]
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from rpcrdma.errors import LocalProtocolError, NoAnswer, RpcError
-from rpcrdma.simulation.worlds.faults import Fault, FaultKind, Side
-from rpcrdma.simulation.worlds.history import Disturbance, History
-from rpcrdma.simulation.worlds.watched_provider import WatchedProvider
-from rpcrdma.simulation.worlds.world_client import RECOVERED_S
 from rpcrdma.testing.virtual import DELIVERED, Delivery, Host, Message, VirtualLoop
+from rpcrdma_lab.simulation.worlds.faults import Fault, FaultKind, Side
+from rpcrdma_lab.simulation.worlds.history import Disturbance, History
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedProvider
+from rpcrdma_lab.simulation.worlds.world_client import RECOVERED_S
 
 __all__ = ["FaultMaker"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 from rpcrdma.testing.virtual import NO_CAUSE, EventKind, Trace, TraceEvent
+from rpcrdma_lab.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 
 __all__ = ["ladder"]
 

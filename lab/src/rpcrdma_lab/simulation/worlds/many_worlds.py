@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 
-from rpcrdma.simulation.worlds.history import Violation
-from rpcrdma.simulation.worlds.plan import Kept, draw_plan
-from rpcrdma.simulation.worlds.scenario import Scenario
-from rpcrdma.simulation.worlds.world import Result, run_world
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.plan import Kept, draw_plan
+from rpcrdma_lab.simulation.worlds.scenario import Scenario
+from rpcrdma_lab.simulation.worlds.world import Result, run_world
 
 __all__ = ["Totals", "judged", "run_worlds"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from rpcrdma.simulation.worlds.plan import Kept, Plan
+from rpcrdma_lab.simulation.worlds.plan import Kept, Plan
 
 __all__ = ["minimise"]
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rpcrdma.simulation.worlds.faults import Fault, Range, between
-from rpcrdma.simulation.worlds.scenario import Scenario
+from rpcrdma_lab.simulation.worlds.faults import Fault, Range, between
+from rpcrdma_lab.simulation.worlds.scenario import Scenario
 
 __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.extension import EXTENSION_CHOICES, VERSION_CHOICES
-from rpcrdma.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
 from rpcrdma.testing.virtual import PROFILES
+from rpcrdma_lab.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
 
 __all__ = [
     "WORK",
@@ -30,7 +30,7 @@ WORK = ("null", "transfer", "statement", "extract", "write", "read", "rename", "
 
 _NUMBER_MAX = (1 << 64) - 1
 """The largest offset on the wire; TOML has larger numbers, and infinity."""
-_FOLDER = resources.files("rpcrdma.simulation.worlds") / "scenarios"
+_FOLDER = resources.files("rpcrdma_lab.simulation.worlds") / "scenarios"
 
 
 class ScenarioError(LocalProtocolError):

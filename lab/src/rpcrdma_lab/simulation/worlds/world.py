@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma import RdmaServerConfig, ServeOptions, Server, TransportConfig, serve
-from rpcrdma.simulation.memory_disk import MemoryDisk
-from rpcrdma.simulation.memory_export import MemoryExport
-from rpcrdma.simulation.worlds.bank_branch import BankBranch, Books
-from rpcrdma.simulation.worlds.checkers.calls import check_calls, check_notices
-from rpcrdma.simulation.worlds.checkers.credits import CreditWatcher
-from rpcrdma.simulation.worlds.checkers.exposure import ExposureWatcher
-from rpcrdma.simulation.worlds.checkers.files import check_files
-from rpcrdma.simulation.worlds.checkers.memory import check_server
-from rpcrdma.simulation.worlds.checkers.rules import RuleWatcher
-from rpcrdma.simulation.worlds.fault_maker import FaultMaker
-from rpcrdma.simulation.worlds.history import History, Violation
-from rpcrdma.simulation.worlds.plan import Plan, ServerPlan
-from rpcrdma.simulation.worlds.watched_provider import WatchedEnd, WatchedProvider, Watcher
-from rpcrdma.simulation.worlds.world_client import WorldClient
 from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
+from rpcrdma_lab.simulation.memory_disk import MemoryDisk
+from rpcrdma_lab.simulation.memory_export import MemoryExport
+from rpcrdma_lab.simulation.worlds.bank_branch import BankBranch, Books
+from rpcrdma_lab.simulation.worlds.checkers.calls import check_calls, check_notices
+from rpcrdma_lab.simulation.worlds.checkers.credits import CreditWatcher
+from rpcrdma_lab.simulation.worlds.checkers.exposure import ExposureWatcher
+from rpcrdma_lab.simulation.worlds.checkers.files import check_files
+from rpcrdma_lab.simulation.worlds.checkers.memory import check_server
+from rpcrdma_lab.simulation.worlds.checkers.rules import RuleWatcher
+from rpcrdma_lab.simulation.worlds.fault_maker import FaultMaker
+from rpcrdma_lab.simulation.worlds.history import History, Violation
+from rpcrdma_lab.simulation.worlds.plan import Plan, ServerPlan
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd, WatchedProvider, Watcher
+from rpcrdma_lab.simulation.worlds.world_client import WorldClient
 
 __all__ = ["Result", "run_world"]
 

@@ -11,13 +11,13 @@ from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.provider import Provider
 from rpcrdma.rpc import null_procedure
-from rpcrdma.simulation import bank
-from rpcrdma.simulation.worlds.bank_branch import Customer, statement_text
-from rpcrdma.simulation.worlds.checkers.exposure import ExposureWatcher, GuardedBuffer
-from rpcrdma.simulation.worlds.checkers.files import UNKNOWN, Content
-from rpcrdma.simulation.worlds.history import CallMade, History, Violation
-from rpcrdma.simulation.worlds.plan import ClientPlan, PlannedCall
 from rpcrdma.testing.virtual import EventKind, running_host
+from rpcrdma_lab.simulation import bank
+from rpcrdma_lab.simulation.worlds.bank_branch import Customer, statement_text
+from rpcrdma_lab.simulation.worlds.checkers.exposure import ExposureWatcher, GuardedBuffer
+from rpcrdma_lab.simulation.worlds.checkers.files import UNKNOWN, Content
+from rpcrdma_lab.simulation.worlds.history import CallMade, History, Violation
+from rpcrdma_lab.simulation.worlds.plan import ClientPlan, PlannedCall
 
 __all__ = ["CALL_TIMEOUT_S", "RECOVERED_S", "WorldClient"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rpcrdma.errors import CallTimeout
-from rpcrdma.simulation.worlds.history import CallMade, History, Violation
+from rpcrdma_lab.simulation.worlds.history import CallMade, History, Violation
 
 __all__ = ["check_calls", "check_notices"]
 

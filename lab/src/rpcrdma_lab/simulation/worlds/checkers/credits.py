@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rpcrdma.simulation.worlds.history import Violation
-from rpcrdma.simulation.worlds.watched_provider import WatchedEnd
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
 
 __all__ = ["CreditWatcher"]
 

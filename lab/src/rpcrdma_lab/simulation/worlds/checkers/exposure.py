@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rpcrdma.provider import Access, MemoryRegion
-from rpcrdma.simulation.worlds.history import Violation
-from rpcrdma.simulation.worlds.watched_provider import WatchedEnd
 from rpcrdma.testing.virtual import Host, SimulatedProtectionDomain
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
 
 __all__ = ["ExposureWatcher", "GuardedBuffer", "JudgedDomain"]
 

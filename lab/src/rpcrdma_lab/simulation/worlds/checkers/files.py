@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rpcrdma.nfs.v3 import ftype3
-from rpcrdma.simulation.memory_disk import MemoryDisk
-from rpcrdma.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.memory_disk import MemoryDisk
+from rpcrdma_lab.simulation.worlds.history import Violation
 
 __all__ = ["UNKNOWN", "Content", "check_files"]
 

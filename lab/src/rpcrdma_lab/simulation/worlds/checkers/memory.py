@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rpcrdma import Server
-from rpcrdma.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.history import Violation
 
 __all__ = ["check_server"]
 

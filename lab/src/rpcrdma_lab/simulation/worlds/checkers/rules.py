@@ -1,6 +1,6 @@
 """Checks each message against the rules of its version, credits included, by the decoder that `rpcrdma decode` uses.
 
-`rpcrdma.dissect` shares no code with the transport. Grants bind an end when they have arrived there: a cut
+`rpcrdma_lab.dissect` shares no code with the transport. Grants bind an end when they have arrived there: a cut
 connection may lose them.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.conversation import Conversation
-from rpcrdma.dissect.fields import Message
-from rpcrdma.simulation.worlds.history import Violation
-from rpcrdma.simulation.worlds.watched_provider import WatchedEnd
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.conversation import Conversation
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
 
 __all__ = ["RuleWatcher"]
 
