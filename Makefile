@@ -25,7 +25,7 @@ CHECKS :=
 .PHONY: help install demo test test-all check docs bench wheels fuzz interop interop-kernel
 
 help:
-	@echo 'make install   set up $(VENV) with the rpcrdma command, and the native step where a C compiler is'
+	@echo 'make install   set up $(VENV) with the rpcrdma command and the tools of lab/, and the native step where a C compiler is'
 	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
 	@echo 'make test      install with the tools of tests, then run those that need neither a process nor a network, and some'
 	@echo '               journeys of users: a minute'
@@ -34,7 +34,7 @@ help:
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others; writes docs/performance.md and'
 	@echo '               docs/measured; a quarter of an hour, with QUICK=1 two minutes, and nothing is written'
-	@echo 'make wheels    source distributions and wheels of the package and of the native step, in build/wheels, tried there'
+	@echo 'make wheels    source distributions and wheels of rpcrdma, rpcrdma-lab and rpcrdma-native, in build/wheels, tried there'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
 	@echo '               property tests with random examples'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
@@ -43,14 +43,14 @@ help:
 
 install: $(STAMP) $(NATIVE_STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml lab/pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'error: Python 3.11 or newer is needed' >&2; \
 		echo '  hint: apt-get install python3 python3-venv python3-pip' >&2; exit 1; }
 	@test -x $(BIN)/python -a -x $(BIN)/pip || { echo 'setting up $(VENV)'; $(PYTHON) -m venv $(VENV) >/dev/null 2>&1; } || \
 		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || \
 		{ echo 'error: $(PYTHON) can neither make virtual environments nor run pip' >&2; \
 		echo '  hint: apt-get install python3-venv python3-pip' >&2; exit 1; }
-	$(PIP) -e .
+	$(PIP) -e . -e ./lab
 	@touch $@
 
 $(NATIVE_STAMP): $(STAMP) native/pyproject.toml native/setup.py $(wildcard native/src/* native/verbs/*)
@@ -81,31 +81,38 @@ check: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_ledger.py tests/house/test_generated_code.py
+	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_boundary.py tests/house/test_ledger.py \
+		tests/house/test_generated_code.py
 	@mkdir -p build && $(BIN)/python -m pytest --collect-only -q --ledger 'make test-all' -m '$(SUITE)' >build/collected.txt || \
 		{ tail -n 40 build/collected.txt; exit 1; }
 
 # From the source distributions, so that they are known to be whole. Then an environment that has the wheels alone runs the
-# commands that README begins with. W009: the native step has two modules on purpose.
+# demonstration with that of the library, whose hint names the lab, and with all three the commands that README begins with.
+# W009: the native step has two modules on purpose.
+WHEELS_VENV := build/wheels-venv
+WHEELS_PIP := $(BIN)/python -m pip --python $(WHEELS_VENV)/bin/python install --quiet --disable-pip-version-check
 wheels: $(DEV_STAMP) $(VENV)/.group-wheels
-	rm -rf build/wheels build/wheels-venv native/build && mkdir -p build
-	{ $(BIN)/python -m build --outdir build/wheels/made . && $(BIN)/python -m build --outdir build/wheels/made native; } \
+	rm -rf build/wheels $(WHEELS_VENV) native/build && mkdir -p build
+	for each in . lab native; do $(BIN)/python -m build --outdir build/wheels/made $$each || exit 1; done \
 		>build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/made/rpcrdma_native-*.whl
-	mv build/wheels/made/*.tar.gz build/wheels/made/rpcrdma-*.whl build/wheels && rm -r build/wheels/made
+	mv build/wheels/made/*.tar.gz build/wheels/made/*-none-any.whl build/wheels && rm -r build/wheels/made
 	$(BIN)/twine check --strict build/wheels/*
 	$(BIN)/check-wheel-contents --package src/rpcrdma build/wheels/rpcrdma-*.whl
+	$(BIN)/check-wheel-contents --package lab/src/rpcrdma_lab build/wheels/rpcrdma_lab-*.whl
 	$(BIN)/check-wheel-contents --ignore W009 build/wheels/rpcrdma_native-*.whl
-	$(BIN)/python -m venv --without-pip build/wheels-venv
-	$(BIN)/python -m pip --python build/wheels-venv/bin/python install --quiet --disable-pip-version-check build/wheels/*.whl
-	build/wheels-venv/bin/rpcrdma doctor | grep 'data path  *native,'
-	build/wheels-venv/bin/rpcrdma demo
-	RPCRDMA_COMMANDS=build/wheels-venv/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
+	$(BIN)/python -m venv --without-pip $(WHEELS_VENV)
+	$(WHEELS_PIP) build/wheels/rpcrdma-*.whl
+	$(WHEELS_VENV)/bin/rpcrdma demo
+	$(WHEELS_VENV)/bin/rpcrdma decode 2>&1 | grep 'decode is a command of rpcrdma-lab'
+	$(WHEELS_PIP) build/wheels/*.whl
+	$(WHEELS_VENV)/bin/rpcrdma doctor | grep 'data path  *native,'
+	RPCRDMA_COMMANDS=$(WHEELS_VENV)/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
 	@ls build/wheels
 
 fuzz: $(DEV_STAMP) $(VENV)/.group-fuzz
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py lab/tests/*/test_*_properties.py
 
 # With the binding of Kerberos, which is built from its source.
 $(VENV)/.extra-kerberos: $(STAMP)
@@ -115,7 +122,7 @@ $(VENV)/.extra-kerberos: $(STAMP)
 
 interop: $(DEV_STAMP) $(VENV)/.extra-kerberos
 	tools/debian-packages.sh interop kerberos
-	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
+	$(BIN)/python -m pytest -m interop tests/interop lab/tests/interop --ledger 'make interop'
 
 interop-kernel: $(DEV_STAMP) $(VENV)/.extra-kerberos
 	tools/debian-packages.sh kernel kerberos

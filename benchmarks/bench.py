@@ -6,8 +6,8 @@ short batch of each measure by turns, so that a machine that slows down for a wh
 the median of the rounds, and half of the distance from the lowest to the highest round beside it.
 
 `--write docs/performance.md`, as `make bench` says, puts the medians into the page, writes all figures to
-docs/measured/performance.md, and draws the plots, which takes the extra `plots`. `--from FILE` reads the results of an
-earlier run with `--json`, instead of measuring.
+docs/measured/performance.md, and draws the plots, which takes the lab's extra `plots`. `--from FILE` reads the results
+of an earlier run with `--json`, instead of measuring.
 """
 
 from __future__ import annotations

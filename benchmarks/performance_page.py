@@ -88,7 +88,7 @@ def figures(report: Report) -> str:
 
 def plot(report: Report, path: Path, in_flight: int, value: str, unit: str) -> None:
     """A panel for READ and one for WRITE, of files in memory: a line for each subject over the size."""
-    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots`
+    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots` of rpcrdma-lab
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "rpcrdma"
@@ -132,7 +132,7 @@ def write(page: Path, report: Report) -> None:
     whole.parent.mkdir(exist_ok=True)
     whole.write_text(figures(report))
     if importlib.util.find_spec("matplotlib") is None:
-        print("the plots are left out: pip install -e '.[plots]'", file=sys.stderr)
+        print("the plots are left out: pip install -e './lab[plots]'", file=sys.stderr)
         return
     plot(report, page.with_name(f"{page.stem}-latency.svg"), 1, "latency_us", "microseconds, median of a call")
     plot(report, page.with_name(f"{page.stem}-throughput.svg"), 16, "gb_per_s", "GB/s")

@@ -29,10 +29,10 @@ from round_trip_laboratory import (
 )
 from round_trip_proposals import STATEMENTS
 
-from rpcrdma.simulation.critical_path import path_in_words
-from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
-from rpcrdma.simulation.round_trips import COLUMNS, cells
 from rpcrdma.testing.virtual import PROFILES, FabricModel
+from rpcrdma_lab.simulation.critical_path import path_in_words
+from rpcrdma_lab.simulation.measured_calls import OPERATIONS, VARIANTS
+from rpcrdma_lab.simulation.round_trips import COLUMNS, cells
 
 # The simulation and the real measurements
 

@@ -8,11 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rpcrdma.simulation.critical_path import CallAccount
-from rpcrdma.simulation.measured_calls import CALLS_AT_ONCE, OPERATIONS, TRANSFERS, VARIANTS, Variant, with_extension
-from rpcrdma.simulation.round_trips import measured
 from rpcrdma.testing.virtual import PROFILES, EventKind
 from rpcrdma.transport import TransportConfig
+from rpcrdma_lab.simulation.critical_path import CallAccount
+from rpcrdma_lab.simulation.measured_calls import (
+    CALLS_AT_ONCE,
+    OPERATIONS,
+    TRANSFERS,
+    VARIANTS,
+    Variant,
+    with_extension,
+)
+from rpcrdma_lab.simulation.round_trips import measured
 
 ROOT = Path(__file__).parents[1]
 SIZE = 8192

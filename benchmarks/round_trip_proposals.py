@@ -34,9 +34,9 @@ from round_trip_laboratory import (
 )
 from round_trip_statements import STATEMENTS, states
 
-from rpcrdma.simulation.critical_path import CallAccount
-from rpcrdma.simulation.measured_calls import CALLS_AT_ONCE, OPERATIONS, TRANSFERS
 from rpcrdma.testing.virtual import EventKind
+from rpcrdma_lab.simulation.critical_path import CallAccount
+from rpcrdma_lab.simulation.measured_calls import CALLS_AT_ONCE, OPERATIONS, TRANSFERS
 
 __all__ = ["STATEMENTS"]
 

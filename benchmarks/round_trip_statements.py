@@ -1,7 +1,7 @@
 """The statements of draft-dnoveck-nfsv4-rpcrdma-rtissues-02, each with the measurement that shows whether it holds.
 
 Here are sections 1 and 2; `round_trip_proposals.py` adds the others. Each statement is a function that measures, and
-says whether the result agrees. The calls run in virtual time (`rpcrdma.simulation`), so the results are the same on
+says whether the result agrees. The calls run in virtual time (`rpcrdma_lab.simulation`), so the results are the same on
 every machine.
 """
 

@@ -148,7 +148,7 @@ def print_markdown(table: list[Row]) -> None:
 
 def plot(table: list[Row], path: Path) -> None:
     """A panel for each call, distance and number in flight; ratios to version 1 over the size."""
-    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots`
+    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots` of rpcrdma-lab
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "rpcrdma"
@@ -189,7 +189,7 @@ def main() -> int:
     parser.add_argument("--delays", type=float, nargs="+", default=DELAYS_S, metavar="SECONDS", help="one way")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/round-trips.md")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw it; takes the extra `plots`")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw it; takes the extra `plots` of rpcrdma-lab")
     options = parser.parse_args()
     table = rows(options)
     if options.json:

@@ -1,7 +1,8 @@
 """One server with many clients, in virtual time on the simulated fabric: memory, credits, fairness, latency, storms.
 
 `python benchmarks/scale.py --write docs/scale.md` runs the study and writes the tables of that page and its plots;
-`--results FILE` keeps the numbers, and `--from FILE` writes the page from them again. The plots take the extra `plots`.
+`--results FILE` keeps the numbers, and `--from FILE` writes the page from them again. Plots take the
+lab's extra `plots`.
 """
 
 from __future__ import annotations

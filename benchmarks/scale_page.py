@@ -83,7 +83,7 @@ def crowds(results: Results) -> str:
 
 def plot(results: Results, path: Path) -> None:
     """Memory and latency over the number of clients, latency over credits, and the courses of three restarts."""
-    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots`
+    import matplotlib as mpl  # noqa: PLC0415 - the extra `plots` of rpcrdma-lab
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "rpcrdma"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ledger_pages import Table, anchor_of, by_specification, link_to, tried_by
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS
-from rpcrdma.check.entry import Check
+from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE, READINGS
+from rpcrdma_lab.check.entry import Check
 
 __all__ = ["check_pages"]
 

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
-from rpcrdma.dissect.sequence_svg import svg_text as _text
+from rpcrdma_lab.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
+from rpcrdma_lab.dissect.sequence_svg import svg_text as _text
 
 __all__ = ["Arrow", "layer_diagram", "sequence_diagram", "state_diagram"]
 

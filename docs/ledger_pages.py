@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
+from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE
 
 __all__ = [
     "Requirement",
@@ -84,8 +84,8 @@ def anchor_of(check: str) -> str:
 
 def ledger_pages(root: Path, table: Table) -> dict[str, str]:
     """The pages about the ledger of the repository at `root`, by their file names; `index.md` leads to the others."""
-    found = proofs(root / "tests")
-    judged = verdicts_on_linux(root / "tests" / "interop" / "kernel" / "linux_verdicts.toml")
+    found = proofs(root)
+    judged = verdicts_on_linux(root / "lab" / "tests" / "interop" / "kernel" / "linux_verdicts.toml")
     untried = tomllib.loads((root / "specs" / "untried.toml").read_text())["untried"]
     reasons = {name: f"none. {group['reason']}" for group in untried for name in group["statements"].split()}
     checks = {name: ", ".join(f"[`{check}`](#{anchor_of(check)})" for check in ids) for name, ids in tried_by().items()}
@@ -143,10 +143,10 @@ def _entry(row: Requirement, tests: str, checks: str, linux: str) -> str:
     return f"{term}\n: " + "\n\n  ".join(filter(None, lines)) + "\n"
 
 
-def proofs(tests: Path) -> dict[str, set[str]]:
+def proofs(root: Path) -> dict[str, set[str]]:
     """The tests that carry each requirement's mark, as FILE::TEST; FILE alone where all tests of a file carry it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path in tests.rglob("test_*.py"):
+    for path in (*root.glob("tests/**/test_*.py"), *root.glob("lab/tests/**/test_*.py")):
         text = path.read_text()
         if "mark.req(" not in text:
             continue

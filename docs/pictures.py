@@ -20,15 +20,15 @@ from drawings import Arrow, layer_diagram, sequence_diagram, state_diagram
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.iwarp import states as iwarp_states
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import call_states, connection_states
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
 
 OCTETS = 1 << 16
 HANDLE = v3.nfs_fh3(b"a file's handle!")
@@ -49,18 +49,16 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 
 
 LAYERS: tuple[Mapping[str, str], ...] = (
+    {"lab/commands": "check, decode, explain, proxy, roundtrips, send"},
+    {"lab/simulation": "round trips and worlds", "lab/check": "verdicts on servers and clients"},
+    {"lab/scripted": "conversations as data", "lab/dissect": "captures to annotated messages"},
+    {"lab/limits": "bounds on captures and peers"},
     {"cli": "the command"},
-    {"simulation": "round trips and worlds", "check": "verdicts on servers"},
-    {
-        "fsspec": "rdma:// for data tools",
-        "scripted": "conversations as data",
-        "dissect": "captures to annotated messages",
-    },
+    {"fsspec": "rdma:// for data tools"},
     {"sync": "without an event loop", "commands": "what all commands share"},
     {
         "rpcrdma": "the names that programs import",
         "testing": "suites, and a fabric in virtual time",
-        "lab_limits": "bounds on captures and peers",
     },
     {
         "nfs": "NFSv3 and MOUNT: interfaces, server, client",
@@ -84,7 +82,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
 )
 """The layers from the top down, with a few words on each; layers of one row do not know each other."""
 
-WITHOUT_EFFECTS = (7, "below this line: no sockets, no clocks, no threads, no random numbers")
+WITHOUT_EFFECTS = (10, "below this line: no sockets, no clocks, no threads, no random numbers")
 """The number of rows above the line, and its words."""
 
 

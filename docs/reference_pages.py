@@ -26,8 +26,8 @@ from rpcrdma.cli.main import build_parser
 __all__ = ["pages", "write"]
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "rpcrdma"
-LIMITS = (PACKAGE / "limits.py", PACKAGE / "file_limits.py", PACKAGE / "lab_limits.py")
+LIBRARY, LAB = ROOT / "src" / "rpcrdma", ROOT / "lab" / "src" / "rpcrdma_lab"
+LIMITS = (LIBRARY / "limits.py", LIBRARY / "file_limits.py", LAB / "limits.py")
 
 SHARED_GROUPS = ("connection", "host authentication", "logging")
 """Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
@@ -107,7 +107,7 @@ def limits() -> str:
         (
             "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`; those for"
             " definitions and JSON, by `rpcrdma.file_limits`; and those of the protocol engineers' commands, by"
-            " `rpcrdma.lab_limits`. The options of [the Python interface](../python-api.md) take their defaults from"
+            " `rpcrdma_lab.limits`. The options of [the Python interface](../python-api.md) take their defaults from"
             " there.\n"
         ),
     ]
@@ -182,13 +182,15 @@ def modules() -> str:
     parts = [
         "# Modules\n",
         (
-            "Every module of the package `rpcrdma` with its purpose. Imports go downward in the picture;"
-            " `ARCHITECTURE.md` in the repository describes the layers.\n"
+            "Every module of the packages `rpcrdma` and `rpcrdma_lab` with its purpose. Imports go downward in the"
+            " picture; `ARCHITECTURE.md` in the repository describes the layers.\n"
         ),
-        "![The layers of the package](../pictures/layers.svg)\n",
+        "![The layers of both packages](../pictures/layers.svg)\n",
     ]
-    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda path: path.relative_to(PACKAGE)):
-        name = ".".join(("rpcrdma", *folder.relative_to(PACKAGE).parts))
+    for folder in sorted(
+        {path.parent for package in (LIBRARY, LAB) for path in package.rglob("*.py")}, key=_module_name
+    ):
+        name = _module_name(folder)
         rows = [
             (f"`{path.stem}`", _purpose(path)) for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"
         ]
@@ -196,6 +198,11 @@ def modules() -> str:
         if rows:
             parts.append(table(("module", "purpose"), rows))
     return "\n".join(parts)
+
+
+def _module_name(folder: Path) -> str:
+    package = LAB if folder.is_relative_to(LAB) else LIBRARY
+    return ".".join(folder.relative_to(package.parent).parts)
 
 
 def _purpose(path: Path) -> str:

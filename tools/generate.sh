@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --silent install
-for module in $(grep -rl --include='*.py' '^"""Generated from' src examples tests); do
+for module in $(grep -rl --include='*.py' '^"""Generated from' src lab examples tests); do
     definition=$(sed -n '1s/^"""Generated from \([^ ]*\.x\) .*/\1/p' "$module")
     if [ -n "$definition" ]; then
         echo "$module"

@@ -19,8 +19,10 @@ step $python native/check.py --seconds 600
 step $python tests/soak/soak.py --seconds 600
 step $python tests/soak/soak.py --seconds 600 --extension rtr
 step $python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py
-step $python -m rpcrdma.simulation.worlds --seeds 100000 --twice-every 10
+step $python -m rpcrdma_lab.simulation.worlds --seeds 100000 --twice-every 10
 step $python tests/mutation/run_mutants.py --sample 0
+step $python tests/mutation/run_mutants.py --sample 0 \
+    --package lab/src/rpcrdma_lab --modules 'dissect/*.py' --tests lab/tests/dissect --gated
 step $python tests/mutation/run_mutants.py --sample 600 --seed "$(date +%j)" --tier quick --least 90
 step make interop
 step make interop-kernel

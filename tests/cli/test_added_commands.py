@@ -11,9 +11,9 @@ import pytest
 from rpcrdma.cli import command_table
 from rpcrdma.cli import main as command
 from rpcrdma.cli.command_table import OF_LAB, OWN
-from rpcrdma.cli.lab_commands import COMMANDS
 from rpcrdma.cli.main import main
 from rpcrdma.commands import ExitStatus
+from rpcrdma_lab.commands import COMMANDS
 from support.cases import each_case
 
 COMMAND = """
@@ -94,7 +94,7 @@ def test_without_the_lab_its_commands_name_it(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "added_commands", dict)
-    message, hint = f"{word} is a command of rpcrdma-lab", "install the distribution rpcrdma-lab"
+    message, hint = f"{word} is a command of rpcrdma-lab", "in a checkout of rpcrdma: pip install ./lab"
     told = f"error: {message}\nhint: {hint}\n"
     assert said([word, "FILE"], capsys) == (ExitStatus.USAGE, "", told)
     assert said(["help", word], capsys) == (ExitStatus.USAGE, "", told)

@@ -14,7 +14,7 @@ from rpcrdma.rpc.loaded_interface import load_interface
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Answering, Command, Served, Serving
+    from support.commands import Answering, Command, Served, Serving
 
 PROBE = """
 enum colour { RED = -1, GREEN = 2 };

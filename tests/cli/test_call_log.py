@@ -18,7 +18,7 @@ from support.cases import each_case
 from support.command_process import run_command
 
 if TYPE_CHECKING:
-    from conftest import Command, Remote, Served
+    from support.commands import Command, Remote, Served
 
 CALL = re.compile(
     r"xid 0x(?P<xid>[0-9a-f]{8}) (?P<procedure>\w+) to (?P<peer>\S+): (?P<form>[a-z +]+), "

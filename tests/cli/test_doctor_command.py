@@ -25,7 +25,7 @@ from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
 if TYPE_CHECKING:
-    from conftest import Remote
+    from support.commands import Remote
 
 SUBJECTS = ["software_rnic", "data_path", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
 

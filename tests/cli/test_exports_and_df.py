@@ -17,7 +17,7 @@ from support.cases import each_case
 from support.command_process import HANG_S
 
 if TYPE_CHECKING:
-    from conftest import Remote, StartServer
+    from support.commands import Remote, StartServer
 
 
 @pytest.mark.thorough

@@ -18,7 +18,7 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Remote
+    from support.commands import Remote
 
 # Of commands on files, which do not know the version.
 pytestmark = [pytest.mark.thorough, pytest.mark.versions("2")]

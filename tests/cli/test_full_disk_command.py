@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Served
+    from support.commands import Served
 
 pytestmark = pytest.mark.thorough
 

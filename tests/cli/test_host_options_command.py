@@ -15,7 +15,7 @@ from support.command_process import run_command
 from support.host_pair import Hosts
 
 if TYPE_CHECKING:
-    from conftest import StartServer
+    from support.commands import StartServer
 
 CONNECTING = [
     "ping rdma://h",

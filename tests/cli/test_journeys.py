@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.simulation import measured_calls
+from rpcrdma_lab.simulation import measured_calls
 from support.command_process import HANG_S, CommandProcess, run_command
 
 if TYPE_CHECKING:
-    from conftest import Answering, Command, Over, Served, Serving, StartServer
+    from support.commands import Answering, Command, Over, Served, Serving, StartServer
 
 pytestmark = pytest.mark.journey
 

@@ -15,7 +15,7 @@ from rpcrdma.cli.main import main
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Command, Remote, StartServer
+    from support.commands import Command, Remote, StartServer
 
 KEYS = {"kind", "message", "path", "url", "errno", "hint", "exit_status"}
 

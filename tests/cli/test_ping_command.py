@@ -10,7 +10,7 @@ from rpcrdma.transport import Properties
 from rpcrdma.wire.native import DATA_PATH
 
 if TYPE_CHECKING:
-    from conftest import Remote
+    from support.commands import Remote
 
 
 @pytest.mark.thorough

@@ -17,7 +17,7 @@ from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Answering, Command, Serving
+    from support.commands import Answering, Command, Serving
 
 pytestmark = pytest.mark.thorough
 

@@ -18,7 +18,7 @@ from support.cases import each_case
 from support.command_process import HANG_S, run_command
 
 if TYPE_CHECKING:
-    from conftest import Served, StartServer
+    from support.commands import Served, StartServer
 
 NOT_IDEMPOTENT = (v3.CREATE, v3.RENAME, v3.MKDIR, v3.SYMLINK)
 CHANGING = (*NOT_IDEMPOTENT, v3.LINK, v3.WRITE, v3.SETATTR, v3.COMMIT)

@@ -26,7 +26,7 @@ from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess, run_command
 
 if TYPE_CHECKING:
-    from conftest import Command, Served, StartServer
+    from support.commands import Command, Served, StartServer
 
 NULL_CALL = bytes.fromhex("80000028 00000007 00000000 00000002 000186a3 00000003 00000000") + bytes(16)
 """In a record: XID 7, CALL, RPC version 2, NFS version 3, NULL, AUTH_NONE twice (RFC 5531)."""

@@ -15,7 +15,7 @@ from rpcrdma.cli.main import main
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Remote, Served, StartServer
+    from support.commands import Remote, Served, StartServer
 
 REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT at the end of the URL"
 

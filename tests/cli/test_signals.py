@@ -24,7 +24,7 @@ from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
 if TYPE_CHECKING:
-    from conftest import Served, StartServer
+    from support.commands import Served, StartServer
 
 HUGE = 8 << 30
 """Octets of a file without blocks: a copy takes long enough to be ended in any case."""

@@ -13,7 +13,7 @@ from rpcrdma.nfs.client.trees.tree_walk import Exclusion
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from conftest import Remote
+    from support.commands import Remote
 
 MIB = 1 << 20
 

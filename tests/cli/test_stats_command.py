@@ -22,7 +22,7 @@ from support.cases import each_case
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
-    from conftest import StartServer
+    from support.commands import StartServer
 
 HEAD = "# HELP rpcrdma_procedure_ops_total x\n# TYPE rpcrdma_procedure_ops_total counter\n"
 

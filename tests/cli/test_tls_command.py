@@ -22,7 +22,7 @@ from support.cases import each_case
 from support.host_pair import Hosts
 
 if TYPE_CHECKING:
-    from conftest import Command, StartServer
+    from support.commands import Command, StartServer
 
 
 def test_choices_are_those_of_the_library() -> None:

@@ -16,7 +16,7 @@ from support.command_process import HANG_S, CommandProcess
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Remote, StartServer
+    from support.commands import Remote, StartServer
 
 
 def line(stream: IO[str] | None) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import rpcrdma_lab.commands
 from rpcrdma.commands import console
 from support.cases import each_case
 
@@ -77,6 +78,7 @@ def test_lines_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> No
 
 
 COMMANDS = Path(console.__file__).parent
+ROOMS = (COMMANDS, COMMANDS.parent / "cli", Path(rpcrdma_lab.commands.__file__).parent)
 RAW = {
     "call": "JSON, which has escapes",
     "command_parser": "the help",
@@ -99,7 +101,7 @@ RAW = {
 def test_every_other_line_of_a_command_is_printable() -> None:
     raw = re.compile(r"\bconsole\.write\(.|\bsys\.std(?:out|err)\.(?:buffer|write)|\bprint\(")
     found = set()
-    for room in (COMMANDS, COMMANDS.parent / "cli"):
+    for room in ROOMS:
         for path in room.rglob("*.py"):
             if raw.search(path.read_text()):
                 found.add(str(path.relative_to(room).with_suffix("")))

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# `support` stands in the folder of all tests.
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 HERE = Path(__file__).parent
-CORPUS = HERE / "corpus"
+# `support` stands in the folder of all tests, the targets of `rpcrdma decode` with its other tests.
+OF_LAB = HERE.parents[1] / "lab" / "tests" / "fuzz"
+sys.path[:0] = [str(HERE.parent), str(OF_LAB)]
+
 FINDINGS = HERE / "findings"
 CASE_OCTETS_MAX = 2048
 KEPT_OCTETS_MAX = 512
@@ -42,13 +42,18 @@ class Run:
     started: float
 
 
+def corpus_of(name: str) -> Path:
+    """The kept cases of a target, which stand beside its module."""
+    return (OF_LAB if name.startswith("dissect_") else HERE) / "corpus" / name
+
+
 def instrumented() -> Any:
     """atheris, with the library imported under its instrumentation."""
     try:
         import atheris
     except ImportError:
         sys.exit("error: atheris is not installed\n  hint: make fuzz installs it; or pip install --group fuzz")
-    with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["rpcrdma"]):
+    with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["rpcrdma", "rpcrdma_lab"]):
         import fuzz_targets
     return atheris, fuzz_targets.TARGETS
 
@@ -63,7 +68,7 @@ def fuzz(atheris: Any, target: Any, run: Run, cases: int, seconds: int) -> None:
     FINDINGS.mkdir(exist_ok=True)
     arguments = [f"-runs={cases}", f"-max_total_time={seconds}", f"-max_len={CASE_OCTETS_MAX}", "-timeout=20"]
     arguments += ["-print_final_stats=1", "-rss_limit_mb=1024", f"-artifact_prefix={FINDINGS}/{target.name}-"]
-    kept = CORPUS / target.name
+    kept = corpus_of(target.name)
     arguments += [str(run.found), *([str(kept)] if kept.is_dir() else [])]
     status = 1
     try:
@@ -90,7 +95,7 @@ def cases_run(log: str) -> int:
 
 def keep(name: str, found: Path) -> None:
     """Adds new and small cases to the kept corpus, up to the target's limit."""
-    kept = CORPUS / name
+    kept = corpus_of(name)
     kept.mkdir(parents=True, exist_ok=True)
     room = KEPT_TARGET_OCTETS_MAX - sum(path.stat().st_size for path in kept.iterdir())
     for path in sorted(found.iterdir(), key=lambda path: (path.stat().st_size, path.name)):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from packages import LAB, LIBRARY, ROOT, modules, relative
 from support.cases import each_case
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "rpcrdma"
 NAMED = set(re.findall(r"`([\w/]+)`", (ROOT / "ARCHITECTURE.md").read_text()))
-ROOMS = sorted(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+ROOMS = [relative(path.parent) for path in modules("__init__.py") if path.parent not in {LIBRARY, LAB}]
 
 
 def test_there_are_rooms() -> None:
-    assert {"wire", "transport", "aio/drivers"} <= set(ROOMS)
+    assert {"wire", "transport", "aio/drivers", "lab/dissect", "lab/simulation/worlds"} <= set(ROOMS)
 
 
 @each_case("room", ROOMS)

@@ -1,4 +1,4 @@
-"""The packages for protocol engineers take public names from the library alone, and the library takes none of theirs.
+"""The lab takes public names from the library alone, and the library takes nothing of the lab.
 
 Public are the names in `__all__` of the documented modules, and those of the generated modules of NFS.
 """
@@ -8,24 +8,21 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "rpcrdma"
+from packages import LAB, LIBRARY, ROOT, module_name, modules
+from rpcrdma.cli.command_table import OWN
+
+PACKAGES = {LIBRARY.name, LAB.name}
 GENERATED = ("rpcrdma.nfs.v3", "rpcrdma.nfs.mount")
-LAB = (
-    *("check", "dissect", "lab_limits", "scripted", "simulation"),
-    *("cli.added_extension", "cli.capture_input", "cli.check", "cli.connecting", "cli.decode", "cli.explain"),
-    *("cli.lab_commands", "cli.latency_plot", "cli.proxy", "cli.roundtrips", "cli.send"),
-)
-"""The modules and packages for protocol engineers, which become a distribution of their own."""
 IMPORT = re.compile(r"^(?:from|import) rpcrdma[^(\n]*(?:\([^)]*\))?", re.MULTILINE)
 """An import in a document, at the start of a line."""
 EXCEPTIONS: dict[str, str] = {}
-"""Names that these take although they are not public, each with the reason."""
+"""Names that the lab takes although they are not public, each with the reason."""
 
 
 def documented_modules() -> tuple[str, ...]:
@@ -36,16 +33,12 @@ def documented_modules() -> tuple[str, ...]:
     raise AssertionError("docs/api_pages.py has no MODULES")
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
-MODULES = {module_name(path): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {module_name(path): path.read_text() for path in modules()}
 PUBLIC = {*documented_modules(), *GENERATED}
 
 
 def is_lab(name: str) -> bool:
-    return any(f"{name}.".startswith(f"rpcrdma.{part}.") for part in LAB)
+    return name.partition(".")[0] == LAB.name
 
 
 def is_public(name: str) -> bool:
@@ -55,17 +48,19 @@ def is_public(name: str) -> bool:
 
 
 def names_taken(source: str) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of every name of the package `rpcrdma` that a module imports, or takes from its modules."""
+    """(line, dotted name) of every name of both packages that a module imports, or takes from their modules."""
     tree = ast.parse(source)
     bound: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.partition(".")[0] == "rpcrdma":
-                    bound[alias.asname or "rpcrdma"] = alias.name if alias.asname else "rpcrdma"
+                top = alias.name.partition(".")[0]
+                if top in PACKAGES:
+                    yield node.lineno, alias.name
+                    bound[alias.asname or top] = alias.name if alias.asname else top
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "write the whole name of the module"
-            if str(node.module).partition(".")[0] == "rpcrdma":
+            if str(node.module).partition(".")[0] in PACKAGES:
                 for alias in node.names:
                     name = f"{node.module}.{alias.name}"
                     yield node.lineno, name
@@ -93,7 +88,7 @@ def dotted(node: ast.expr) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_the_packages_for_protocol_engineers_take_public_names_alone() -> None:
+def test_the_lab_takes_public_names_alone() -> None:
     taken = [
         (f"{module}:{line}", name)
         for module, source in MODULES.items()
@@ -111,7 +106,7 @@ def test_the_packages_for_protocol_engineers_take_public_names_alone() -> None:
 
 @pytest.mark.thorough
 def test_the_library_takes_nothing_of_the_packages_for_protocol_engineers() -> None:
-    """The command finds theirs by the entry point group `rpcrdma.commands`."""
+    """`cli.main` imports commands by the words in the lab's table."""
     wrong = [
         f"{module}:{line}: {name}"
         for module, source in MODULES.items()
@@ -120,6 +115,24 @@ def test_the_library_takes_nothing_of_the_packages_for_protocol_engineers() -> N
         if is_lab(name)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+WITHOUT_LAB = """
+import importlib, pkgutil, sys
+sys.modules["rpcrdma_lab"] = None
+import rpcrdma
+for module in pkgutil.walk_packages(rpcrdma.__path__, "rpcrdma."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+from rpcrdma.cli.main import build_parser
+print(*next(each for each in build_parser(whole=True)._actions if each.dest == "command").choices)
+"""
+
+
+@pytest.mark.thorough
+def test_the_library_and_its_commands_do_without_the_lab() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_LAB], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == list(OWN)
 
 
 def test_documents_and_examples_take_public_names_alone() -> None:
@@ -145,10 +158,27 @@ def test_every_form_of_taking_a_name_is_seen() -> None:
     )
     names = sorted(name for _, name in names_taken(source))
     assert names == [
-        *("rpcrdma.connect", "rpcrdma.errors.C", "rpcrdma.limits", "rpcrdma.limits.D", "rpcrdma.nfs.v3"),
+        *(
+            "rpcrdma",
+            "rpcrdma.connect",
+            "rpcrdma.errors",
+            "rpcrdma.errors.C",
+            "rpcrdma.limits",
+            "rpcrdma.limits.D",
+            "rpcrdma.nfs.v3",
+        ),
         *("rpcrdma.nfs.v3.E", "rpcrdma.nfs.v3.F", "rpcrdma.wire.crc32c"),
     ]
-    assert [is_public(name) for name in names] == [True, False, False, False, True, False, False, False]
+    assert [name for name in names if is_public(name)] == [
+        "rpcrdma",
+        "rpcrdma.connect",
+        "rpcrdma.errors",
+        "rpcrdma.nfs.v3",
+    ]
     assert is_public("rpcrdma.nfs.v3.READ")
-    assert is_lab("rpcrdma.check.runner.Witness")
-    assert not is_lab("rpcrdma.checkers")
+    assert [name for _, name in names_taken("import rpcrdma_lab.check\nfrom rpcrdma_lab import limits")] == [
+        "rpcrdma_lab.check",
+        "rpcrdma_lab.limits",
+    ]
+    assert is_lab("rpcrdma_lab.check.runner.Witness")
+    assert not is_lab("rpcrdma.labels")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
+from packages import modules, relative
 
 # One direction only, and why.
 ALONE = {
@@ -31,12 +31,12 @@ def codec_names(path: Path) -> tuple[list[str], list[str]]:
     )
 
 
-WITH_CODECS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if any(codec_names(path)))
+WITH_CODECS = [path for path in modules() if any(codec_names(path))]
 
 
-@pytest.mark.parametrize("module", WITH_CODECS)
-def test_encoders_and_decoders_come_in_pairs(module: str) -> None:
-    encoded, decoded = codec_names(PACKAGE / module)
+@pytest.mark.parametrize("module", WITH_CODECS, ids=relative)
+def test_encoders_and_decoders_come_in_pairs(module: Path) -> None:
+    encoded, decoded = codec_names(module)
     encoded = [name for name in encoded if f"encode_{name}" not in ALONE]
     decoded = [name for name in decoded if f"decode_{name}" not in ALONE]
     assert encoded == decoded
@@ -45,7 +45,7 @@ def test_encoders_and_decoders_come_in_pairs(module: str) -> None:
 def test_exceptions_still_exist() -> None:
     names = {
         f"{verb}_{name}"
-        for path in PACKAGE.rglob("*.py")
+        for path in modules()
         for verb, found in zip(("encode", "decode"), codec_names(path), strict=True)
         for name in found
     }

@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import file_limits, lab_limits, limits
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
+from packages import LAB, LIBRARY, ROOT, module_name, modules
+from rpcrdma import file_limits, limits
 from rpcrdma.cli.main import build_parser
 from rpcrdma.testing.virtual import FabricModel
+from rpcrdma_lab import limits as lab_limits
+from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE
 from support.cases import each_case
 from test_layers import RANKS
 
 pytestmark = pytest.mark.thorough
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 COMMANDS = Path(sys.executable).parent
 
@@ -50,7 +51,7 @@ def test_pictures_are_shown_on_some_page(reference: Path) -> None:
 
 def test_the_picture_of_layers_shows_the_rule_for_imports() -> None:
     picture = (DOCS / "pictures" / "layers.svg").read_text()
-    height = {name: int(y) for y, name in re.findall(r"y=\"(\d+)\" [^>]*class='name'>(\w+)</text>", picture)}
+    height = {name: int(y) for y, name in re.findall(r"y=\"(\d+)\" [^>]*class='name'>([\w/]+)</text>", picture)}
     rank = {name or "rpcrdma": rank for name, rank in RANKS.items() if name != "__main__"}
     assert height.keys() == rank.keys(), "give each layer its box in docs/pictures.py"
     rows = [{name for name in height if height[name] == y} for y in sorted(set(height.values()))]
@@ -129,7 +130,7 @@ def test_the_ledger_has_every_statement_on_the_page_of_its_document_in_the_order
 
 def test_the_ledger_names_the_tests_that_carry_each_statement(reference: Path, told: dict[str, dict[str, str]]) -> None:
     marked: dict[str, set[str]] = {}
-    for path in (ROOT / "tests").rglob("test_*.py"):
+    for path in (*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("lab/tests/**/test_*.py")):
         for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
             for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
                 marked.setdefault(identifier, set()).add(path.stem)
@@ -150,7 +151,9 @@ def test_the_ledger_tells_at_the_statement_of_a_check_that_linux_does_otherwise(
     told: dict[str, dict[str, str]],
 ) -> None:
     statements = {check.id: check.statements[0] for check in CATALOGUE + CLIENT_CATALOGUE}
-    judged = tomllib.loads((ROOT / "tests" / "interop" / "kernel" / "linux_verdicts.toml").read_text())["judged"]
+    judged = tomllib.loads((ROOT / "lab" / "tests" / "interop" / "kernel" / "linux_verdicts.toml").read_text())[
+        "judged"
+    ]
     others, conforming = 0, 0
     for each in judged:
         for verdict, names in each.items():
@@ -191,14 +194,13 @@ def test_the_reference_has_every_public_name(reference: Path) -> None:
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:
     page = (reference / "modules.md").read_text()
     sections = dict(re.findall(r"^## ([\w.]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    package = ROOT / "src" / "rpcrdma"
     lacking = []
-    for path in package.rglob("*.py"):
+    for path in modules():
         purpose = (ast.get_docstring(ast.parse(path.read_text())) or "no docstring").partition("\n")[0]
-        section = sections[".".join(path.parent.relative_to(package.parent).parts)]
+        section = sections[module_name(path.parent / "__init__.py")]
         row = purpose if path.stem == "__init__" else f"| `{path.stem}` | {purpose.replace('|', chr(92) + '|')} |"
         if f"\n{row}\n" not in section:
-            lacking.append(str(path.relative_to(package)))
+            lacking.append(module_name(path))
     assert lacking == []
 
 
@@ -242,7 +244,7 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
     ):
         (tmp_path / f"{name}.py").write_text(program)
     files = [*tmp_path.glob("*.py"), ROOT / "examples" / "copy_tree.py"]
-    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    environment = {**os.environ, "MYPYPATH": f"{LIBRARY.parent}:{LAB.parent}"}
     for version in ("3.11", "3.14"):
         command = [sys.executable, "-m", "mypy", "--strict", "--python-version", version, "--config-file", "", *files]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

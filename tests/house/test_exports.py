@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
+from packages import LAB, LIBRARY, module_name, modules
 
 
 def declares_exports(path: Path) -> bool:
     return re.search(r"^__all__\b", path.read_text(), re.MULTILINE) is not None
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
@@ -43,10 +38,10 @@ def faults(name: str) -> list[str]:
 
 @pytest.mark.thorough
 def test_exports_exist_once_and_in_order() -> None:
-    exporting = sorted(module_name(path) for path in PACKAGE.rglob("*.py") if declares_exports(path))
+    exporting = [module_name(path) for path in modules() if declares_exports(path)]
     wrong = [fault for name in exporting for fault in faults(name)]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_package_is_typed() -> None:
-    assert (PACKAGE / "py.typed").is_file()
+def test_the_packages_are_typed() -> None:
+    assert [package for package in (LIBRARY, LAB) if not (package / "py.typed").is_file()] == []

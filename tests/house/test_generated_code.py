@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from packages import LAB, ROOT
 from rpcrdma.xdr.language import compile_source
 
-ROOT = Path(__file__).parents[2]
-PLACES = (ROOT / "src", ROOT / "examples", ROOT / "tests")
+PLACES = tuple(ROOT / name for name in ("src", "lab", "examples", "tests"))
 # Descriptions for people and for tools, which are read when they are needed: nothing is generated from them.
-READ_AS_THEY_ARE = {ROOT / "src/rpcrdma/dissect"}
+READ_AS_THEY_ARE = {LAB / "dissect"}
 DEFINITIONS = sorted(path for place in PLACES for path in place.rglob("*.x"))
 
 

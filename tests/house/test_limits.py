@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from packages import LAB, LIBRARY
 from support.cases import each_case
 
-PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
-EACH_MODULE = each_case("path", [PACKAGE / f"{name}.py" for name in ("limits", "file_limits", "lab_limits")])
+EACH_MODULE = each_case("path", [LIBRARY / "limits.py", LIBRARY / "file_limits.py", LAB / "limits.py"])
 
 
 @EACH_MODULE
@@ -31,6 +31,6 @@ def test_every_limit_is_followed_by_its_reason(path: Path) -> None:
 @EACH_MODULE
 def test_every_limit_is_used(path: Path) -> None:
     names = [ast.unparse(node.targets[0]) for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
-    elsewhere = "\n".join(other.read_text() for other in PACKAGE.rglob("*.py") if other != path)
+    elsewhere = "\n".join(other.read_text() for other in path.parent.rglob("*.py") if other != path)
     own = path.read_text()
     assert [name for name in names if name not in elsewhere and own.count(name) < 2] == []

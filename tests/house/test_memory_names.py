@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "src" / "rpcrdma"
-ROOMS = ("aio", "nfs", "commands", "cli")
+from packages import LAB, LIBRARY, ROOT, modules, relative
+
+ROOMS = (*(LIBRARY / name for name in ("aio", "nfs", "commands", "cli")), LAB / "commands")
 NAMES = {"buffer", "data", "region"}
 ALSO = {("into", "Memory | None"), ("message", "Buffer")}
 """(name, type): the keyword by which the caller of a procedure gives its buffer, and a whole RPC message."""
@@ -19,8 +20,8 @@ MEMORY = re.compile(r"(?:memoryview|bytearray|Buffer|Memory)(?: \| None)?")
 MAKERS = {"memoryview", "bytearray", "as_view"}
 
 
-def modules() -> list[Path]:
-    found = [path for room in ROOMS for path in sorted((SOURCES / room).rglob("*.py"))]
+def in_rooms() -> list[Path]:
+    found = [path for room in ROOMS for path in sorted(room.rglob("*.py"))]
     return [path for path in found if not path.read_text().startswith('"""Generated from ')]
 
 
@@ -46,8 +47,8 @@ def names_of_memory(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 @pytest.mark.thorough
 def test_memory_is_called_a_buffer_a_region_or_data() -> None:
     wrong = [
-        f"{path.relative_to(SOURCES)}:{line}: {name}"
-        for path in modules()
+        f"{relative(path)}:{line}: {name}"
+        for path in in_rooms()
         for line, name, kind in names_in(path)
         if name not in NAMES and (name, kind) not in ALSO
     ]
@@ -62,12 +63,12 @@ def test_the_names_are_found_where_there_are_any() -> None:
         "view = as_view(n)\nself.rows = bytearray()\n"
     )
     assert {name for _, name, _ in names_of_memory(invented)} == {"target", "piece", "sink", "view"}
-    used = {name for path in modules() for _, name, _ in names_in(path)}
+    used = {name for path in in_rooms() for _, name, _ in names_in(path)}
     assert used == {"buffer", "data", "into", "message"}, "a region has a type of its own"
 
 
 def test_each_name_is_defined() -> None:
-    text = (SOURCES.parents[1] / "ARCHITECTURE.md").read_text()
+    text = (ROOT / "ARCHITECTURE.md").read_text()
     assert {name for name in NAMES | {name for name, _ in ALSO} if f"`{name}`" not in text} == set()
 
 
@@ -82,8 +83,8 @@ STOOD_FOR_SEVERAL_THINGS = {"Caller", "Direction", "Fault", "Layout", "Place"}
 def public_classes() -> dict[str, set[str]]:
     """The modules that define a public class of each name."""
     found: dict[str, set[str]] = {}
-    for path in sorted(SOURCES.rglob("*.py")):
-        name = str(path.relative_to(SOURCES))
+    for path in modules():
+        name = relative(path)
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, set()).add(name)
@@ -104,9 +105,9 @@ def test_a_class_of_the_protocol_has_its_name_alone() -> None:
 def test_a_name_that_stood_for_several_things_has_one_definition() -> None:
     names = "|".join(STOOD_FOR_SEVERAL_THINGS)
     definition = re.compile(rf"^(?:class (?=\w+[\[(:])|(?=\w+(?:: TypeAlias)? = ))({names})\b", re.MULTILINE)
-    modules: dict[str, list[str]] = {}
-    for path in sorted(SOURCES.rglob("*.py")):
+    defining: dict[str, list[str]] = {}
+    for path in modules():
         for name in set(definition.findall(path.read_text())):
-            modules.setdefault(name, []).append(str(path.relative_to(SOURCES)))
-    assert modules["Caller"] == ["rpc/program.py"], "they are found where there are any"
-    assert {name: where for name, where in modules.items() if len(where) > 1} == {}
+            defining.setdefault(name, []).append(relative(path))
+    assert defining["Caller"] == ["rpc/program.py"], "they are found where there are any"
+    assert {name: where for name, where in defining.items() if len(where) > 1} == {}

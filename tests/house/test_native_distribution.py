@@ -1,4 +1,4 @@
-"""The distribution of the native step fits the package, and its modules are small."""
+"""The distributions of the native step and of the lab fit the library, and the modules in C are small."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rpcrdma.verbs import binding
 from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
 ROOT = Path(__file__).parents[2]
-NATIVE = ROOT / "native"
+LAB, NATIVE = ROOT / "lab", ROOT / "native"
 LINES_MAX = {"src": 900, "verbs": 1320}
 """Lines of C for each module, without comments and empty lines, and without the declarations of foreign libraries.
 
@@ -33,15 +33,22 @@ def project(directory: Path) -> dict[str, object]:
     return found
 
 
-def test_both_distributions_have_one_version_and_the_extra_asks_for_it() -> None:
-    package, module = project(ROOT), project(NATIVE)
+def test_all_distributions_have_one_version_and_ask_for_it() -> None:
+    package = project(ROOT)
     assert package["version"] == rpcrdma.__version__
-    assert module["version"] == package["version"]
-    assert module["requires-python"] == package["requires-python"]
-    extras = package["optional-dependencies"]
+    for directory in (LAB, NATIVE):
+        other = project(directory)
+        assert other["version"] == package["version"]
+        assert other["requires-python"] == package["requires-python"]
+        assert (directory / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    extras, needed, own = package["optional-dependencies"], project(LAB)["dependencies"], package["dependencies"]
     assert isinstance(extras, dict)
-    assert extras["native"] == [f"{module['name']}=={package['version']}"]
-    assert (NATIVE / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert isinstance(needed, list)
+    assert isinstance(own, list)
+    assert extras["native"] == [f"rpcrdma-native=={package['version']}"]
+    assert f"rpcrdma=={package['version']}" in needed
+    others = set(needed) - {f"rpcrdma=={package['version']}"}
+    assert others <= set(own), "a package that both need has one requirement"
 
 
 def test_the_package_asks_for_the_interface_that_the_sources_have() -> None:

@@ -13,12 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hatchling.builders.plugin.interface import BuilderInterface
 from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
+from packages import LAB, LIBRARY, ROOT
 from support.cases import each_case
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, LAB_PROJECT = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in (".", "lab"))
 
 
 def ran(directory: Path, *command: str) -> str:
@@ -33,24 +35,30 @@ def ran(directory: Path, *command: str) -> str:
 @each_case(
     ("target", "installed"),
     [
-        ("install", {"."}),
-        ("demo", {"."}),
-        ("test", {".", "dev"}),
-        ("check", {".", "dev"}),
-        ("docs", {".", "docs"}),
-        ("wheels", {".", "dev", "wheels"}),
-        ("fuzz", {".", "dev", "fuzz"}),
+        ("install", set()),
+        ("demo", set()),
+        ("test", {"dev"}),
+        ("check", {"dev"}),
+        ("docs", {"docs"}),
+        ("wheels", {"dev", "wheels"}),
+        ("fuzz", {"dev", "fuzz"}),
     ],
 )
 def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, installed: set[str]) -> None:
     steps = ran(ROOT, "make", "--dry-run", f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}", target)
-    assert set(re.findall(r"pip install .* (?:-e|--group) (\S+)$", steps, re.MULTILINE)) == installed
+    assert re.search(r"pip install .* -e \. -e \./lab$", steps, re.MULTILINE)
+    assert set(re.findall(r"pip install .* --group (\S+)$", steps, re.MULTILINE)) == installed
 
 
-def test_the_source_distribution_holds_the_package_and_no_tests() -> None:
-    held = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
-    package = {path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    assert held == {str(path.relative_to(ROOT)) for path in package} | {"CHANGELOG.md", "README.md"}
+@each_case(("package", "documents"), [(LIBRARY, {"CHANGELOG.md", "README.md"}), (LAB, {"README.md"})])
+@each_case("builder", [SdistBuilder, WheelBuilder])
+def test_a_distribution_holds_its_package_alone(
+    package: Path, documents: set[str], builder: type[BuilderInterface]
+) -> None:
+    root = package.parents[1]
+    held = {file.relative_path for file in builder(str(root)).recurse_included_files()}
+    files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert held == {str(path.relative_to(root)) for path in files} | (documents if builder is SdistBuilder else set())
 
 
 def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None:
@@ -60,7 +68,8 @@ def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None
     for rule in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         description = re.sub(rule["pattern"], rule["replacement"], description)
     assert not relative.search(description)
-    assert "](" not in (ROOT / "native" / "README.md").read_text(), "an index shows it unchanged"
+    for name in ("lab", "native"):
+        assert "](" not in (ROOT / name / "README.md").read_text(), "an index shows it unchanged"
 
 
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -78,15 +87,20 @@ def texts(*folders: str) -> list[Path]:
 
 
 def test_texts_name_targets_and_tools_that_exist() -> None:
-    for path in texts("benchmarks", "docs", "examples", "native", "specs", "src", "tests", "tools"):
+    for path in texts("benchmarks", "docs", "examples", "lab", "native", "specs", "src", "tests", "tools"):
         text = path.read_text() if path.name != "CHANGELOG.md" else ""  # names what there was
         assert set(re.findall(r"`make ([a-z][\w-]*)", text)) <= TARGETS, path
         assert [name for name in re.findall(r"\btools/[\w-]+\.sh", text) if not (ROOT / name).exists()] == [], path
 
 
-EXTRAS, GROUPS = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
+GROUPS = PROJECT["dependency-groups"]
+EXTRAS = {name: each["project"]["optional-dependencies"] for name, each in ((".", PROJECT), ("./lab", LAB_PROJECT))}
 OF_INDEX = {
-    *(re.split(r"[^\w.-]", each)[0] for needed in (*EXTRAS.values(), *GROUPS.values()) for each in needed),
+    *(
+        re.split(r"[^\w.-]", each)[0]
+        for needed in (*GROUPS.values(), *(extra for extras in EXTRAS.values() for extra in extras.values()))
+        for each in needed
+    ),
     "moto",
     "s3fs",
 } - {"rpcrdma-native"}
@@ -108,11 +122,11 @@ def exists(program: str, word: str, before: str) -> bool:
     if name in OF_INDEX:
         return True
     of_checkout = (ROOT / name).exists() or name.startswith("build/wheels/")
-    return of_checkout and all(extra in EXTRAS for extra in extras.split(",") if extra)
+    return of_checkout and all(extra in EXTRAS[name] for extra in extras.split(",") if extra)
 
 
 def test_each_hint_to_install_names_packages_that_exist() -> None:
-    pages_and_code = texts("benchmarks", "docs", "native", "src")
+    pages_and_code = texts("benchmarks", "docs", "lab", "native", "src")
     hints = [(path, hint) for path in pages_and_code for hint in HINT.finditer(path.read_text())]
     assert len(hints) > 30
     assert [

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from rpcrdma.cli.command_table import OWN
-from rpcrdma.cli.lab_commands import COMMANDS
 from rpcrdma.commands.options import VERSIONS
 from rpcrdma.transport import VERSION_CHOICES
+from rpcrdma_lab.commands import COMMANDS
 from support.cases import each_case
 
 COUNT = """
@@ -40,7 +40,8 @@ ABSENT = {
     "rich",
     "sqlite3",
     "xml",
-} | {f"rpcrdma.{name}" for name in ("aio.server", "dissect", "fsspec", "nfs.server", "sync", "xdr.language")}
+    "rpcrdma_lab",
+} | {f"rpcrdma.{name}" for name in ("aio.server", "fsspec", "nfs.server", "sync", "xdr.language")}
 CONNECTED_MAX = 347
 """Modules of a command that calls a server: 200 are this package's, 30 asyncio's; start-up is most of its cost."""
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
-DIALECTS = PACKAGE / "transport" / "dialects"
+from packages import LAB, LIBRARY, relative
+
+DIALECTS = LIBRARY / "transport" / "dialects"
 MODULES = sorted(
     path
-    for folder in ("transport", "aio", "commands", "cli")
-    for path in (PACKAGE / folder).rglob("*.py")
+    for folder in (*(LIBRARY / name for name in ("transport", "aio", "commands", "cli")), LAB / "commands")
+    for path in folder.rglob("*.py")
     if DIALECTS not in path.parents
 )
 # Modules and classes of one version, procedures and error codes of a header, and the sizes that a header has.
@@ -49,10 +49,6 @@ def numbers_in(tree: ast.AST) -> Iterator[tuple[int, int]]:
             yield node.lineno, node.value
 
 
-def relative(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
-
-
 @pytest.mark.thorough
 def test_no_version_is_named() -> None:
     found = [
@@ -67,7 +63,7 @@ def test_no_version_is_named() -> None:
 def test_no_size_of_a_header_is_written_down() -> None:
     found = [
         f"{relative(path)}:{line}: {number}"
-        for path in sorted((PACKAGE / "transport").glob("*.py"))
+        for path in sorted((LIBRARY / "transport").glob("*.py"))
         for line, number in numbers_in(ast.parse(path.read_text()))
         if number in HEADER_OCTETS
     ]

@@ -7,9 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from packages import ROOT, modules, relative
 from support.cases import each_case
 
-ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 600
 """Lines; 100 to 350 are comfortable."""
 
@@ -27,7 +27,11 @@ def texts() -> list[Path]:
         check=False,
     )
     if listed.returncode:  # an unpacked source distribution
-        found = [path for top in ("src", "tests", "docs", "examples", "benchmarks") for path in (ROOT / top).rglob("*")]
+        found = [
+            path
+            for top in ("src", "lab", "tests", "docs", "examples", "benchmarks")
+            for path in (ROOT / top).rglob("*")
+        ]
     else:
         found = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
     kept = [path for path in found if path.suffix in {".py", ".md", ".toml", ".x", ".txt"} or path.name == "Makefile"]
@@ -56,7 +60,7 @@ def test_no_text_holds(pattern: re.Pattern[str]) -> None:
 
 
 def test_skipped_tests_say_why() -> None:
-    assert matches(SKIPPED_WITHOUT_REASON, [path for path in TEXTS if path.is_relative_to(ROOT / "tests")]) == []
+    assert matches(SKIPPED_WITHOUT_REASON, [path for path in TEXTS if "tests" in path.relative_to(ROOT).parts]) == []
 
 
 def test_modules_stay_readable() -> None:
@@ -73,17 +77,17 @@ def test_modules_stay_readable() -> None:
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 OF_A_COMMAND = {
-    "check/": "the reasons in reports of `rpcrdma check`, which nothing else makes",
-    "simulation/worlds/__main__.py": "a command of its own, with its options",
+    "lab/commands/": "commands themselves",
+    "lab/check/": "the reasons in reports of `rpcrdma check`, which nothing else makes",
+    "lab/simulation/worlds/__main__.py": "a command of its own, with its options",
 }
-"""Parts of the library whose words are those of one command."""
+"""Parts of the packages whose words are those of one command."""
 
 
 def test_the_library_names_parameters_instead_of_options_of_the_command() -> None:
-    package = ROOT / "src" / "rpcrdma"
     found = []
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package).as_posix()
+    for path in modules():
+        name = relative(path)
         if name.startswith(("cli/", "commands/", *OF_A_COMMAND)):
             continue
         tree = ast.parse(path.read_text())

@@ -1,4 +1,4 @@
-"""Fixtures of the interoperability tests: the installed command, a server process, directories open to all users."""
+"""Fixtures of the interoperability tests: a server process, directories open to all users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,16 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-RPCRDMA = Path(sys.executable).with_name("rpcrdma")
 _URL = re.compile(r"\b(?:rdma|tcp)://[^\s\"',]+")
 
 Serve = Callable[..., contextlib.AbstractContextManager[SplitResult]]
-
-
-@pytest.fixture(scope="session")
-def rpcrdma_command() -> str:
-    assert RPCRDMA.exists(), "make install puts the command here"
-    return str(RPCRDMA)
 
 
 @pytest.fixture

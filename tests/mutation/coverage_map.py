@@ -154,7 +154,9 @@ def _digest(project: Project, files: Iterator[Path]) -> str:
 def _keys(project: Project) -> dict[str, str]:
     """For each file of tests a key of all that its coverage depends on."""
     tests = {project.root / file for file in project.test_files}
-    support = (path for path in sorted((project.root / "tests").rglob("*")) if path.suffix in {".py", ".toml", ".json"})
+    folders = (project.root / "tests", project.root / "lab" / "tests")
+    found = [project.root / "conftest.py", *(path for folder in folders for path in sorted(folder.rglob("*")))]
+    support = (path for path in found if path.suffix in {".py", ".toml", ".json"} and path.exists())
     shared = _digest(project, iter(sorted(project.package.rglob("*.py"))))
     shared += _digest(project, (path for path in support if not path.name.startswith("test_") and path.parent != HERE))
     shared += f"{sys.version}{HERE.joinpath('baseline.py').read_text()}"

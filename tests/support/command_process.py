@@ -124,8 +124,13 @@ def run_command(*arguments: str | os.PathLike[str], **options: Any) -> subproces
 
 def _import_all() -> None:
     import rpcrdma
+    import rpcrdma_lab
 
-    for module in pkgutil.walk_packages(rpcrdma.__path__, "rpcrdma."):
+    paths = [
+        *pkgutil.walk_packages(rpcrdma.__path__, "rpcrdma."),
+        *pkgutil.walk_packages(rpcrdma_lab.__path__, "rpcrdma_lab."),
+    ]
+    for module in paths:
         if not module.name.endswith("__main__") and not module.name.startswith(("rpcrdma.fsspec", "rpcrdma.testing")):
             importlib.import_module(module.name)
     importlib.import_module("uvloop")

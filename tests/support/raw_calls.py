@@ -1,7 +1,7 @@
 """RPC-over-RDMA calls made of octets, as a client sends them: NFSv3 in version 1 of the transport, right or wrong.
 
 Nothing here uses the encoders of `rpcrdma.transport`, `rpcrdma.rpc` or `rpcrdma.nfs`, so that a mistake there does not
-hide itself: the layouts are those of `rpcrdma.scripted`. The messages are to be framed by `support.raw_iwarp.fpdu`.
+hide itself: the layouts are those of `rpcrdma_lab.scripted`. The messages are to be framed by `support.raw_iwarp.fpdu`.
 """
 
 from __future__ import annotations

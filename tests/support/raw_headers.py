@@ -1,6 +1,6 @@
 """Transport headers of all versions, right or wrong, as octets that tests put together.
 
-The layouts are those of `rpcrdma.scripted`, which uses none of the codecs of `rpcrdma.transport`.
+The layouts are those of `rpcrdma_lab.scripted`, which uses none of the codecs of `rpcrdma.transport`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from rpcrdma.scripted import make_message
-from rpcrdma.scripted.values import Names
+from rpcrdma_lab.scripted import make_message
+from rpcrdma_lab.scripted.values import Names
 
 __all__ = ["NO_NAMES", "Segment", "chunk", "made_header", "read_segment", "segments"]
 

@@ -1,7 +1,7 @@
 """An iWARP peer made of octets: frames put together by hand, right or wrong, and a queue pair to send them to.
 
 Nothing here uses the encoders of `rpcrdma.iwarp`, so that a mistake there does not hide itself: the frames are those
-of `rpcrdma.scripted`.
+of `rpcrdma_lab.scripted`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup
-from rpcrdma.scripted.marked_frames import Markers
-from rpcrdma.scripted.values import Names
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.native import native
+from rpcrdma_lab.scripted.frames import make_fpdu, make_segments, make_startup
+from rpcrdma_lab.scripted.marked_frames import Markers
+from rpcrdma_lab.scripted.values import Names
 from support.draws import draws
 
 __all__ = [

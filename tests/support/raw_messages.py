@@ -1,7 +1,7 @@
 """Messages of version 2 of RPC-over-RDMA made of octets, of either side, right or wrong, and a reader of them.
 
 Nothing here uses the encoders and decoders of `rpcrdma.transport`, so that a mistake there does not hide itself: the
-layouts are those of `rpcrdma.scripted`.
+layouts are those of `rpcrdma_lab.scripted`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from rpcrdma.scripted import read_message
+from rpcrdma_lab.scripted import read_message
 from support.raw_headers import Segment, chunk, made_header, read_segment, segments
 
 __all__ = [

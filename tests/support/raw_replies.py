@@ -1,14 +1,14 @@
 """RPC-over-RDMA replies made of octets, as a server sends them, and a reader of a client's calls.
 
 Nothing here uses the encoders and decoders of `rpcrdma.transport` or `rpcrdma.rpc`, so that a mistake there does not
-hide itself: the layouts are those of `rpcrdma.scripted`.
+hide itself: the layouts are those of `rpcrdma_lab.scripted`.
 """
 
 from __future__ import annotations
 
 import struct
 
-from rpcrdma.scripted import read_message
+from rpcrdma_lab.scripted import read_message
 from support import raw_calls
 from support.raw_headers import chunk, segments
 from support.raw_iwarp import untagged

@@ -1,6 +1,6 @@
 """An iWARP peer made of octets on a real TCP socket: it sends the octets of a test, and returns the received ones.
 
-Frames are put together with `support.raw_iwarp` and taken apart by `rpcrdma.scripted`, which shares nothing with
+Frames are put together with `support.raw_iwarp` and taken apart by `rpcrdma_lab.scripted`, which shares nothing with
 `rpcrdma.iwarp`.
 Methods that wait run on the event loop; their caller bounds the time.
 """
@@ -12,9 +12,9 @@ import socket
 import struct
 from typing import NamedTuple
 
-from rpcrdma.scripted.frames import read_segment
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
+from rpcrdma_lab.scripted.frames import read_segment
 from support.raw_iwarp import fpdu, startup_frame
 
 __all__ = ["HeardSegment", "RawSocketPeer"]

@@ -96,7 +96,7 @@ class _CommandLine(CommandParser):
         if action is self._commands and value not in self._commands.choices:
             self._add_others()
             if value in OF_LAB and value not in self._commands.choices:
-                hint = "install the distribution rpcrdma-lab"
+                hint = "in a checkout of rpcrdma: pip install ./lab"
                 self.exit(console.error(f"{value} is a command of rpcrdma-lab", hint, status=ExitStatus.USAGE))
         super()._check_value(action, value)
 

@@ -13,10 +13,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import packages
 from archive import Archive
 from failures import Missing
 from linux_kernel import boot_image, build_siw, extract_source, module_closure
+
+import packages
 
 __all__ = ["KERNELS", "Image", "build_image", "cache_directory"]
 

@@ -58,10 +58,11 @@ def build_python_layer(path: Path) -> None:
         layer.file("python/bin/python3", interpreter, executable=True)
         _add_libraries(layer, interpreter)
         _add_folder(layer, Path(sysconfig.get_paths()["stdlib"]), library)
-        spec = importlib.util.find_spec("rpcrdma")
-        assert spec is not None, "make install puts the package here"
-        assert spec.origin is not None
-        _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/rpcrdma")
+        for name in ("rpcrdma", "rpcrdma_lab"):
+            spec = importlib.util.find_spec(name)
+            assert spec is not None, "make install puts the package here"
+            assert spec.origin is not None
+            _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/{name}")
         for name in ("rpcrdma_verbs", "rpcrdma_native"):
             module = importlib.util.find_spec(name)
             if module is not None and module.origin is not None:
@@ -76,7 +77,7 @@ def build_tests_layer(path: Path) -> None:
     tests = Path(__file__).parents[2]
     found = [file for folder in _TEST_FOLDERS for file in (tests / folder).glob("*.py")]
     chosen = [file for file in found if not file.name.startswith("test_") or _OVER_PROVIDERS.search(file.read_text())]
-    chosen += [tests / "conftest.py", tests / "house/ledger_guard.py", *(tests / "support").glob("*.py")]
+    chosen += [tests.parent / "conftest.py", tests / "house/ledger_guard.py", *(tests / "support").glob("*.py")]
     chosen += (tests.parent / "examples/blob_store").glob("*.py")
     with Archive(path) as layer:
         for name in _TEST_TOOLS:

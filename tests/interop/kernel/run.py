@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-# `support` stands in the folder of all tests, `realm` in that of programs which others wrote.
+# `support` stands in the folder of all tests, `realm` in that of programs which others wrote, and the checks of
+# rpcrdma-lab with its other tests.
+sys.path.insert(0, str(Path(__file__).parents[3] / "lab" / "tests" / "interop" / "kernel"))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

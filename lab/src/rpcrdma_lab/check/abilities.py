@@ -1,0 +1,76 @@
+"""Abilities of a server: its files, and by its answers its versions, credits, markers and round-trip extension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
+    CONTINUES,
+    REQUESTS_MAX,
+    RTR_SUPPORT,
+    TAKES_REQUESTS,
+)
+from rpcrdma_lab.scripted import Outcome
+
+__all__ = ["Abilities", "FileState"]
+
+_MESSAGES_MAX = 256
+"""Messages of version 2 that a check sends at once, however many are granted."""
+_SEND_SIZE, _RECEIVE_SIZE = 1, 2
+
+
+class FileState(NamedTuple):
+    """The file that the checks read: its path in the export, its size, and the time of its last change."""
+
+    path: str
+    size_octets: int
+    changed_ns: int
+
+
+@dataclass(slots=True)
+class Abilities:
+    """Values for conversations, the needs of checks that are met, and why others are not."""
+
+    given: dict[str, int | bytes] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    fresh_files: list[bytes] = field(default_factory=list)
+    """Handles of empty files that no program has opened."""
+    seen: FileState | None = None
+    """The file that the checks read, before them."""
+    file_changed: bool = False
+    """Whether it was another one, or unknown, after them: then its data judge nothing."""
+
+    def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
+        """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""
+        self.met |= set(versions)
+        if any(outcome.markers for outcome in versions.values()):
+            self.met.add("markers")
+        if "2" in versions:
+            self.given["2.granted"] = min(versions["2"].heard["header"]["give"], _MESSAGES_MAX)
+        for version, outcome in versions.items():
+            self._add_extension(version, outcome.heard)
+
+    def _add_extension(self, version: str, heard: Mapping[str, Any]) -> None:
+        properties = heard["header"].get("properties", {})
+        self.given[f"{version}.send_octets"] = _word(properties.get(_SEND_SIZE, b""), 4096)
+        support = _word(properties.get(RTR_SUPPORT, b""), 0)
+        if not support & TAKES_REQUESTS:
+            return
+        self.met.add(f"{version}.requests")
+        limit = _word(properties.get(REQUESTS_MAX, b""), 1)
+        self.given[f"{version}.requests_max"] = limit
+        if support & CONTINUES and limit > 1:
+            self.met.add(f"{version}.continuation")
+        buffer = heard.get("buffer", {})
+        receive_octets = buffer.get("receive_octets") or _word(properties.get(_RECEIVE_SIZE, b""), 4096)
+        self.given |= {f"{version}.{name}": value for name, value in buffer.items()}
+        self.given[f"{version}.receive_octets"] = receive_octets
+        if "segments" in buffer:
+            self.met.add(f"{version}.segments")
+
+
+def _word(value: bytes, default: int) -> int:
+    return int.from_bytes(value) if len(value) == 4 else default

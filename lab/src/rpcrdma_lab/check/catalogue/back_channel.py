@@ -1,0 +1,214 @@
+"""The way to have a server of NFSv4.1 call its client: it recalls a delegation (RFC 8881 sections 10.4 and 20.2).
+
+A client with a session opens an empty file for reading, and is given a delegation. A WRITE of NFSv3 conflicts with the
+delegation, so that the server recalls it over the back channel, which has the connection of the session. A server may
+give no delegation of the file for a while after that: Linux does so for half a minute. So each conversation takes
+another file, whose handle is given as "fresh". Handles of NFSv3 count in NFSv4.1 as well.
+
+The clients of all conversations have the same owner and another verifier each: the server takes the next one for the
+same client after a restart, and drops the state of a conversation that has left its course (RFC 8881 section 2.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.entry import Conversation, Step
+
+__all__ = ["ONE_HOLDER", "RELEASE", "TRIAL", "TWO_HOLDERS", "CallTrigger"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTrigger:
+    """The steps that have a server call its client, for checks of a `family` with these `needs`.
+
+    `title` stands behind the titles of the checks, `statements` behind those that they try.
+    """
+
+    family: str
+    needs: str
+    title: str = ""
+    statements: str = ""
+    statements_of_call: str = ""
+    """Further ones, for the check of the reverse call itself."""
+    inline_octets: int = 1024
+    """The inline threshold of version 1 in that check, 1,024 or 4,096."""
+    steps: Sequence[Step]
+    """The last one is the call that has the server call."""
+    answer: dict[str, Any]
+    """The pattern of the answer to the last step."""
+    parts: Sequence[Any] = ()
+    """The parts of the reverse call's arguments."""
+    results: Any
+    """The results of a reply to the reverse call."""
+    ending: Sequence[Step] = ()
+    """The steps with which the client leaves no state behind."""
+
+
+_XID = {"given": "xid"}
+_CREDENTIAL = {"given": "credential"}
+_FRESH = {"opaque": {"given": "fresh"}}
+_CLOSE, _DELEGRETURN, _OPEN, _PUTFH = 4, 8, 18, 22
+_EXCHANGE_ID, _CREATE_SESSION, _DESTROY_SESSION, _SEQUENCE, _DESTROY_CLIENTID = 42, 43, 44, 53, 57
+_RECLAIM_COMPLETE = 58
+_CB_RECALL, _CB_SEQUENCE = 4, 11
+_CALLBACK_PROGRAM = 0x4000_0041
+_BACK_CHANNEL = 2
+"""CREATE_SESSION4_FLAG_CONN_BACK_CHAN."""
+_READ, _WANT_READ_DELEGATION = 1, 0x100
+_BY_HANDLE = 4
+"""CLAIM_FH: the current file is opened."""
+_READ_DELEGATION = {"words": [1]}
+_CURRENT_STATEID = {"words": [1, 0, 0, 0]}
+_FORE = {"words": [0, 0x10000, 0x10000, 4096, 8, 1, 0]}
+"""Padding; octets of a call, of a reply, and of one that is kept; operations; slots; no depth of RDMA Reads."""
+_BACK = {"words": [0, 4068, 4068, 4068, 8, 1, 0]}
+"""4,068 octets are those of an inline message of 4,096 behind its transport header."""
+_WRITE_AT = 12
+"""The XID of the WRITE follows those of two holders, which have six each."""
+_WRITE_XID = {**_XID, "plus": _WRITE_AT}
+_FILE_SYNC = 2
+_NO_DELEGATION = "the server gave no delegation of the file this time"
+
+
+def _compound(plus: int, *operations: Any) -> Step:
+    """A COMPOUND of minor version 1, without a tag."""
+    args = [{"words": [0, 1, len(operations)]}, *operations]
+    rpc = {"program": 100003, "version": 4, "procedure": 1, "credential": _CREDENTIAL, "args": args}
+    return say(header={"xid": {**_XID, "plus": plus}}, rpc=rpc)
+
+
+def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
+    """The pattern of an accepted reply."""
+    return {"message": {"header": {"xid": {**_XID, "plus": plus}}, "rpc": {"direction": 1, "accepted": 0, **rpc}}}
+
+
+def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, Any]:
+    """The pattern of a COMPOUND of which all operations have succeeded, with the parts of its results."""
+    answer = _answer(plus, result_status=0)
+    answer["message"]["parts"] = wanted
+    return {**answer, "as": name, "parts": [["status", 4], ["tag", "opaque"], ["count", 4], *parts]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A client of NFSv4.1 that holds a delegation; its XIDs and the names of its values follow from its number."""
+
+    number: int
+
+    def _compound(self, place: int, *operations: Any) -> Step:
+        return _compound(6 * self.number + place, *operations)
+
+    def _succeeded(self, place: int, name: str, *parts: Any, **wanted: Any) -> Step:
+        return hear(_succeeded(6 * self.number + place, f"{name}-{self.number}", *parts, **wanted))
+
+    def _given(self, name: str, part: str) -> dict[str, Any]:
+        return {"given": f"{name}-{self.number}.{part}"}
+
+    def _sequence(self, number: int) -> list[Any]:
+        return [{"words": [_SEQUENCE]}, self._given("session", "id"), {"words": [number, 0, 0, 0]}]
+
+    @property
+    def _owner(self) -> dict[str, Any]:
+        return {"opaque": [{"given": "owner"}, {"text": f"-{self.number}"}]}
+
+    @property
+    def _known(self) -> list[Step]:
+        """The client has a session, and a back channel on this connection."""
+        client, sequence = self._given("client", "id"), self._given("client", "sequence")
+        program = [{"words": [_CALLBACK_PROGRAM, 1, 1, 0]}, {"opaque": {"text": "check"}}, {"words": [0, 0, 0]}]
+        flags = {"words": [_BACK_CHANNEL]}
+        return [
+            self._compound(0, [{"words": [_EXCHANGE_ID]}, {"longs": [_XID]}, self._owner, {"words": [0, 0, 0]}]),
+            self._succeeded(0, "client", ["operation", 8], ["id", 8], ["sequence", 4]),
+            self._compound(1, [{"words": [_CREATE_SESSION]}, client, sequence, flags, _FORE, _BACK, *program]),
+            self._succeeded(1, "session", ["operation", 8], ["id", 16], ["sequence", 4], ["flags", 4], flags=flags),
+        ]
+
+    @property
+    def holding(self) -> list[Step]:
+        """The client has a delegation of the file."""
+        access = [_OPEN, 0, _READ | _WANT_READ_DELEGATION, 0]
+        opening = [{"words": access}, self._given("client", "id"), self._owner, {"words": [0, _BY_HANDLE]}]
+        closing = [{"words": [_CLOSE, 0]}, _CURRENT_STATEID]
+        before = [["sequence", 44], ["reclaimed", 8], ["file", 8], ["operation", 8], ["stateid", 16], ["change", 24]]
+        opened = _succeeded(6 * self.number + 2, f"opened-{self.number}", *before, ["set", "words"],
+                            ["delegation", 4], ["delegated", 16], delegation=_READ_DELEGATION)  # fmt: skip
+        none = {**_answer(6 * self.number + 2, result_status=0), "unmet": _NO_DELEGATION}
+        return [
+            *self._known,
+            self._compound(2, self._sequence(1), {"words": [_RECLAIM_COMPLETE, 0]}, [{"words": [_PUTFH]}, _FRESH],
+                           opening, closing),
+            hear(opened, none),
+        ]  # fmt: skip
+
+    @property
+    def returning(self) -> list[Step]:
+        """The client returns the delegation, and leaves."""
+        delegation = [{"words": [_DELEGRETURN]}, self._given("opened", "delegated")]
+        return [
+            self._compound(3, self._sequence(2), [{"words": [_PUTFH]}, _FRESH], delegation),
+            hear(_answer(6 * self.number + 3)),
+            *self._leaving,
+        ]
+
+    @property
+    def _leaving(self) -> list[Step]:
+        return [
+            self._compound(4, [{"words": [_DESTROY_SESSION]}, self._given("session", "id")]),
+            hear(_answer(6 * self.number + 4)),
+            self._compound(5, [{"words": [_DESTROY_CLIENTID]}, self._given("client", "id")]),
+            hear(_answer(6 * self.number + 5)),
+        ]
+
+    @property
+    def restarted(self) -> list[Step]:
+        """The client is known anew, without its state, and leaves."""
+        return [*self._known, *self._leaving]
+
+
+def _recalled(*holders: _Holder) -> CallTrigger:
+    """The delegations of all holders are recalled at once."""
+    args = [_FRESH, {"longs": [0]}, {"words": [1, _FILE_SYNC]}, {"opaque": "00"}]
+    write = {"program": 100003, "version": 3, "procedure": 7, "credential": _CREDENTIAL, "args": args}
+    results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},
+               {"given": "call.slot"}, {"words": [0, 0, _CB_RECALL, 0]}]  # fmt: skip
+    return CallTrigger(
+        family="back-channel",
+        needs="recall write",
+        title=" (NFSv4.1)",
+        statements=" NF-14",
+        statements_of_call=" NF-15",
+        # Calls as long as the session's back channel permits are Short messages then.
+        inline_octets=4096,
+        steps=[*(step for each in holders for step in each.holding), say(header={"xid": _WRITE_XID}, rpc=write)],
+        answer=_answer(_WRITE_AT),
+        # The slot is that of CB_SEQUENCE: session, sequence number and number of the slot.
+        parts=[["tag", "opaque"], ["count", 12], ["operation", 4], ["slot", 24]],
+        results=results,
+        ending=[step for each in holders for step in each.returning],
+    )
+
+
+ONE_HOLDER = _recalled(_Holder(0))
+"""One delegation is recalled."""
+TWO_HOLDERS = _recalled(_Holder(0), _Holder(1))
+"""Two delegations are recalled at once, each over its own session: slots of sessions do not limit the two calls."""
+
+
+def _trial() -> Conversation:
+    called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}
+    either = hear(called, ONE_HOLDER.answer)
+    xid = {"given": "call.xid"}
+    reply = say(header={"xid": xid}, rpc={"xid": xid, "accepted": 0, "results": ONE_HOLDER.results})
+    return {"steps": [*ONE_HOLDER.steps, either, either, reply, *ONE_HOLDER.ending]}
+
+
+TRIAL: Conversation = _trial()
+"""Shows whether a server recalls delegations on the connection of their holder, in a right form or a wrong one."""
+
+RELEASE: Conversation = {"steps": [step for number in range(2) for step in _Holder(number).restarted]}
+"""Has the server drop the state of the clients in conversations before."""

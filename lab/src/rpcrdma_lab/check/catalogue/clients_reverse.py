@@ -1,0 +1,221 @@
+"""Checks of clients by calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
+
+A client of version 1 does not tell whether it takes such calls: it answers each of them, or discards it. Clients of
+version 2 tell it by property 5. Either way the client's own calls go on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients import CALLS
+from rpcrdma_lab.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.entry import Check, Step, check
+
+__all__ = ["CLIENT_CHECKS"]
+
+_XID = {"given": "call.xid"}
+_REVERSE_XID = {**_XID, "plus": 1000}
+_CALL = {"program": 0x40000000, "version": 1}
+"""Procedure 0 of the program that NFSv4 calls its clients by."""
+_CALL_OCTETS = 40
+_CALLS_MAX = 8
+"""Calls that a client of version 2 may make before its reply."""
+_SILENCE = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_ENDED = {"end": {}, "reading": "ended-after-reverse-call", "last": True}
+_SOURCE = {"source": {"octets": 64, "may": "read"}}
+_SINK = {"sink": {"octets": 64, "may": "write"}}
+_SEGMENT = {"memory": "sink"}
+_ENTRY = {"memory": "source", "position": _CALL_OCTETS}
+_SUPPORT, _NO_SUPPORT = "the client takes reverse calls", "the client takes no reverse calls"
+_GRANTED_MAX = 64
+_MANY_GRANTED = f"the client grants more than {_GRANTED_MAX} reverse calls"
+
+
+class _Client(ABC):
+    """A client of one version.
+
+    `refusals` are the codes of errors that refuse chunks, `replying` fields in the headers of its replies.
+    """
+
+    def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
+        self.calls = calls
+        self.refusals = refusals
+        self._replying = replying
+
+    @property
+    def any(self) -> Step:
+        """A call of the client, which is not answered."""
+        return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
+
+    def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
+        """A call of the server; "header" and "rpc" of `message` have the fields that differ."""
+        header = {"xid": xid, **message.pop("header", {})}
+        if "body" not in message:
+            message["rpc"] = {**_CALL, "xid": xid, **message.get("rpc", {})}
+        return say(header=header, **message)
+
+    def reply(self, *xids: Any) -> dict[str, Any]:
+        """The pattern of a reply to a call with one of these XIDs."""
+        header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
+        return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
+
+    def refused(self, *codes: int) -> dict[str, Any]:
+        """The pattern of an error with one of these codes."""
+        header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
+        return {"message": {"header": header, "invalidates": None}}
+
+    @abstractmethod
+    def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
+        """One of these answers to so many calls, and the client makes another call."""
+
+    @abstractmethod
+    def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
+        """None or one of these answers, and the client makes another call."""
+
+    @abstractmethod
+    def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        """A check that begins with a call of the client."""
+
+    def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
+        """A call with a chunk that no item is in."""
+        title = f"A reverse call with {what} is refused or answered"
+        answers = self.answered(self.refused(*self.refusals), self.reply())
+        return self.check(name, title, statements, self.called(header=header), *answers, memory=memory)
+
+
+class _First(_Client):
+    """A client of version 1: before the first reply it has one call, so that another one shows a wrong end of it."""
+
+    def __init__(self) -> None:
+        super().__init__(CALLS, [2], version=1, credit={"min": 1})
+        others = [{**each["message"]["header"], "xid": {"not": _XID}} for each in CALLS]
+        self._other = [
+            {"message": {**each["message"], "header": other}} for each, other in zip(CALLS, others, strict=True)
+        ]
+
+    def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
+        return [*([hear(*answers, _SILENCE, _ENDED)] * (times - 1)), *self.passed_over(*answers)]
+
+    def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
+        # The answer of a slow client may come after the pause.
+        after = hear(*answers, *self._other, {**_ENDED, "last": False})
+        return [hear(*answers, _SILENCE, _ENDED), {"answer": {}}, after]
+
+    def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        return check(f"client.reverse.{name}", title, statements, self.any, *steps, **conversation)
+
+
+class _Second(_Client):
+    """A client of version 2, whose calls go on in the meantime."""
+
+    def __init__(self) -> None:
+        self.client = Version2Client()
+        names = ("READ_CHUNKS", "WRITE_CHUNKS", "SEGMENTS", "WRITE_RESOURCE", "REPLY_RESOURCE")
+        super().__init__(self.client.calls, [CODES[name] for name in names], version=2, flags=1)
+
+    def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
+        until = {"header": {"flags": 1}}
+        return [{"serve": {"each": [*answers, *self.calls], "until": until, "most": _CALLS_MAX}}] * times
+
+    def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
+        steps = [hear(*answers, _SILENCE, _ENDED, *self.calls), {"answer": {}}]
+        return [{"repeat": {"times": 2, "steps": steps}}]
+
+    def check(
+        self, name: str, title: str, statements: str, *steps: Step, support: bool = True, **conversation: Any
+    ) -> Check:
+        """A check of clients that tell support of reverse calls, or none."""
+        client = self.client
+        told = client.properties["message"]
+        without = {"words": [0]}  # Without the property the level is 1.
+        lacking = {"5": without if support else {"not": without}}
+        unmet = {"message": {**told, "header": {**told["header"], "properties": lacking}}}
+        properties = hear({**unmet, "unmet": _NO_SUPPORT if support else _SUPPORT}, client.properties)
+        # A client whose first message gets no answer may take the server for one without version 2.
+        steps = (client.told(xid=1), properties, self.any, *steps)
+        return client.whole(f"reverse.{name}", title, statements, *steps, **conversation)
+
+
+def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chunks: str) -> list[Check]:
+    """The checks of each version, with their statements."""
+    called, reply = client.called, client.reply
+    three = [{**_XID, "plus": 1000 + index} for index in range(3)]
+    return [
+        client.check("call", "A reverse call gets a right reply, and calls go on", call,
+                     called(), *client.answered(reply())),
+        client.check("same-xid", "A reverse call with the XID of the client's call is no reply to that call", xid,
+                     called(_XID), *client.answered(reply(_XID))),
+        client.check("three-at-once", "Reverse calls beyond the credits leave the client's calls as they are",
+                     f"BD-18 {call}", *map(called, three), *client.answered(reply(*three), times=3)),
+        client.check("undirected", "A message that is neither call nor reply is discarded or refused", undirected,
+                     called(rpc={"direction": 2}), *client.passed_over(client.refused(2))),
+        client.check("xid-alone", "A message that ends behind its second XID is discarded or refused", undirected,
+                     called(body={"words": [_REVERSE_XID]}), *client.passed_over(client.refused(2))),
+        client.with_chunks("read-chunk", "a Read chunk", chunks, _SOURCE, reads=[_ENTRY]),
+        client.with_chunks("write-chunk", "a Write chunk", chunks, _SINK, writes=[[_SEGMENT]]),
+        client.with_chunks("reply-chunk", "a Reply chunk", chunks, _SINK, reply=[_SEGMENT]),
+    ]  # fmt: skip
+
+
+def _as_many_as_granted(client: _First) -> Check:
+    """So many reverse calls as the reply to the first one grants, and the reply to the client's call behind them."""
+
+    def granting(**credit: int) -> dict[str, Any]:
+        message = client.reply()["message"]
+        return {"message": {**message, "header": {**message["header"], "credit": credit}}}
+
+    granted, numbered = {"heard": "header.credit"}, {"min": 5000, "max": 5000 + _GRANTED_MAX}
+    patterns = [client.reply(numbered), *CALLS]
+    reply = {"serve": {"each": patterns, "until": {"rpc": {"direction": 1}}, "most": _CALLS_MAX}}
+    return client.check(
+        "as-many-as-granted",
+        "As many reverse calls as the client grants are answered beside the reply to its own call",
+        "BD-15",
+        client.called(),
+        hear(
+            granting(min=1, max=_GRANTED_MAX),
+            {**granting(min=_GRANTED_MAX), "unmet": _MANY_GRANTED},
+            {**_SILENCE, "unmet": _NO_SUPPORT},
+            {"end": {}, "unmet": _NO_SUPPORT},
+        ),
+        {"repeat": {"times": granted, "steps": [client.called({"given": "index", "plus": 5000})]}},
+        {"answer": {}},
+        {"repeat": {"times": granted, "steps": [reply]}},
+    )
+
+
+def _of_version_1() -> list[Check]:
+    client = _First()
+    many = {"credit": 64}
+    return [
+        *_of_all_versions(client, "BD-7 BD-6 BD-12 BD-22", "BD-22 BD-1 BD-21", "BD-3 BD-14", "BD-9"),
+        _as_many_as_granted(client),
+        client.check("grants-nothing", "The credits that a reverse call asks for allow no call of the client",
+                     "BD-2 V1-8", client.called(header=many), hear(client.reply(), _SILENCE, _ENDED),
+                     *client.passed_over()),
+        client.check("undirected.grants-nothing", "The credits of a message without a direction are ignored",
+                     "BD-3 V1-8", client.called(header=many, rpc={"direction": 2}),
+                     hear(client.refused(2), _SILENCE, _ENDED), *client.passed_over()),
+        client.check("other-version", "A reverse call of version 9 is discarded, or its version refused", "BD-4 V1-59",
+                     client.called(header={"version": 9}), *client.passed_over(client.refused(1))),
+    ]  # fmt: skip
+
+
+def _of_version_2() -> list[Check]:
+    client = _Second()
+    return [
+        *_of_all_versions(client, "V2-A6 V2-76 V2-77", "V2-A6 BD-1", "V2-38", "V2-A8"),
+        client.check("without-support", "A client without support of reverse calls goes on after one", "V2-A7 BD-22",
+                     client.called(), *client.passed_over(client.refused(3, 4)), support=False),
+        client.check("response", "A reverse call with RESPONSE is discarded", "V2-38",
+                     client.called(header={"flags": 1}), *client.passed_over()),
+    ]  # fmt: skip
+
+
+CLIENT_CHECKS: tuple[Check, ...] = (*_of_version_1(), *_of_version_2())
+"""The checks in the order in which connections meet them."""

@@ -1,0 +1,300 @@
+"""Checks of clients with the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
+
+The scripted server tells the extension by the code points of this library. A directed READ, whose result may come in
+segments of the client's receive buffers, is answered by hand: {"given": "client.segment_at"} and the names beside it
+are those of the client's Receive Buffer Structure. Other requests with directions are refused, and may come plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rpcrdma_lab.check.answers import hear, say
+from rpcrdma_lab.check.catalogue.clients_version_2 import Version2Client
+from rpcrdma_lab.check.catalogue.round_trip_codes import (
+    BY_SIZE,
+    CHOICE,
+    CONTINUE,
+    CONTINUES,
+    EXPLICIT,
+    HEADER_TYPE,
+    IN_SEGMENTS,
+    NO_ITEM,
+    OFFSET,
+    OTHER_TYPE,
+    OTHER_XID,
+    PAYLOAD,
+    REPORT,
+    REQUEST,
+    RESPONSE,
+    RTR_SUPPORT,
+    SEGMENT_NUMBER,
+    SEQUENCE,
+    TAKES_REQUESTS,
+    TAKES_RESPONSES,
+    TOO_SHORT,
+    TRANSMISSIONS,
+    UNEXPECTED,
+    extension_properties,
+)
+from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.entry import Check, Step
+
+__all__ = ["CLIENT_CHECKS"]
+
+_NO_CONTINUATION = TAKES_REQUESTS | TAKES_RESPONSES
+_ALL_KINDS = _NO_CONTINUATION | CONTINUES
+_HEAD, _SEGMENT_OCTETS, _SEGMENTS = 1024, 4096, 8
+_RECEIVE_OCTETS = _HEAD + _SEGMENTS * _SEGMENT_OCTETS
+
+_XID = {"heard": "header.xid"}
+_OTHER = {**_XID, "plus": 1000}
+_SILENCE = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_READ, _WRITE = 6, 7
+_LEAST_MAX = 2048
+"""The result of a READ has a few octets more than the least length that its request names, in one segment."""
+_LENGTH = {"heard": "header.directions.0.results.0.least", "plus": 4}
+_RESULT_AT = 44
+"""The Position of the data in the result of a READ without attributes."""
+_CALLS_MAX = 8
+_NO_EXTENSION = "the client tells no round-trip extension"
+_NO_SEGMENTS = "the client's receive buffers have no segments for data"
+
+
+def _properties(
+    support: int = _ALL_KINDS, transmissions: int = TRANSMISSIONS, segments: int = _SEGMENTS
+) -> Sequence[Any]:
+    """The properties of the server."""
+    return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
+
+
+class _Checks:
+    """The checks, with the patterns that they share."""
+
+    def __init__(self) -> None:
+        self.client = Version2Client(_RECEIVE_OCTETS)
+
+    def request(self, **fields: Any) -> dict[str, Any]:
+        """The pattern of a Transmit Request that the server takes."""
+        items = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS]}}}
+        ways = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE]}}}
+        header = {
+            "version": 2,
+            "type": REQUEST,
+            "count": {"min": 1, "max": TRANSMISSIONS},
+            "items": items,
+            "directions": {"all": {"results": ways}},
+            "flags": 0,
+            **fields,
+        }
+        return {"message": {"header": header, "octets": {"max": _RECEIVE_OCTETS}, "invalidates": None}}
+
+    def check(
+        self,
+        name: str,
+        title: str,
+        statements: str,
+        *steps: Step,
+        told: Sequence[Any] | None = None,
+        segments: bool = False,
+        agrees: Mapping[str, Any] | None = None,
+    ) -> Check:
+        """A check of clients that tell the extension; with `segments` their receive buffers have some for data.
+
+        `agrees` are conditions on the properties of the client.
+        """
+        client = self.client
+        properties = client.properties["message"]
+        none = {str(RTR_SUPPORT): {"any": [None, "", {"words": [0]}]}}
+        without = {"message": {**properties, "header": {**properties["header"], "properties": none}}}
+        plain = {"message": {**properties, "buffer": {"segments": None}}, "unmet": _NO_SEGMENTS}
+        lacking = [{**without, "unmet": _NO_EXTENSION}, *([plain] if segments else [])]
+        right = {"message": {**properties, **(agrees or {})}, "as": "client"}
+        begin = (client.told(*(told or _properties()), xid=1), hear(*lacking, right))
+        return client.whole(f"rtr.{name}", title, statements, *begin, *steps, needs="program")
+
+    def until(self, request: Mapping[str, Any] | None = None, **until: Any) -> Step:
+        """Answers calls until one has these fields; `request` is the pattern of Transmit Requests."""
+        each = [*self.client.calls, request or self.request()]
+        return {"serve": {"each": [{**one, "as": "call"} for one in each], "until": until}}
+
+    @property
+    def other(self) -> list[dict[str, Any]]:
+        """Any other call."""
+        named = {"xid": {"not": {"given": "call.xid"}}}
+        return [
+            {"message": {**each["message"], "header": {**each["message"]["header"], **named}}}
+            for each in (*self.client.calls, self.request())
+        ]
+
+    @property
+    def going_on(self) -> Step:
+        """Any call, also the same one, or the end of the connection."""
+        return hear(*self.client.calls, self.request(), {"end": {}})
+
+    def directed(self, *, extra: int = 0) -> Step:
+        """Answers calls until a READ may be answered in segments, with so many further receives."""
+        ways: list[dict[str, Any]] = [
+            {"type": {"any": [IN_SEGMENTS, CHOICE]}},
+            {"type": BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
+        ]
+        results = [{"any": [{"least": {"max": _LEAST_MAX}, **way} for way in ways]}]
+        header = {"type": REQUEST, "directions": [{"results": results}], "extra_receives": {"min": extra}}
+        return self.until(header=header, rpc={"procedure": _READ})
+
+    def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
+        """A Transmit Response with a READ's result, whose data are at these places; `message` has the other fields."""
+        header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
+        header |= message.pop("header", {})
+        results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
+        bulk = {"bulk": {"at": {"given": "client.segment_at"}, "data": {"pattern": _LENGTH}}}
+        rpc = {"xid": header["xid"], "accepted": 0, "results": results}
+        return say(header=header, rpc=rpc, **{**bulk, **message})
+
+    def placed(self, **item: Any) -> dict[str, Any]:
+        """The place of a result in the first segment."""
+        return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
+
+    def continued(self, number: int = 1, **header: Any) -> Step:
+        """A Transmit Continue of a response, without a payload."""
+        given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, "flags": 1, **header}
+        return say(header=given, body="")
+
+    def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
+        """A Report Error about this transmission of a response; the client goes on."""
+        xid = xid or {"given": "call.xid"}
+        header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}
+        header |= {"bad": {"xid": xid, "direction": 1, "number": number}, "fault": fault}
+        reports = [
+            {"message": {"header": header, "invalidates": None}},
+            {"message": {"header": {"type": REPORT}}, "reading": "other-report"},
+        ]
+        each = [*reports, *self.client.calls, self.request()]
+        until = {"header": {"type": REPORT}}
+        return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
+
+    def requests(self) -> list[Check]:
+        """Requests, and the limits that the server has told."""
+        of_request = {"header": {"type": REQUEST}}
+        in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
+        next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
+        any_write, any_read = {"rpc": {"procedure": _WRITE}}, {"rpc": {"procedure": _READ}}
+        one = self.request(count=1)
+        plain = self.request(items={"all": {"type": EXPLICIT}})
+        return [
+            self.check("properties", "The Receive Buffer Size is the sum of the segments of the structure",
+                       "RT-10 RT-29", self.until(), {"answer": {}}, agrees={"buffer": {"agrees": {"any": [None, 1]}}}),
+            self.check("request", "A Transmit Request has right places, directions and counts", "RT-6 RT-12 RT-19",
+                       self.until(**of_request), {"answer": {}}, hear(*self.client.calls, *self.other)),
+            self.check("request.items", "The data of a WRITE come at the places that its request tells",
+                       "RT-23 RT-24 RT-5 RT-15",
+                       self.until(header={"type": REQUEST, "items": [{"type": IN_SEGMENTS}]}), {"answer": {}},
+                       hear(*self.other)),
+            self.check("request.in-pieces", "The transmissions of a request follow each other with their numbers",
+                       "RT-2 RT-13 RT-1", self.until(**in_pieces), hear({"message": {"header": next_piece}})),
+            self.check("request.limit", "A request has no more transmissions than the server takes", "RT-11",
+                       self.until(one, **any_write), {"answer": {}}, hear(*self.other),
+                       told=_properties(transmissions=1)),
+            self.check("request.no-continuation", "A server without continuation gets requests of one transmission",
+                       "RT-20 RT-11", self.until(one, **any_write), {"answer": {}}, hear(*self.other),
+                       told=_properties(support=_NO_CONTINUATION)),
+            self.check("request.no-segments", "A server without segments for data gets none in requests", "RT-28 RT-6",
+                       self.until(plain, **any_write), {"answer": {}}, hear(*self.other),
+                       told=_properties(segments=0)),
+            self.check("request.not-taken", "A server that takes no requests gets none", "RT-20 RT-19",
+                       {"serve": {"each": self.client.calls, "until": any_read}}, told=_properties(support=0)),
+            self.check("request.refused", "After INVAL_HTYPE the call fails, or comes again without the extension",
+                       "RT-20 V2-36", self.until(**of_request),
+                       self.client.error(CODES["INVAL_HTYPE"]),
+                       hear(*self.client.calls, *self.other, {"end": {}})),
+            self.check("request.reported", "After a Report Error the call fails, or comes again without the extension",
+                       "RT-4", self.until(**of_request),
+                       say(header={"type": REPORT, "xid": _XID, "bad": {"xid": _XID, "direction": 0, "number": 0},
+                                   "fault": PAYLOAD, "numbers": [1, 0, 0], "flags": 1}),
+                       hear(*self.client.calls, *self.other, {"end": {}})),
+        ]  # fmt: skip
+
+    def responses(self) -> list[Check]:
+        """Right responses, and messages that are discarded before them."""
+        right = self.response(self.placed())
+
+        def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
+            return self.check(f"response.{name}", title, statements, self.directed(extra=extra), *steps,
+                              hear(*self.other), segments=True)  # fmt: skip
+
+        in_next = self.placed(numbers=[{"given": "client.segments"}])
+        more = {"bulk": {"at": {"given": "client.segment_at"}, "data": {"pattern": _LENGTH}}}
+        second = self.continued()
+        return [
+            read("in-segment", "A result in a segment of the client's buffer is taken", "RT-7 RT-24 RT-5", right),
+            read("too-short", "A result below the least length is taken inline", "RT-8 RT-25",
+                 self.response({"position": _RESULT_AT, "length": 8, "type": TOO_SHORT},
+                               results={"words": [0, 0, 8, 0, 8, 1, 2]}, bulk={"at": 0, "data": ""})),
+            read("no-item", "A result without data is taken", "RT-25 RT-7",
+                 self.response({"type": NO_ITEM}, results={"words": [5, 0]}, bulk={"at": 0, "data": ""})),
+            read("continued", "A result in the segments of a second buffer is taken", "RT-5 RT-13 RT-18",
+                 self.response(in_next, header={"count": 2}, bulk={"at": 0, "data": ""}),
+                 {"say": {**second["say"], **more}}, extra=1),
+        ]  # fmt: skip
+
+    def faults(self) -> list[Check]:
+        """Faults of responses, each with its report; headers against the XDR have none."""
+
+        def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
+            steps = (self.directed(extra=extra), *said, *then)
+            return self.check(f"response.{name}", title, statements, *steps, segments=True)
+
+        def placed(name: str, title: str, item: Mapping[str, Any], fault: int) -> Check:
+            said = [self.response(self.placed(**item))]
+            return wrong(name, title, "RT-14 RT-5 RT-4", said, *self.reported(fault))
+
+        def in_group(name: str, title: str, statements: str, second: Step, *reported: Step) -> Check:
+            first = self.response(self.placed(), header={"count": 2})
+            return wrong(name, title, statements, [first, second], *reported, extra=1)
+
+        def undecodable(name: str, title: str, item: Mapping[str, Any]) -> Check:
+            return wrong(name, title, "RT-32 RT-6", [self.response(item)], self.going_on)
+
+        octets = {"given": "client.segment_octets"}
+        within = say(header={"xid": _XID, "type": 0, "flags": 1}, rpc={"xid": _XID, "accepted": 0})
+        return [
+            placed("number-beyond", "The number of a segment beyond the buffers is reported", {"numbers": [9999]},
+                   SEGMENT_NUMBER),
+            placed("offset-beyond", "An offset beyond the segment is reported", {"offset": octets}, OFFSET),
+            placed("length-beyond", "A result longer than its segments is reported",
+                   {"length": {**octets, "plus": 4}}, PAYLOAD),
+            wrong("payload-beyond", "A payload longer than the transmission is reported", "RT-12 RT-14",
+                  [self.response(self.placed(), header={"payload_octets": 1 << 20})], *self.reported(PAYLOAD)),
+            wrong("count-0", "A response of no transmissions is reported", "RT-14 RT-18",
+                  [self.response(self.placed(), header={"count": 0})], *self.reported(SEQUENCE)),
+            wrong("count-beyond", "A response of more transmissions than its request permits is reported",
+                  "RT-18 RT-11 RT-14",
+                  [self.response(self.placed(), header={"count": {"heard": "header.extra_receives", "plus": 2}})],
+                  *self.reported(SEQUENCE)),
+            wrong("continuation-of-nothing", "A continuation of nothing is reported", "RT-14 RT-33",
+                  [self.continued()], *self.reported(UNEXPECTED, 1)),
+            in_group("number-skipped", "A transmission number of a response that skips one is reported",
+                     "RT-2 RT-14 RT-33", self.continued(2), *self.reported(SEQUENCE, 2)),
+            in_group("xid-other", "A continuation of a response with another XID is reported", "RT-13 RT-14",
+                     self.continued(xid=_OTHER), *self.reported(OTHER_XID, 1, {"given": "call.xid", "plus": 1000})),
+            in_group("begun-by-request", "A continuation of a request in a response is reported", "RT-14 RT-2",
+                     self.continued(begun_by=REQUEST), *self.reported(OTHER_TYPE, 1)),
+            in_group("message-within", "A message of version 2 within a response is reported", "RT-2 RT-14", within,
+                     *self.reported(HEADER_TYPE)),
+            undecodable("item-choice", "A result with the place of type 3 ends the call without a report",
+                        {"position": _RESULT_AT, "length": 4, "type": CHOICE}),
+            undecodable("item-by-size", "A result with the place of type 4 ends the call without a report",
+                        {"position": _RESULT_AT, "length": 4, "type": BY_SIZE}),
+            wrong("other-xid", "A response to no call is discarded", "RT-19 V2-84",
+                  [self.response(self.placed(), header={"xid": _OTHER}), self.response(self.placed())],
+                  hear(*self.other)),
+        ]  # fmt: skip
+
+    def all(self) -> list[Check]:
+        """All checks."""
+        return [*self.requests(), *self.responses(), *self.faults()]
+
+
+CLIENT_CHECKS: tuple[Check, ...] = tuple(_Checks().all())
+"""The checks in the order in which connections meet them."""

@@ -1,0 +1,99 @@
+"""Calls of NFSv3 on the files of the checks, and the segments that they name (RFC 1813, RFC 8267).
+
+"file" and "written" are given: a regular file, and one that may be written. "sink" is memory for results, and "source"
+memory with arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma_lab.check.answers import accepted, hear, say
+from rpcrdma_lab.check.entry import Step
+
+__all__ = [
+    "CALLER",
+    "OLD",
+    "READ_RESULTS",
+    "content",
+    "getattr_call",
+    "made_old",
+    "read_answer",
+    "read_call",
+    "segment",
+    "shown",
+    "write_call",
+]
+
+CALLER = {"credential": {"given": "credential"}}
+_OLD_OCTETS = 64
+OLD = "5a" * _OLD_OCTETS
+"""The first octets of the written file before a check: those of an earlier check would look like its own."""
+_SHOWN_MAX = 900
+"""Octets of a READ that shows what was written: its reply is inline in each version."""
+READ_RESULTS = [["status", 4], ["attributes", "attributes"], ["count", 4], ["end", 4], ["data", "opaque"]]
+"""The parts of a successful READ (RFC 1813 section 3.3.6)."""
+_OLD_PLUS, _SHOWN_PLUS = 12, 13
+
+
+def getattr_call() -> dict[str, Any]:
+    """The RPC message of GETATTR."""
+    return {"procedure": 1, "args": [{"opaque": {"given": "file"}}], **CALLER}
+
+
+def read_call(count: int, file: str = "file") -> dict[str, Any]:
+    """The RPC message of READ from the start of the file."""
+    return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [0]}, {"words": [count]}], **CALLER}
+
+
+def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
+    """The pattern of a successful reply of version 1, with these fields in its header; it may invalidate "sink".
+
+    That to a READ of `count` octets through a chunk has their number at its end, and neither data nor padding behind.
+    """
+    pattern = accepted(**header)["message"]
+    rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
+    return {"message": {**pattern, "rpc": rpc, "invalidates": {"any": [None, {"given": "sink.handle"}]}}}
+
+
+def write_call(count: int) -> dict[str, Any]:
+    """The RPC message of WRITE to the start of the file, without its data."""
+    args = [{"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [count, 2, count]}]
+    return {"procedure": 7, "args": args, **CALLER}
+
+
+def made_old() -> list[Step]:
+    """The written file begins with `OLD`."""
+    xid = {"given": "xid", "plus": _OLD_PLUS}
+    call = write_call(_OLD_OCTETS)
+    done = {"message": {"rpc": {"xid": xid, "accepted": 0, "result_status": 0}}}
+    aside = {"aside": "an inline WRITE, which prepares the file,"}
+    return [say(header={"xid": xid}, rpc={**call, "args": [*call["args"], OLD]}), {**hear(done), **aside}]
+
+
+def shown(count: int, statement: str, data: Any = None) -> list[Step]:
+    """A READ shows that the written file begins with the pattern of `count` octets, or with `data`.
+
+    Other data break the statement. The READ itself is not judged: its header and its padding are matters of other
+    checks, and a server may return fewer octets than it is asked for (RFC 1813 section 3.3.6).
+    """
+    xid = {"given": "xid", "plus": _SHOWN_PLUS}
+    count = min(count, _SHOWN_MAX)
+    done = {"xid": xid, "accepted": 0, "result_status": 0}
+    data = data or {"pattern": count}
+    right = {"message": {"rpc": done, "parts": {"data": data}}, "parts": READ_RESULTS}
+    wrong = {"message": {"rpc": done, "parts": {"count": {"words": [count]}}}, "parts": READ_RESULTS}
+    answer = hear(right, {**wrong, "breaks": statement})
+    aside = {"aside": "a READ, which shows the file,"}
+    return [say(header={"xid": xid}, rpc=read_call(count, "written")), {**answer, **aside}]
+
+
+def content(count: int) -> dict[str, Any]:
+    """The first octets of the file that is read."""
+    return {"given": "content", "first": count}
+
+
+def segment(length: int, at: int = 0, memory: str = "sink") -> dict[str, Any]:
+    """A segment of registered memory."""
+    offset = {"given": f"{memory}.offset", "plus": at}
+    return {"handle": {"given": f"{memory}.handle"}, "length": length, "offset": offset}

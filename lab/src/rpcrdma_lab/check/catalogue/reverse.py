@@ -1,0 +1,236 @@
+"""Checks of the reverse direction (RFC 8167, and section 4.5 of version 2's draft -01).
+
+Replies to no call and messages without a direction can be said to any server. A server that calls is needed for the
+rest: a subscription of `rpcrdma watch` that claims to have missed changes has our server call, and servers of NFSv4.1
+recall a delegation, as `back_channel` describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rpcrdma_lab.check.answers import accepted, afterwards, hear, say
+from rpcrdma_lab.check.catalogue.back_channel import ONE_HOLDER, TWO_HOLDERS, CallTrigger
+from rpcrdma_lab.check.catalogue.version_2 import V2
+from rpcrdma_lab.check.entry import Check, Step, check
+
+__all__ = ["CHECKS", "PROPERTIES", "WATCH"]
+
+WATCH = (0x20000C20, 1)
+"""Program and version of `rpcrdma watch` (watch.x)."""
+
+_XID = {"given": "xid"}
+_CALLED = {"given": "call.xid"}
+PROPERTIES: Sequence[Any] = ([2, {"words": [4096]}], [5, {"words": [1]}])
+"""The properties that the checks tell: property 5 has the support of reverse calls, here of those without chunks."""
+_REFUSED: dict[str, Any] = {"message": {"header": {"type": 4}}}
+_QUIET: Step = {"quiet": {"milliseconds": 100}}
+_RECALLS_COME: Step = {"quiet": {"milliseconds": 300}}
+"""Time for the second of two recalls, which come by the server's own tasks."""
+
+
+class _First:
+    """Version 1: the patterns and messages that differ between versions."""
+
+    version = "1"
+
+    def accepted(self, plus: int = 0) -> dict[str, Any]:
+        return accepted(plus=plus)
+
+    def afterwards(self, plus: int = 1) -> list[Step]:
+        return afterwards(plus)
+
+    def call(self) -> dict[str, Any]:
+        return {"version": 1, "type": 0, "credit": {"min": 1}, "reads": [], "writes": [], "reply": None}
+
+    def reply(self, **fields: Any) -> dict[str, Any]:
+        return dict(fields)
+
+    def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        return check(f"v1.{name}", title, statements, *steps, **conversation)
+
+
+class _Second:
+    """Version 2."""
+
+    version = "2"
+
+    def accepted(self, plus: int = 0) -> dict[str, Any]:
+        return V2.accepted(plus)
+
+    def afterwards(self, plus: int = 1) -> list[Step]:
+        return V2.afterwards(plus)
+
+    def call(self) -> dict[str, Any]:
+        return {"version": 2, "type": 0, "flags": 0, "reads": [], "writes": [], "reply": None}
+
+    def reply(self, **fields: Any) -> dict[str, Any]:
+        return {"flags": 1, **fields}
+
+    def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        return V2.first(name, title, statements, V2.told(*PROPERTIES), V2.introduction[1], *steps, **conversation)
+
+
+_Speaker = _First | _Second
+
+
+def _subscription(number: int) -> dict[str, Any]:
+    """A WATCH that claims an earlier subscription, so that the server tells at once that changes were missed."""
+    identifier = {"words": [_XID, number, 0, 0]}
+    args = [identifier, {"opaque": {"given": "directory"}}, {"words": [0, 1]}, {"longs": [0]}]
+    program = {"program": WATCH[0], "version": WATCH[1], "procedure": 1}
+    return {**program, "args": args, "credential": {"given": "credential"}}
+
+
+def _watch() -> CallTrigger:
+    answer = {"message": {"header": {"xid": _XID}, "rpc": {"direction": 1, "accepted": 0, "result_status": 0}}}
+    steps = [say(rpc=_subscription(0))]
+    return CallTrigger(family="reverse", needs="nfs watch", steps=steps, answer=answer, results={"longs": [1]})
+
+
+_WATCH = _watch()
+
+
+def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
+    """The pattern of a reverse call; its XID is given as "call.xid" then."""
+    rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
+    message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
+    return {"message": message, "as": "call", **({"parts": list(trigger.parts)} if trigger.parts else {})}
+
+
+def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
+    """The trigger of a reverse call; the answer to its last step and the reverse call come in any order."""
+    either = hear(_called(speaker, trigger, **fields), trigger.answer)
+    return [*trigger.steps, either, either]
+
+
+def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
+    """A reply to the reverse call; `rpc` and "header" have the fields that differ."""
+    header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
+    return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": trigger.results, **(rpc or {})}, **message)
+
+
+def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[Step]:
+    """The connection goes on; one of the other answers may come before, or after the last step."""
+    call, answer = speaker.afterwards(plus)
+    return [call, hear(*answer["hear"], *others)]
+
+
+def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
+    """Checks of a server that calls."""
+    going_on = speaker.afterwards(16)
+    begin = _made_to_call(speaker, trigger)
+
+    def reply(**fields: Any) -> Step:
+        return _reply(speaker, trigger, **fields)
+
+    def check_of(name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        named = f"{trigger.family}.{name}", f"{title}{trigger.title}", f"{statements}{trigger.statements}"
+        return speaker.check(*named, *steps, needs=trigger.needs, **conversation)
+
+    def made(name: str, title: str, statements: str, *steps: Step) -> Check:
+        return check_of(name, title, statements, *begin, *steps, *trigger.ending)
+
+    def perhaps_refused(name: str, title: str, statements: str, wrong: Step, refusal: dict[str, Any]) -> Check:
+        # A server with several threads may refuse the wrong reply after it has answered later calls.
+        going_on_or_refused = _going_on_or(speaker, 16, refusal)
+        return check_of(f"reply.{name}", title, statements, *begin, wrong, answered, *going_on_or_refused)
+
+    def discarded(name: str, title: str, statements: str, *wrong: Step) -> Check:
+        return made(f"reply.{name}", title, statements, *wrong, answered, *going_on)
+
+    first, second = speaker.version == "1", speaker.version == "2"
+    none = {"credit": 0} if speaker.version == "1" else {"give": 0}
+    other = {**_CALLED, "plus": 1}
+    answered = reply()
+    header_statements = ("BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76") + trigger.statements_of_call
+    inline_octets = trigger.inline_octets if first else 4096
+    checks = [
+        check_of("call", "A reverse call has a right header", header_statements,
+                 *_made_to_call(speaker, trigger, octets={"max": inline_octets}), answered, *going_on, *trigger.ending,
+                 **({"startup": {"data": ""}} if inline_octets == 1024 else {})),
+        made("same-xid", "A call with the XID of the reverse call is answered", "BD-1 BD-21",
+             say(header={"xid": _CALLED}, rpc={"xid": _CALLED}),
+             hear({"message": {"header": {"xid": _CALLED}, "rpc": {"direction": 1, "accepted": 0}}}), answered,
+             *going_on),
+        discarded("other-xid", "A reply with another XID is discarded", "BD-7",
+                  reply(header={"xid": other}, rpc={"xid": other})),
+        discarded("other-xid-within", "A reply whose RPC header has another XID is discarded", "BD-7",
+                  reply(rpc={"xid": other})),
+        discarded("twice", "A second reply is discarded", "BD-7", answered),
+        made("reply.no-credits", "A reply that grants nothing leaves the connection as it is", "BD-12 BD-2",
+             reply(header=none), *going_on),
+    ]  # fmt: skip
+    cut = "cut", "A reply that ends within its header is discarded", "BD-14 BD-3"
+    if not first:
+        checks.append(discarded(*cut, reply(cut=24)))
+    else:
+        short = {**_REFUSED, "reading": "short-message-refused"}
+        checks += [
+            perhaps_refused(*cut, reply(cut=24), short),
+            perhaps_refused("other-version", "A reply of version 9 is discarded, or its version refused", "BD-6 V1-59",
+                            reply(header={"version": 9}), _REFUSED),
+            made("error", "ERR_CHUNK ends the reverse call alone", "BD-9 BD-3",
+                 say(header={"xid": _CALLED, "type": 4, "error": 2, "credit": 0}), *going_on),
+        ]  # fmt: skip
+    if second:
+        checks.append(
+            perhaps_refused("without-response", "A reply without RESPONSE is discarded or refused", "V2-38",
+                            reply(header={"flags": 0}), _REFUSED)
+        )  # fmt: skip
+    return checks
+
+
+def _one_call_at_a_time(trigger: CallTrigger, *second: Step) -> Check:
+    """Version 1 counts calls: before the first reply there is one, when the steps `second` have caused another one."""
+    speaker = _First()
+    steps = [*_made_to_call(speaker, trigger), *second, _reply(speaker, trigger, header={"credit": 1}),
+             hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip
+    title = f"No second reverse call comes before the first reply{trigger.title}"
+    return speaker.check(
+        f"{trigger.family}.one-credit", title, f"BD-18 V1-8{trigger.statements}", *steps, needs=trigger.needs
+    )
+
+
+def _second_subscription() -> list[Step]:
+    xid = {**_XID, "plus": 1}
+    told = {"message": {"header": {"xid": xid}, "rpc": {"direction": 1, "accepted": 0}}}
+    return [say(header={"xid": xid}, rpc=_subscription(1)), hear(told), _QUIET]
+
+
+def _to_anyone(speaker: _Speaker) -> list[Check]:
+    """Messages of the reverse direction that no server needs to expect."""
+    reply = {"header": speaker.reply(), "rpc": {"accepted": 0}}
+    statements = "BD-7 BD-11" if speaker.version == "1" else "V2-A6"
+    none = {"credit": 0} if speaker.version == "1" else {"give": 0}
+    alone = {"body": {"words": [_XID]}}
+    return [
+        speaker.check("reverse.reply.to-no-call", "A reply to no call is discarded", statements,
+                      say(**reply), *speaker.afterwards()),
+        speaker.check("reverse.reply.grants-nothing", "A reply to no call that grants nothing is discarded",
+                      "BD-3 BD-2",
+                      say(**{**reply, "header": speaker.reply(**none)}), *speaker.afterwards()),
+        speaker.check("reverse.undirected", "A message that is neither call nor reply is discarded or refused", "BD-3",
+                      say(header={}, rpc={"direction": 2}), *_going_on_or(speaker, 1, _REFUSED)),
+        speaker.check("reverse.xid-alone", "A message that ends behind its second XID is discarded or refused",
+                      "BD-14 BD-3", say(header={}, **alone), *_going_on_or(speaker, 1, _REFUSED)),
+    ]  # fmt: skip
+
+
+def _uninvited() -> Check:
+    steps = [say(rpc={}), hear(accepted()), _QUIET, *afterwards()]
+    return check("v1.reverse.uninvited", "Without a cause no reverse call comes", "BD-11 BD-22", *steps)
+
+
+_SPEAKERS: tuple[_Speaker, ...] = (_First(), _Second())
+
+CHECKS: tuple[Check, ...] = (
+    _uninvited(),
+    *(each for speaker in _SPEAKERS for each in _to_anyone(speaker)),
+    _one_call_at_a_time(_WATCH, *_second_subscription()),
+    *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker, _WATCH)),
+    _one_call_at_a_time(TWO_HOLDERS, _RECALLS_COME),
+    *_to_a_caller(_First(), ONE_HOLDER),
+)
+"""Checks of the reverse direction."""

@@ -1,0 +1,111 @@
+"""A check: statements of the specifications, and the scripted conversation that shows whether a server keeps them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma_lab.check.statements import STATEMENTS, Statement
+from rpcrdma_lab.scripted.queue_pair_peer import is_invalidation
+
+__all__ = ["Check", "Conversation", "Step", "check", "chosen", "sections_of"]
+
+_PRIVATE_DATA = {"data"}
+_FRAMES = ("stream", "startup", "mpa")
+_ANSWERS = {"startup", "terminate", "read_request", "read_response"}
+Step = Mapping[str, Any]
+Conversation = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check. `statements` are ids of the conformance ledger, the one that is tried first.
+
+    The first is the one that a wrong answer breaks, unless the pattern or the step names another one.
+
+    `needs` are the conditions without which the check is not run: "file", "write", "nfs", and "risky" for a check that
+    is known to stop a server, and abilities of `rpcrdma_lab.check.abilities`. Each needs its version as well.
+    """
+
+    id: str
+    title: str
+    statements: tuple[str, ...]
+    conversation: Conversation
+    needs: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def recommended(self) -> bool:
+        """Whether a server that does otherwise ignores a recommendation, and breaks no rule."""
+        words = set(STATEMENTS[self.statements[0]].level.replace(",", "").split())
+        return bool(words & {"SHOULD", "should"}) and not words & {"MUST", "must", "REQUIRED"}
+
+    @property
+    def of_frames(self) -> bool:
+        """Whether the conversation makes frames by hand, or expects some, as no RDMA device does."""
+        start = self.conversation.get("startup", {})
+        return start is None or start.keys() > _PRIVATE_DATA or any(map(_is_of_frames, self.conversation["steps"]))
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The sections of the statements, such as "RFC 8166 4.5.2"."""
+        return sections_of(self.statements)
+
+
+def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    """Returns the checks whose ids match a pattern of `only`, or all if that is empty, and none of `skip`.
+
+    Args:
+        checks: The checks, in the order in which they are to run.
+        only: Patterns of the module `fnmatch`, such as "v1.*".
+        skip: Patterns likewise.
+    """
+
+    def matches(check: Check, patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(check.id, pattern) for pattern in patterns)
+
+    return [check for check in checks if (not only or matches(check, only)) and not matches(check, skip)]
+
+
+def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
+    """The sections of these statements, each once."""
+    told: list[Statement] = [STATEMENTS[each] for each in statements]
+    return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
+
+
+def _is_of_frames(step: Step) -> bool:
+    if "repeat" in step:
+        return any(map(_is_of_frames, step["repeat"]["steps"]))
+    said = step.get("say") or step.get("answer") or {}
+    if "end" in step or any(name in said for name in _FRAMES) or ("ddp" in said and not is_invalidation(said["ddp"])):
+        return True
+    return any(_ANSWERS & each.keys() for each in step.get("hear", []))
+
+
+def check(
+    name: str,
+    title: str,
+    statements: str,
+    *steps: Step,
+    needs: str = "",
+    **conversation: Any,
+) -> Check:
+    """A check whose `statements` and `needs` are words; `conversation` has its keys besides "steps"."""
+    return Check(
+        id=name,
+        title=title,
+        statements=tuple(statements.split()),
+        conversation={**conversation, "steps": _with_aside(steps)},
+        needs=frozenset(needs.split()),
+    )
+
+
+def _with_aside(steps: Sequence[Step]) -> list[Step]:
+    """The steps; an empty call at the end, behind the answer that is judged, only shows that the connection goes on."""
+    made = list(steps)
+    if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:
+        said = made[-2].get("say", {})
+        if said.get("rpc") == {} and said.keys() == {"header", "rpc"} and said["header"].keys() == {"xid"}:
+            made[-1] = {**made[-1], "aside": "an empty call behind it"}
+    return made

@@ -1,0 +1,189 @@
+"""Prepares an export for checks: a file to be read, and one to be written, by the NFS client of this library.
+
+Looking them up is no part of any verdict: the checks themselves use no code of the client.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import secrets
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+from rpcrdma import ConnectOptions, NfsFilesystem, nfs_open
+from rpcrdma.commands import Url
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma_lab.check.abilities import Abilities, FileState
+
+__all__ = ["own_credential", "prepared_export"]
+
+_CONTENT_OCTETS = 8192
+_FILE_OCTETS = 5001
+"""The checks read up to so many octets, an odd number in the middle of a block."""
+_LOOKED_AT_MAX = 1000
+_Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[NfsFilesystem]]
+
+
+@asynccontextmanager
+async def prepared_export(
+    url: Url,
+    options: ConnectOptions,
+    *,
+    mount_port: int | None = None,
+    write: str | None = None,
+    fresh_files: int = 0,
+) -> AsyncIterator[Abilities]:
+    """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
+
+    `fresh_files` is the number of empty ones among them. The new files are removed at the end, over another connection,
+    since a check may end all those that are there. The notes tell where MOUNT does not answer, no file is found, or a
+    new file could not be removed.
+
+    Raises:
+        OSError: the files in `write` cannot be made.
+        FileNotFoundError: nothing is at the URL's path.
+    """
+    abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
+    opens = functools.partial(nfs_open, mount_port=mount_port, options=replace(options, reconnect=False))
+    opening = functools.partial(opens, str(url))
+    of_parent = functools.partial(opens, str(replace(url, path=posixpath.dirname(url.path.rstrip("/")))))
+    run = f".rpcrdma-check-{secrets.token_hex(4)}"
+    name = f"{(write or '').rstrip('/') or '.'}/{run}"
+    made: list[str] = []
+    try:
+        try:
+            async with opening() as filesystem:
+                with suppress(RpcRdmaError, OSError):
+                    abilities.given["directory"] = await _directory(filesystem, of_parent)
+                if write is None:
+                    await _find(filesystem, abilities)
+                else:
+                    made += [f"{name}-read", f"{name}-written"]
+                    await _make(filesystem, made, abilities)
+                    abilities.given["owner"] = run.encode()
+                    fresh = [f"{name}-fresh-{number}" for number in range(fresh_files)]
+                    made += fresh
+                    abilities.fresh_files = [await _fresh_file(filesystem, each) for each in fresh]
+        except (RpcRdmaError, OSError) as error:
+            # A mistyped path would leave checks out, and nothing would fail.
+            if write is not None or isinstance(error, FileNotFoundError):
+                raise
+            abilities.notes.append(f"no file is known: {_in_words(error)}")
+        yield abilities
+        if abilities.seen is not None and write is None:
+            abilities.file_changed = await _is_changed(opening, abilities.seen)
+    finally:
+        if made:
+            await _remove(opening, made, abilities)
+
+
+async def _directory(filesystem: NfsFilesystem, of_parent: _Opening) -> bytes:
+    """The handle of the directory that the URL leads to, or that its file is in."""
+    if await filesystem.is_dir("."):
+        return (await filesystem.handle_of("."))[0]
+    async with of_parent() as parent:
+        return (await parent.handle_of("."))[0]
+
+
+async def _is_changed(opening: _Opening, before: FileState) -> bool:
+    """Whether the file is another one than before; False if the server does not tell, as one that has stopped."""
+    try:
+        async with opening() as filesystem:
+            return await _state(filesystem, before.path) != before
+    except FileNotFoundError:
+        return True
+    except (RpcRdmaError, OSError):
+        return False
+
+
+async def _state(filesystem: NfsFilesystem, path: str) -> FileState:
+    found = await filesystem.stat(path)
+    return FileState(path, found.st_size, found.st_mtime_ns)
+
+
+async def _make(filesystem: NfsFilesystem, names: Sequence[str], abilities: Abilities) -> None:
+    for name in names:
+        await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
+    read, written = names
+    await _take(filesystem, read, abilities)
+    handle, _ = await filesystem.handle_of(written)
+    abilities.given |= {"written": handle, "write_position": _write_position(handle, own_credential())}
+    abilities.met.add("write")
+
+
+async def _remove(opening: _Opening, names: Sequence[str], abilities: Abilities) -> None:
+    left = list(names)
+    try:
+        async with opening() as filesystem:
+            for name in names:
+                with suppress(FileNotFoundError):
+                    await filesystem.unlink(name)
+                left.remove(name)
+    except (RpcRdmaError, OSError) as error:
+        if left:
+            abilities.notes.append(f"remove {' and '.join(left)}, which the checks could not: {_in_words(error)}")
+
+
+async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
+    """The handle of a new empty file.
+
+    Nothing is written to it: Linux keeps a written file open for seconds, and gives no delegation of it.
+    """
+    async with await filesystem.open(path, "xb"):
+        pass
+    handle, _ = await filesystem.handle_of(path)
+    return handle
+
+
+async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:
+    try:
+        if not await filesystem.is_dir("."):
+            await _take(filesystem, ".", abilities)
+            return
+        looked_at = 0
+        async for entry in filesystem.scandir("."):
+            looked_at += 1
+            if entry.is_file() and entry.stat().st_size >= _FILE_OCTETS:
+                await _take(filesystem, entry.path, abilities)
+                return
+            if looked_at == _LOOKED_AT_MAX:
+                break
+        abilities.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
+    except (RpcRdmaError, OSError) as error:
+        abilities.notes.append(f"no file is known: {_in_words(error)}")
+
+
+def _in_words(error: RpcRdmaError | OSError) -> str:
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}"
+
+
+async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> None:
+    handle, _ = await filesystem.handle_of(path)
+    abilities.seen = await _state(filesystem, path)
+    content = await filesystem.read_bytes(path, size=_CONTENT_OCTETS)
+    if len(content) < _FILE_OCTETS:
+        abilities.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")
+        return
+    abilities.given |= {"file": handle, "content": content}
+    abilities.met.add("file")
+
+
+def own_credential() -> bytes:
+    """AUTH_SYS of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
+    name = b"rpcrdma"
+    body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
+    body += struct.pack(">III", os.geteuid(), os.getegid(), 0)
+    return struct.pack(">II", 1, len(body)) + body
+
+
+def _write_position(handle: bytes, credential: bytes) -> int:
+    """The Position of the data of a WRITE at this handle."""
+    return 24 + len(credential) + 8 + 4 + (len(handle) + 3 & ~3) + 20

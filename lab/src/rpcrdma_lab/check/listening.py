@@ -1,0 +1,258 @@
+"""Judges foreign clients: a scripted server over TCP or a provider, each connection of which is one check."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rpcrdma import PacketCapture
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.provider import LimitedLog, Link, LinkListener, Provider
+from rpcrdma_lab.check.entry import Check
+from rpcrdma_lab.check.readings import READINGS
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.limits import CHECK_CONNECTIONS_MAX
+from rpcrdma_lab.scripted import (
+    Outcome,
+    PeerMaker,
+    ProgramOverTcp,
+    QueuePairPeer,
+    RawPeer,
+    ServingConversation,
+)
+from rpcrdma_lab.scripted.recorded_stream import serve_recorded
+
+__all__ = ["ClientTrial", "TrialOptions", "listening"]
+
+_LOGGER = logging.getLogger("rpcrdma_lab.check")
+_NOT_MET = "no connection of the client was left for it"
+_NO_VERSION = "the client began no connection with version {}"
+_UNMET = "{} on {} connections"
+_NO_PROGRAM = "the calls are answered without a program; --behind names one"
+_RISKY = "it is known to stop a client; --risky runs it"
+_NO_CRC = "the CRC is off"
+_TRIES = 3
+"""Connections on which a check waits for a call of its kind, and connections for which no check is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOptions:
+    """How to answer clients."""
+
+    timeout_s: float = 30.0
+    """How long a client may leave its connection without a call."""
+    pause_s: float = 0.5
+    """How long nothing may come for a message that is to be discarded."""
+    crc: bool = True
+    behind: tuple[str, int] | None = None
+    """Host and port of a server over TCP, which answers the calls."""
+    risky: bool = False
+    capture: PacketCapture | None = None
+    """Records the connections over TCP."""
+    provider: Provider | None = None
+    """Carries the connections, in the place of the peer's own octets over TCP; then no frame can be said."""
+
+
+class ClientTrial:
+    """The checks that connections of a client meet, one after another; `done` when no more can be met.
+
+    Each check is for the version of its connection's first message; checks of version 1 are for all clients. Wrong
+    start-ups come last, as they may keep a client from the next connections.
+    """
+
+    def __init__(
+        self, checks: Sequence[Check], options: TrialOptions, on_result: Callable[[Result], None] = lambda _: None
+    ) -> None:
+        self.done = asyncio.Event()
+        self._checks = list(checks)
+        self.options = options
+        self.log = LimitedLog(_LOGGER)
+        self._on_result = on_result
+        self._met: dict[str, Result] = {}
+        needs = (
+            ("frames", options.provider is None, FRAMES_NOT_SEEN),
+            ("program", options.behind, _NO_PROGRAM),
+            ("risky", options.risky, _RISKY),
+            ("crc", options.crc, _NO_CRC),
+        )
+        for check in checks:
+            needed = check.needs | ({"frames"} if check.of_frames else set())
+            causes = [cause for need, met, cause in needs if need in needed and not met]
+            if causes:
+                self._met[check.id] = Result(check=check, verdict=Verdict.NOT_SEEN, cause=causes[0])
+        self._left = [check for check in checks if check.id not in self._met]
+        if not self._left:
+            self.done.set()
+        self.versions: set[str] = set()
+        """The versions with which the client has begun connections."""
+        self._tried: Counter[str] = Counter()
+        self._without_check = 0
+        self._failure: LocalProtocolError | None = None
+        self._held: set[asyncio.Task[None]] = set()
+        self._budget = PassageBudget()
+
+    @property
+    def left(self) -> int:
+        """How many checks have not been met."""
+        return len(self._left)
+
+    def serve(self, make_peer: PeerMaker) -> None:
+        """Begins one connection, which meets one check; one whose start-up fails leaves the check to a later one."""
+        held = asyncio.ensure_future(self._meet(make_peer))
+        self._held.add(held)
+        held.add_done_callback(self._held.discard)
+
+    async def end(self) -> None:
+        """Ends all connections."""
+        for held in self._held:
+            held.cancel()
+        if self._held:
+            await asyncio.wait(self._held)
+
+    async def _meet(self, make_peer: PeerMaker) -> None:
+        options = self.options
+        program = None if options.behind is None else ProgramOverTcp(*options.behind)
+        given = {"pause_ms": round(options.pause_s * 1000), "long_pause_ms": round(options.pause_s * 10_000)}
+        try:
+            live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
+        except ConnectFailed as error:
+            self.log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+            return
+        if len(self._held) > CHECK_CONNECTIONS_MAX:
+            self.log.log(logging.WARNING, "many", "ended a connection beyond %d at once", CHECK_CONNECTIONS_MAX)
+            await live.close()
+            return
+        ordinary = not self._without_check and any(_kind(check) in {"1", *self.versions} for check in self._left)
+        check = None if ordinary else self._taken({"startup"})
+        try:
+            await live.start({} if check is None else check.conversation["startup"])
+            if live.outcome.failure is None:
+                if check is None:
+                    version = await live.spoken_version()
+                    if version is not None:
+                        self.versions.add(version)
+                        check = self._taken({"1", version}, first=version)
+                        self._without_check += check is None
+                        # A check that another connection meets meanwhile has no result yet.
+                        none_under_way = len(self._met) + len(self._left) == len(self._checks)
+                        if self._without_check >= _TRIES and none_under_way:
+                            self.done.set()
+                if check is not None:
+                    await live.answer(check.conversation)
+                    self._tell(check, live)
+                    check = None
+        except LocalProtocolError as error:
+            # Another connection would find the same mistake.
+            self._failure = error if check is None else LocalProtocolError(f"{check.id}: {error}")
+            check = None
+            self.done.set()
+        except Exception as error:
+            # A fault of the checker: the check would meet it on each further connection.
+            if check is None:
+                raise
+            self.log.log(logging.ERROR, "check", "the check %s failed: %r", check.id, error)
+            self._settle(Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check itself failed: {error!r}"))
+            check = None
+        finally:
+            if check is not None:
+                self._left.insert(0, check)
+            await live.close()
+            if program is not None:
+                program.close()
+
+    def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
+        """Takes out the first of the checks of these kinds that are left, one of kind `first` before all others."""
+        fitting = [check for check in self._left if _kind(check) in kinds]
+        fitting.sort(key=lambda check: _kind(check) != first)
+        if not fitting:
+            return None
+        self._left.remove(fitting[0])
+        return fitting[0]
+
+    def _tell(self, check: Check, live: ServingConversation) -> None:
+        result = _judged(check, live.outcome)
+        failure = live.outcome.failure
+        if failure is not None and failure.unmet:
+            self._tried[check.id] += 1
+            if self._tried[check.id] < _TRIES:
+                self._left.append(check)
+                return
+            result.verdict, result.cause = Verdict.NOT_SEEN, _UNMET.format(failure.unmet, _TRIES)
+        self._settle(result)
+
+    def _settle(self, result: Result) -> None:
+        self._budget.shorten(result)
+        self._met[result.check.id] = result
+        self._on_result(result)
+        if not self._left:
+            self.done.set()
+
+    def results(self) -> list[Result]:
+        """The results of all checks, in their order; a check that no connection has met is not seen.
+
+        Raises:
+            LocalProtocolError: the conversation of a check is not one; the message names check and field.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return [self._met.get(check.id) or self._unmet(check) for check in self._checks]
+
+    def _unmet(self, check: Check) -> Result:
+        version = check.conversation.get("version", "1")
+        cause = _NOT_MET if version in {"1", *self.versions} else _NO_VERSION.format(version)
+        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause)
+
+
+def _kind(check: Check) -> str:
+    """The version of a check's messages; "startup" if it is about a wrong start-up."""
+    return "startup" if "startup" in check.conversation else str(check.conversation.get("version", "1"))
+
+
+def _judged(check: Check, outcome: Outcome) -> Result:
+    result = Result(check=check, verdict=Verdict.CONFORMS, passages=outcome.passages, readings=outcome.readings)
+    failure = outcome.failure
+    if failure is not None:
+        result.cause = f"expected {failure.expected}; found {failure.found}"
+        result.broken = failure.statement
+        recommended = failure.recommended if failure.statement else check.recommended
+        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
+        if failure.silent or failure.ended:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause += "; the client has to make two calls or more on each connection"
+    elif outcome.readings:
+        result.verdict = Verdict.DIFFERS
+        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    return result
+
+
+@asynccontextmanager
+async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
+    """The address at which a server makes the trial.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    options = trial.options
+
+    def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        trial.serve(lambda log, names: RawPeer(reader, writer, "1", log, names, crc=options.crc))
+
+    def over_link(link: Link) -> None:
+        trial.serve(lambda log, names: QueuePairPeer(link, "1", log, names))
+
+    listener: asyncio.Server | LinkListener
+    if options.provider is None:
+        listener = await serve_recorded(over_tcp, host, port, options.capture)
+        address = listener.sockets[0].getsockname()
+    else:
+        listener = options.provider.listener(over_link, trial.log)
+        address = (await listener.listen(host, port))[0]
+    try:
+        yield address[0], address[1]
+    finally:
+        listener.close()
+        await trial.end()

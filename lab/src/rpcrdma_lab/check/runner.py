@@ -1,0 +1,389 @@
+"""Runs checks against a server: each on a connection of its own, with another connection that must go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from rpcrdma.errors import LocalProtocolError, RpcError
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma_lab.check.catalogue.back_channel import RELEASE, TRIAL
+from rpcrdma_lab.check.catalogue.reverse import WATCH
+from rpcrdma_lab.check.entry import Check
+from rpcrdma_lab.check.readings import READINGS
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.own_time import within
+
+__all__ = [
+    "ANSWER_S",
+    "FRESH_FILES",
+    "Witness",
+    "calling_programs",
+    "recalled_delegations",
+    "run_checks",
+    "spoken_versions",
+]
+
+FRESH_FILES = 4
+"""A check is tried a second time after silence, and again if another connection has ended, with another file each."""
+
+_WHY_NOT_SEEN = {
+    "1": "the server does not speak version 1",
+    "2": "the server does not speak version 2",
+    "frames": FRAMES_NOT_SEEN,
+    "nfs": "the program is not NFSv3",
+    "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
+    "risky": "it is known to stop a server; --risky runs it",
+    "write": "nothing may be written; --write DIR names a directory",
+    "markers": "the server demands no markers",
+    "recall": "the server has recalled no delegation of NFSv4.1 in a trial with a file of --write DIR",
+    "watch": "the server has no program of `rpcrdma watch`, with which it would call, or no directory is known",
+    "requests": "the server does not take Transmit Requests in this version",
+    "continuation": "the server does not take requests in several transmissions in this version",
+    "segments": "the server has no segments for bulk data in its receive buffers",
+}
+"""By need; those of one version are written as "2.segments". The first that is missing is told."""
+_TRIAL_XID = 0x0BAD_F11E
+_CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
+_REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
+_REPLY_OR_REFUSAL = {
+    "hear": [
+        _REPLY["hear"],
+        {"message": {"rpc": {"accepted": 1}}, "unmet": "it does not offer program {}"},
+        {"message": {"rpc": {"accepted": 2}}, "unmet": "it does not offer version {1} of program {0}"},
+    ]
+}
+_PROBES: Mapping[str, Mapping[str, Any]] = {
+    "1": {"steps": [_CALL, _REPLY]},
+    "2": {
+        "version": "2",
+        "steps": [
+            {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},
+            {"hear": {"message": {"header": {"version": 2, "type": 5}}}},
+        ],
+    },
+}
+ANSWER_S = 3.0
+"""How long a server may take for an answer, unless the user says otherwise."""
+_REFUSED_MAX = 5
+"""Connections in a row that the server refuses, or does not answer, before it is taken to have stopped."""
+_AGAIN_PLUS = 32
+"""The distance of the XIDs of a second try."""
+_XIDS = 128
+"""XIDs of a check."""
+_REPEATED_PLUS = 64
+"""The distance of the XIDs of a check that is run again."""
+_RESTART_S = 10.0
+"""How long a server that answers nobody may take until it has been started again."""
+_OF_FILES: Mapping[int, str] = {
+    each.value: each.name.removeprefix("NFS3ERR_")
+    for each in (
+        *(nfsstat3.NFS3ERR_PERM, nfsstat3.NFS3ERR_IO, nfsstat3.NFS3ERR_NXIO, nfsstat3.NFS3ERR_ACCES),
+        *(nfsstat3.NFS3ERR_NOTDIR, nfsstat3.NFS3ERR_ISDIR, nfsstat3.NFS3ERR_FBIG, nfsstat3.NFS3ERR_NOSPC),
+        *(nfsstat3.NFS3ERR_ROFS, nfsstat3.NFS3ERR_DQUOT, nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_JUKEBOX),
+    )
+}
+"""Statuses that tell the state of a file or of its file system, and not how the call was taken (RFC 1813 2.6)."""
+_BUSY_S = 0.5
+"""How often another connection makes a call while a check runs: more often than any server ends an idle one."""
+
+
+async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
+    """The conversation in which the server has shown each version that it speaks; one without the program is left out.
+
+    Raises:
+        OSError: the server cannot be reached.
+        RpcError: it speaks a version, but does not offer the program.
+    """
+    spoken, refusals = {}, []
+    for name, probe in _PROBES.items():
+        start = probe["steps"] if name != "1" else ()
+        called = await _tried(target, {**probe, "steps": [*start, _CALL, _REPLY_OR_REFUSAL]}, given)
+        begun = await _tried(target, probe, given) if start else called
+        if called.failure is not None and called.failure.unmet:
+            refusals.append(called.failure.unmet)
+        elif begun.failure is None:
+            spoken[name] = begun
+    if refusals and not spoken:
+        raise RpcError(refusals[0].format(given["program"], given["program_version"]))
+    return spoken
+
+
+async def _tried(
+    target: RawTarget,
+    conversation: Mapping[str, Any],
+    given: Mapping[str, int | bytes],
+    fresh_files: Iterator[bytes] | None = None,
+) -> Outcome:
+    """The outcome of the conversation, or of a second try after silence or a missing Terminate, with a fresh file each.
+
+    A server may have overlooked a message, as siw does when it comes at a bad time: another call is meant. TCP may lose
+    a Terminate behind which a server closes.
+    """
+
+    def fresh() -> dict[str, bytes]:
+        return {} if fresh_files is None else {"fresh": next(fresh_files)}
+
+    outcome = await run_conversation(conversation, target, {**given, **fresh()})
+    failure = outcome.failure
+    if failure is not None and (failure.silent or (failure.ended and failure.statement)):
+        again = {**given, "xid": int(given.get("xid", 0)) + _AGAIN_PLUS, **fresh()}
+        # A server that has stopped refuses the second try.
+        with contextlib.suppress(OSError):
+            outcome = await run_conversation(conversation, target, again)
+    return outcome
+
+
+async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], version: str) -> set[str]:
+    """The programs of the server that have it call its client, as needs of checks.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    if "directory" not in given:
+        return set()
+    steps = [*(_PROBES[version]["steps"] if version != "1" else ()), _CALL, _REPLY]
+    asked = {**given, "program": WATCH[0], "program_version": WATCH[1]}
+    outcome = await run_conversation({**_PROBES[version], "steps": steps}, target, asked)
+    return {"watch"} if outcome.failure is None else set()
+
+
+async def recalled_delegations(target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes) -> set[str]:
+    """{"recall"}, as a need of checks, if the server has recalled a delegation of this file on its holder's connection.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    outcome = await run_conversation(TRIAL, target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
+    if outcome.failure is None:
+        return {"recall"}
+    await _release(target, given, _TRIAL_XID + 64)
+    return set()
+
+
+async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int) -> None:
+    """Ends the delegations of conversations before, which would be in the way when the files are removed."""
+    with contextlib.suppress(OSError):
+        await run_conversation(RELEASE, target, {**given, "xid": xid & 0xFFFFFFFF})
+
+
+class Witness:
+    """Another client, whose connection must survive each mistake of a check, with a call in flight meanwhile."""
+
+    def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes], first_xid: int) -> None:
+        self._target = target
+        self._version = version
+        self._given = dict(given)
+        self._xid = first_xid
+        self._live: LiveConversation | None = None
+        self.gone = False
+        """Whether the server has answered no connection after a check."""
+        self._failure: Failure | None = None
+        """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
+
+    async def begin(self) -> bool:
+        """Whether the server answers before a check; if a connection that was idle has ended, on a new one."""
+        return await self.turn() or await self.turn()
+
+    async def turn(self) -> bool:
+        """Awaits the reply to the call in flight, and makes the next one; False: the next connection is new."""
+        try:
+            if self._live is None:
+                start = {**_PROBES[self._version], "steps": []}
+                self._live = live = await open_conversation(start, self._target, self._given)
+                if self._version != "1":
+                    await live.run(_PROBES[self._version]["steps"], xid=self._xid)
+                await live.run([_CALL], xid=self._xid)
+            if await self._live.run([_REPLY], xid=self._xid):
+                self._xid = (self._xid + 1) & 0xFFFFFFFF
+                return await self._live.run([_CALL], xid=self._xid)
+            failure = self._live.outcome.failure
+            self._failure = None if failure is None or failure.silent or failure.ended else failure
+        except OSError:
+            self._failure = None
+        await self.close()
+        return False
+
+    async def keep_busy(self) -> None:
+        """Makes a call, lest the connection ends as an idle one."""
+        if self._live is not None:
+            await self.turn()
+
+    async def fate(self) -> str:
+        """The fate of the connection after a check, in words; empty if its calls are answered."""
+        # The first reply may be older than the mistake.
+        if self._live is not None and await self.turn() and await self.turn():
+            return ""
+        wrong = self._failure
+        if wrong is not None:
+            if wrong.statement:
+                # A mistake in the frames is one of all answers, and is booked on its own statement.
+                return ""
+            return f"another connection is answered wrong after this: expected {wrong.expected}; found {wrong.found}"
+        # A first failure may be that of the connection alone; the second is that of the server.
+        if await self.begin() or self._failure is not None:
+            return "another connection ended after this"
+        if await self._returns():
+            return "the server answered no connection after this, and does again"
+        self.gone = True
+        return "the server answers no connection any more after this"
+
+    async def _returns(self) -> bool:
+        """Whether the server is started again: further checks would take its absence for their own doing."""
+        with contextlib.suppress(TimeoutError):
+            async with within(_RESTART_S):
+                while True:
+                    if await self.begin():
+                        return True
+                    await asyncio.sleep(_BUSY_S)
+        await self.close()
+        return False
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        live, self._live = self._live, None
+        if live is not None:
+            await live.close()
+
+
+async def run_checks(
+    checks: Iterable[Check],
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    met: Collection[str],
+    on_result: Callable[[Result], None] = lambda _: None,
+    *,
+    first_xid: int = 0x10_0000,
+    fresh_files: Iterable[bytes] = (),
+) -> list[Result]:
+    """The results of all checks, in their order; `on_result` is told of each at once.
+
+    `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
+    from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".
+
+    Raises:
+        LocalProtocolError: a conversation is not one.
+    """
+    results = []
+    files = iter(fresh_files)
+    version = next((name for name in ("1", "2") if name in met), "1")
+    witness = Witness(target, version, given, first_xid ^ 1 << 31)
+    refused = 0
+    budget = PassageBudget()
+    try:
+        for number, check in enumerate(checks):
+            xid = (first_xid + _XIDS * number) & 0xFFFFFFFF
+            result = _unseen(check, target, met, refused)
+            if result is None:
+                own = {**given, "xid": xid}
+                result = await _result(check, target, own, witness, files if "recall" in check.needs else None)
+                refused = refused + 1 if result.refused else 0
+            budget.shorten(result)
+            results.append(result)
+            on_result(result)
+        if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
+            await _release(target, given, first_xid - _XIDS)
+    finally:
+        await witness.close()
+    return results
+
+
+def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
+    """The result of a check that is not run."""
+    needs = {check.conversation.get("version", "1"), *check.needs}
+    if check.of_frames and target.provider is not None:
+        needs = {"frames"}
+    missing = {need.rpartition(".")[2] for need in needs if need not in met}
+    causes = [cause for need, cause in _WHY_NOT_SEEN.items() if need in missing]
+    if refused == _REFUSED_MAX:
+        causes.append(f"the server took none of {_REFUSED_MAX} connections in a row; it may have stopped")
+    return Result(check=check, verdict=Verdict.NOT_SEEN, cause=causes[0]) if causes else None
+
+
+async def _result(
+    check: Check,
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    witness: Witness,
+    fresh_files: Iterator[bytes] | None,
+) -> Result:
+    """The result of a check; harm to another connection counts if the check does it again.
+
+    A connection may end, and a server be restarted, for other causes than the check.
+    """
+    result, fate = await _run_beside(check, target, given, witness, fresh_files)
+    if fate and not witness.gone:
+        again = {**given, "xid": (int(given["xid"]) + _REPEATED_PLUS) & 0xFFFFFFFF}
+        repeated, fate_again = await _run_beside(check, target, again, witness, fresh_files)
+        if fate_again == "":
+            return repeated
+        if fate_again is not None:
+            result, fate = repeated, f"{fate_again}, twice"
+    if fate:
+        result.others_ended = True
+        # A server that answers nobody breaks no rule about this message.
+        if result.silent or result.verdict is not Verdict.VIOLATES:
+            result.verdict = Verdict.HARMS
+        result.cause = "; ".join(filter(None, [fate, result.cause]))
+    return result
+
+
+async def _run_beside(
+    check: Check,
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    witness: Witness,
+    fresh_files: Iterator[bytes] | None,
+) -> tuple[Result, str | None]:
+    """The result of a check, and the fate of another connection, in words if it has not gone on; None: unknown."""
+    others_answered = await witness.begin()
+    running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
+    try:
+        while not (await asyncio.wait([running], timeout=_BUSY_S))[0]:
+            await witness.keep_busy()
+        result = _judged(check, running.result())
+    except OSError as error:
+        cause = f"no connection: {error}" if str(error) else f"no connection within {target.timeout_s:g} s"
+        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, refused=True), None
+    except LocalProtocolError as error:
+        # A message that the conversation goes on with may not have come.
+        check_conversation(check.conversation)
+        result = Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check cannot go on: {error}")
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    return result, await witness.fate() if others_answered else None
+
+
+def _judged(check: Check, outcome: Outcome) -> Result:
+    result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
+    failure = outcome.failure
+    if failure is not None:
+        result.cause = f"expected {failure.expected}; found {failure.found}"
+        result.broken, result.silent = failure.statement, failure.silent
+        recommended = failure.recommended if failure.statement else check.recommended
+        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
+        if failure.step < 0:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"the start-up failed: {result.cause}"
+        elif failure.unmet:
+            result.verdict, result.cause = Verdict.NOT_SEEN, failure.unmet
+        elif failure.aside and not failure.statement:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"{failure.aside} was answered otherwise: {result.cause}"
+        elif status := _file_status(failure.heard.get("rpc", {})):
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"expected {failure.expected}, got its refusal {status}, which is about a file"
+    elif outcome.readings:
+        result.verdict = Verdict.DIFFERS
+        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    return result
+
+
+def _file_status(rpc: Mapping[str, Any]) -> str | None:
+    """The status of an accepted reply that is about a file; None for any other message."""
+    return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

@@ -1,0 +1,101 @@
+"""Verdicts on checks, and the results that reports show."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rpcrdma_lab.check.entry import Check, sections_of
+from rpcrdma_lab.limits import CHECK_PASSAGES_MAX, CHECK_SHOWN_OCTETS_MAX
+from rpcrdma_lab.scripted import Passage
+
+__all__ = ["FAILURES", "FRAMES_NOT_SEEN", "PassageBudget", "Result", "Verdict", "judged", "void_verdicts"]
+
+
+FRAMES_NOT_SEEN = "it judges the frames of iWARP, and the device makes them; leave out --provider verbs"
+"""The cause why a check of frames has no verdict over an RDMA device."""
+
+
+_ENDS = 8
+"""First and last passages of a check in a report that has too many."""
+
+
+class Verdict(enum.Enum):
+    """The outcome of a check; `HARMS` blames no statement, as none of them speaks of other connections."""
+
+    CONFORMS = "conforms"
+    VIOLATES = "violates a MUST"
+    HARMS = "harms other connections"
+    IGNORES = "ignores a SHOULD"
+    DIFFERS = "differs from our reading"
+    NOT_SEEN = "not seen"
+    INCONCLUSIVE = "inconclusive"
+
+
+FAILURES = frozenset({Verdict.VIOLATES, Verdict.HARMS, Verdict.IGNORES})
+"""Verdicts on answers that no reading permits."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
+
+    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check, or was
+    answered wrong. `refused`: there was no connection for the check. `silent`: an answer did not come. `broken` is the
+    statement that the octets show broken, if it is another one than the first of the check.
+    """
+
+    check: Check
+    verdict: Verdict
+    cause: str = ""
+    readings: Sequence[str] = ()
+    passages: Sequence[Passage] = field(default_factory=list)
+    others_ended: bool = False
+    refused: bool = False
+    silent: bool = False
+    broken: str = ""
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The statements that the verdict is about: one of a check's statements is broken, and not all of them."""
+        if self.verdict is Verdict.HARMS:
+            return ()
+        if self.verdict in FAILURES:
+            return (self.broken or self.check.statements[0],)
+        return self.check.statements
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The sections of these statements."""
+        return sections_of(self.statements)
+
+
+class PassageBudget:
+    """The passages that a report may still have."""
+
+    def __init__(self) -> None:
+        self._left = CHECK_PASSAGES_MAX
+
+    def shorten(self, result: Result) -> None:
+        """Keeps the passages that a report shows: none of a check that conforms, and few where too many are kept."""
+        passages = result.passages
+        if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
+            passages = ()
+        elif len(passages) > max(self._left, 2 * _ENDS):
+            passages = [*passages[:_ENDS], *passages[-_ENDS:]]
+        self._left -= len(passages)
+        result.passages = [each.shortened(CHECK_SHOWN_OCTETS_MAX) for each in passages]
+
+
+def void_verdicts(results: Sequence[Result]) -> None:
+    """Takes back what the data of a file seemed to show that has changed during the run."""
+    for result in results:
+        if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"the file was changed or removed during the run; {result.cause}"
+
+
+def judged(results: Sequence[Result]) -> dict[Verdict, int]:
+    """How many checks have each verdict."""
+    return {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}

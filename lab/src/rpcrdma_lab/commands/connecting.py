@@ -1,0 +1,29 @@
+"""The cause and remedy of connections for scripted conversations that could not be made."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rpcrdma.commands import authority, cannot_connect, unanswered
+from rpcrdma.errors import ConnectFailed
+from rpcrdma_lab.scripted import RawTarget
+
+__all__ = ["connecting"]
+
+
+@contextlib.contextmanager
+def connecting(target: RawTarget) -> Iterator[None]:
+    """Adds cause and remedy to the error of a connection that could not be made.
+
+    Raises:
+        ConnectFailed: the connection could not be made.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.__cause__, ConnectFailed):
+            raise error.__cause__ from error
+        if isinstance(error, TimeoutError):
+            raise unanswered(authority(target.host, target.port), target.timeout_s) from error
+        raise cannot_connect(target.host, target.port, error) from error

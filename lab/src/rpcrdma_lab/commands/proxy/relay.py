@@ -1,0 +1,174 @@
+"""Forwards the octets of connections between a client and a server, message by message, with the faults of rules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.commands.proxy.rules import Decision, ProxyRule, RuledConnection
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.simulation.worlds.faults import Side
+
+__all__ = ["DelayLine", "Relay"]
+
+_READ_OCTETS = 1 << 18
+_CONNECT_S = 10.0
+_SIDES = (Side.CLIENT, Side.SERVER)
+
+Told = Callable[[int, float, Side, Message, Decision], None]
+"""Called with each fault: the number of the connection, the time since it began, the sender, the message."""
+
+Unreachable = Callable[[int, OSError], None]
+"""Called for each connection for which the server cannot be reached: the number of the connection, and why."""
+
+
+class Relay:
+    """Takes connections, and forwards each to the server in a task of its own."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        rules: Sequence[ProxyRule],
+        settings: Callable[[], Settings],
+        told: Told,
+        unreachable: Unreachable,
+    ) -> None:
+        self._address = address
+        self._rules = rules
+        self._settings = settings
+        self._told = told
+        self._unreachable = unreachable
+        self._connections = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forwards a connection until both directions have ended, or one was cut, or the proxy ends."""
+        self._connections += 1
+        try:
+            await self._relay(self._connections, reader, writer)
+        except asyncio.CancelledError:
+            # The end of the proxy: asyncio's streams would log a cancelled task as an error (Python 3.11).
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _relay(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                onward_reader, onward_writer = await asyncio.open_connection(*self._address)
+        except OSError as error:
+            # To the client the server is not there.
+            self._unreachable(number, error)
+            return
+        halves = _Halves(RuledConnection(self._rules, number), self._settings())
+        ends = ((reader, onward_writer), (onward_reader, writer))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for end, (source, sink) in enumerate(ends):
+                    line = DelayLine(sink)
+                    group.create_task(self._forward(number, halves, end, source, line))
+                    group.create_task(line.deliver())
+        except* (_Cut, OSError):
+            pass
+        finally:
+            onward_writer.transport.abort()
+
+    async def _forward(
+        self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
+    ) -> None:
+        """Puts the messages of one direction on their delay line, until the direction ends or is cut."""
+        while data := await source.read(_READ_OCTETS):
+            for message, decision in halves.taken(end, data):
+                if decision.words and message is not None:
+                    self._told(number, halves.now_s, _SIDES[end], message, decision)
+                await line.send(decision)
+                if decision.cut and not decision.silent:
+                    return
+                if decision.cut:
+                    # Nothing of this direction arrives any more, and neither end is told.
+                    while await source.read(_READ_OCTETS):
+                        pass
+                    await line.send(Decision(bytearray(), cut=True))
+                    return
+        await line.send(Decision(halves.rest(end)), last=True)
+
+
+class DelayLine:
+    """The messages between the proxy and one end: each leaves at its time, and none before an earlier one."""
+
+    def __init__(self, sink: asyncio.StreamWriter) -> None:
+        self._sink = sink
+        self._messages: asyncio.Queue[tuple[float, Decision, bool]] = asyncio.Queue()
+        self._due_s = 0.0
+        self._octets = 0
+        self._room = asyncio.Event()
+
+    async def send(self, decision: Decision, *, last: bool = False) -> None:
+        """Adds a message; `last` ends the direction behind it. Waits while too many octets are on their way."""
+        self._due_s = max(self._due_s, asyncio.get_running_loop().time() + decision.delay_s)
+        self._octets += len(decision.data)
+        self._messages.put_nowait((self._due_s, decision, last))
+        while self._octets > limits.PROXY_DELAYED_OCTETS_MAX:
+            self._room.clear()
+            await self._room.wait()
+
+    async def deliver(self) -> None:
+        """Writes the messages when they are due, until the last one or a cut."""
+        last = False
+        while not last:
+            due_s, decision, last = await self._messages.get()
+            early_s = due_s - asyncio.get_running_loop().time()
+            if early_s > 0:
+                await asyncio.sleep(early_s)
+            self._sink.write(decision.data)
+            await self._sink.drain()
+            self._octets -= len(decision.data)
+            self._room.set()
+            if decision.cut and not decision.silent:
+                raise _Cut
+        with contextlib.suppress(OSError):
+            self._sink.write_eof()
+
+
+class _Cut(Exception):
+    """A rule ends the connection."""
+
+
+class _Halves:
+    """Both directions of one connection: octets until a message is whole, and the fate of each message."""
+
+    def __init__(self, ruled: RuledConnection, settings: Settings) -> None:
+        self._iwarp = IwarpConnection(settings)
+        self._ruled = ruled
+        self._held = (bytearray(), bytearray())
+        self._messages = 0
+        self._start_s = time.monotonic()
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the connection began."""
+        return time.monotonic() - self._start_s
+
+    def rest(self, end: int) -> bytearray:
+        """The octets of an unfinished message, which are forwarded at the end of the stream."""
+        rest, self._held[end][:] = self._held[end][:], b""
+        return rest
+
+    def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
+        """Adds octets of an end; the messages that are whole now, and octets that belong to none."""
+        held, half = self._held[end], self._iwarp.halves[end]
+        held += data
+        for message in self._iwarp.feed(end, data):
+            self._messages += 1
+            message.number = self._messages
+            self._iwarp.finish(end, message)
+            # Behind the message are the octets that the decoder has not read yet.
+            whole = bytes(held[: len(held) - half.unread])
+            del held[: len(whole)]
+            yield message, self._ruled.decide(_SIDES[end], message, whole, self.now_s)
+        if half.foreign or len(held) > limits.PROXY_HELD_OCTETS_MAX:
+            yield None, Decision(held[:])
+            held.clear()

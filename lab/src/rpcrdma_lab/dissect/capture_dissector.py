@@ -1,0 +1,190 @@
+"""Turns the packets of a capture into the messages of all its iWARP and RoCEv2 connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.capture_file import CaptureDamaged, CapturedPacket
+from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
+from rpcrdma_lab.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
+from rpcrdma_lab.dissect.tcp_stream import Gap, Piece, TcpHalf
+
+__all__ = ["CaptureDissector"]
+
+_End = tuple[bytes, int]
+
+
+class _Tracked:
+    """A TCP connection; `ends` are its two ends, 0 the one whose packet came first.
+
+    `number` counts those with iWARP, from the first message on.
+    """
+
+    def __init__(self, first: _End, second: _End, settings: Settings) -> None:
+        self.ends = (first, second)
+        self.number = 0
+        self.tcp = (TcpHalf(), TcpHalf())
+        self.iwarp = IwarpConnection(settings)
+        self.last_s: list[float | None] = [None, None]
+        """The time of the last octets of each end."""
+        self.deliberate: int | None = None
+        """The end whose mistakes are made on purpose, if one is."""
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of both directions that wait for missing ones."""
+        return sum(tcp.held_octets for tcp in self.tcp)
+
+    def end_text(self, end: int) -> str:
+        """The address and the port."""
+        return address_text(self.ends[end])
+
+
+class CaptureDissector:
+    """Finds connections in packets, and counts the packets that it skips, to explain an empty result."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connections: dict[tuple[_End, _End], _Tracked] = {}
+        self._start_s: float | None = None
+        self._messages = 0
+        self._numbered = 0
+        self._held_octets = 0
+        self._roce = RoceConnections(settings)
+        self.packets = 0
+        self.segments = 0
+        self.roce_packets = 0
+        self.cut_packets = 0
+        """Packets that were not captured whole."""
+        self.link_types_unknown: set[int] = set()
+        self.damage: CaptureDamaged | None = None
+        """The place at which the capture could not be read on; the messages before it are told."""
+
+    @property
+    def found(self) -> int:
+        """Messages so far."""
+        return self._messages
+
+    def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
+        """The messages of all packets, each when its last octet has come."""
+        time_s = None
+        for packet in self._before_damage(packets):
+            self.packets += 1
+            if packet.time_s is not None:
+                self._start_s = packet.time_s if self._start_s is None else self._start_s
+                time_s = packet.time_s - self._start_s
+            if packet.link_type not in LINK_TYPES:
+                self.link_types_unknown.add(packet.link_type)
+                continue
+            unit = transport_unit(packet.link_type, packet.data)
+            if unit is None:
+                continue
+            self.cut_packets += bool(unit.missing)
+            if isinstance(unit, TcpSegment):
+                self.segments += 1
+                yield from self._segment(unit, time_s)
+            else:
+                self.roce_packets += 1
+                yield from self._finished(self._roce.take(unit, time_s))
+        for tracked in self._connections.values():
+            yield from self._rest(tracked)
+        yield from self._finished(self._roce.finish(time_s))
+
+    def _before_damage(self, packets: Iterable[CapturedPacket]) -> Iterator[CapturedPacket]:
+        try:
+            yield from packets
+        except CaptureDamaged as damage:
+            self.damage = damage
+
+    def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
+        for tracked, end, message, time_s in found:
+            self._placed(message, tracked, end, time_s)
+            tracked.roce.finish(end, message)
+            yield message
+
+    def _segment(self, segment: TcpSegment, time_s: float | None) -> Iterator[Message]:
+        tracked, ended = self._tracked(segment)
+        for each in ended:
+            yield from self._rest(each)
+        end = tracked.ends.index(segment.source)
+        tcp = tracked.tcp[end]
+        before = tracked.held_octets
+        if segment.acknowledged is not None:
+            # What its sender has received comes before what it sends.
+            yield from self._octets(tracked, 1 - end, tracked.tcp[1 - end].acknowledge(segment.acknowledged))
+        if segment.synchronizes:
+            tracked.deliberate = end if segment.deliberate else tracked.deliberate
+            tcp.synchronize(segment.sequence)
+        elif not tracked.iwarp.halves[end].foreign:
+            found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
+            yield from self._octets(tracked, end, found)
+        self._held_octets += tracked.held_octets - before
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
+            self._held_octets -= tcp.held_octets
+            yield from self._octets(tracked, end, tcp.finish())
+
+    def _rest(self, tracked: _Tracked) -> Iterator[Message]:
+        """The messages that are left at the end of a connection."""
+        self._held_octets -= tracked.held_octets
+        for end in (0, 1):
+            yield from self._octets(tracked, end, tracked.tcp[end].finish())
+            for message in tracked.iwarp.unfinished(end):
+                yield self._placed(message, tracked, end, tracked.last_s[end])
+
+    def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
+        """The connection of a segment, and the connections that have ended or are given up."""
+        key = (segment.source, segment.destination)
+        back = (segment.destination, segment.source)
+        tracked = self._connections.pop(back, None)
+        if tracked is None:
+            tracked = self._connections.pop(key, None)
+        else:
+            key = back
+        ended = []
+        if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
+            ended.append(tracked)
+            tracked = None
+        if tracked is None:
+            tracked = _Tracked(segment.source, segment.destination, self._settings)
+            key = (segment.source, segment.destination)
+        # The one whose last packet is longest ago is first.
+        self._connections[key] = tracked
+        if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
+            ended.append(self._connections.pop(next(iter(self._connections))))
+        return tracked, ended
+
+    @staticmethod
+    def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
+        """Whether a SYN opens another connection between the same ports."""
+        return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
+
+    def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:
+        iwarp = tracked.iwarp
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                lost = iwarp.lose(end, piece.octets)
+                if lost is not None:
+                    yield self._placed(lost, tracked, end, piece.time_s)
+                continue
+            tracked.last_s[end] = piece.time_s
+            for message in iwarp.feed(end, piece.data):
+                self._placed(message, tracked, end, piece.time_s)
+                iwarp.finish(end, message)
+                yield message
+
+    def _placed(self, message: Message, tracked: _Tracked | RoceTracked, end: int, time_s: float | None) -> Message:
+        self._messages += 1
+        message.number = self._messages
+        if not tracked.number:
+            self._numbered += 1
+            tracked.number = self._numbered
+        message.connection = tracked.number
+        message.time_s = time_s
+        if isinstance(tracked, _Tracked) and tracked.deliberate == end:
+            message.facts["deliberate"] = True
+        message.source = tracked.end_text(end)
+        message.destination = tracked.end_text(1 - end)
+        return message

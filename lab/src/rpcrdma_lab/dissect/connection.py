@@ -1,0 +1,144 @@
+"""Turns the RDMA messages of one connection into annotated messages, and the octets of iWARP into RDMA messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rpcrdma_lab.dissect.conversation import Conversation
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+from rpcrdma_lab.dissect.headers import HeaderVersion, header_versions
+from rpcrdma_lab.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
+from rpcrdma_lab.dissect.rdmap_messages import RdmapHalf, RdmapMessage
+from rpcrdma_lab.dissect.rpc_header import ProgramNames
+
+if TYPE_CHECKING:
+    from rpcrdma.extension import Extension
+
+__all__ = ["IwarpConnection", "RdmaConnection", "Settings", "cut_off", "rdma_message"]
+
+_BULK_HEAD_OCTETS = 1024
+
+
+class Settings:
+    """Settings of the decoder: the names of programs, and extensions that are not its own."""
+
+    def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
+        self.versions: dict[str, HeaderVersion] = header_versions(extensions)
+        self.names = names or ProgramNames()
+
+    def conversation(self) -> Conversation:
+        """A new one."""
+        return Conversation(self.versions, self.names)
+
+
+class RdmaConnection:
+    """A connection over any transport; an end is 0 or 1."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.conversation = settings.conversation()
+
+    def finish(self, end: int, message: Message) -> None:
+        """Adds to a message, which has its number and time now, its part in the conversation."""
+        rdmap = message.facts.pop("rdmap", None)
+        if not isinstance(rdmap, RdmapMessage):
+            return
+        # A message to named memory is bulk data, or is shown by its fields.
+        message.octets = bytes(rdmap.data if rdmap.is_send else rdmap.data[:_BULK_HEAD_OCTETS])
+        if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
+            self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
+            message.summary = f"{rdmap.name}, {message.summary}"
+        else:
+            self.conversation.data(end, rdmap, message)
+
+
+class IwarpConnection(RdmaConnection):
+    """Both directions of a connection. Messages are told when their last segment has come."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        terms = MpaTerms()
+        self.halves = (MpaHalf(terms), MpaHalf(terms))
+        self._rdmap = (RdmapHalf(), RdmapHalf())
+        self._spoke = [False, False]
+
+    def feed(self, end: int, data: bytes) -> Iterator[Message]:
+        """The messages that `data`, which `end` has sent, makes whole. Each is to be numbered, then `finish`ed."""
+        for unit in self.halves[end].feed(data):
+            self._spoke[end] = True
+            if isinstance(unit, StartupSeen):
+                yield _startup(unit)
+                continue
+            yield from self._fpdu(end, unit)
+
+    def _fpdu(self, end: int, fpdu: Fpdu) -> Iterator[Message]:
+        half = self.halves[end]
+        if half.kind is None and not self._rdmap[end].late:
+            self._rdmap[end].late = self.conversation.late = True
+        whole = self._rdmap[end].add(fpdu)
+        if whole is None:
+            return
+        yield rdma_message(whole)
+
+    def lose(self, end: int, octets: int) -> Message | None:
+        """So many octets of `end` are not in the capture."""
+        half = self.halves[end]
+        known = any(self._spoke) or any(one.unread for one in self.halves)
+        half.lose()
+        if half.foreign or not known:
+            return None
+        self._rdmap[end].lose()
+        self.conversation.lose()
+        reason = f"{octets} octets are missing" if octets else "octets are missing"
+        return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
+
+    def unfinished(self, end: int) -> Iterator[Message]:
+        """The frame and the messages of `end` that are not whole at the end of its stream; each is to be numbered."""
+        half = self.halves[end]
+        if half.unread and not half.foreign:
+            yield Message("mpa", f"{half.unread} octets of an unfinished frame")
+        for message in self._rdmap[end].unfinished:
+            told = rdma_message(message)
+            told.summary = f"unfinished {told.summary}"
+            del told.facts["rdmap"]
+            yield told
+
+
+def _startup(seen: StartupSeen) -> Message:
+    group = seen.group
+    facts: dict[str, object] = {"error": "the connection is rejected"} if group.number("R") else {}
+    rejects = ", rejects the connection" if facts else ""
+    said = f"{group.name}, revision {group.number('Rev')}{rejects}"
+    flags = [name for name in "MCS" if group.number(name)]
+    return Message("mpa", f"{said}, flags {' '.join(flags) or 'none'}", groups=[group], faults=seen.faults, facts=facts)
+
+
+def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
+    """The message with the facts of RDMA alone; `finish` adds its part in the conversation."""
+    parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
+    said = f"{whole.name}, {whole.octets} octets{parts}"
+    facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
+    if whole.words:
+        said += f": {whole.words}"
+        facts["error"] = whole.words
+    if whole.name == "RDMA Read Request" and len(whole.groups) > 1:
+        facts |= {"handle": whole.handle, "offset": whole.offset, "asked": whole.asked}
+    elif whole.name == "RDMA Write" or (whole.name == "RDMA Read Response" and whole.handle):
+        facts |= {"handle": whole.handle, "offset": whole.offset}
+    message = Message(protocol, said, groups=whole.groups, faults=whole.faults, facts=facts)
+    message.facts["rdmap"] = whole
+    return message
+
+
+def _misplaced(rdmap: RdmapMessage) -> bool:
+    """Whether it is no Send, although its opcode says so: its header is of the other kind, or cut off."""
+    return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
+
+
+def cut_off(half: MpaHalf) -> Message | None:
+    """The rest of a stream that ends within a unit; None if it ends at the end of a unit."""
+    if not half.unread or half.foreign or half.lost:
+        return None
+    reason = f"the stream ends after {half.unread} octets of a frame"
+    group = Field("MPA", 0, half.unread, faults=[reason])
+    return Message("mpa", reason, groups=[group], faults=[FieldFault("FPDU", 0, reason, "RFC 5044 4.1")])

@@ -1,0 +1,279 @@
+"""Groups the messages of captures by call: the call, the RDMA operations on its chunks, and the reply or the error.
+
+A message that belongs to no call, such as a start-up frame, a grant or a Terminate, comes in a group of its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
+
+__all__ = ["Exchange", "Exchanges"]
+
+_DONE = "SUCCESS"
+_FIELD_OCTETS = 300
+
+
+@dataclass(slots=True)
+class Exchange:
+    """The messages of one call from `requester` to `responder`; or messages of a connection, and then `xid` is None.
+
+    `number` counts exchanges from 1 on, in the order in which they begin. `whole`: the end has been seen.
+    """
+
+    number: int
+    connection: int
+    requester: str
+    responder: str
+    xid: int | None = None
+    messages: list[Message] = field(default_factory=list)
+    whole: bool = False
+
+    @property
+    def start_s(self) -> float | None:
+        """The time of the first message."""
+        return self.messages[0].time_s
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """From the call to its reply; None where either is missing."""
+        found: float | None = self._fact("elapsed_s")
+        return found
+
+    @property
+    def version(self) -> str | None:
+        """The version of RPC-over-RDMA."""
+        found: str | None = self._fact("version")
+        return found
+
+    @property
+    def procedure(self) -> str | None:
+        """For example "NFS_V3 READ"; None where the call was not seen."""
+        found: str | None = self._fact("procedure")
+        return found
+
+    @property
+    def outcome(self) -> str | None:
+        """The status of the result, or the answer in other words; None for messages without calls and errors."""
+        for message in reversed(self.messages):
+            if error := message.facts.get("error"):
+                return str(error).partition(":")[0]
+            if outcome := message.facts.get("status") or message.facts.get("outcome"):
+                return str(outcome)
+        return None if self.xid is None else "answered" if self.whole else "no answer"
+
+    @property
+    def faults(self) -> list[tuple[Message, FieldFault]]:
+        """The broken rules, each with the message that breaks it; not those that a checker breaks on purpose."""
+        return [each for each in self._all_faults if not each[0].facts.get("deliberate")]
+
+    @property
+    def deliberate_faults(self) -> list[tuple[Message, FieldFault]]:
+        """The rules that a checker such as `rpcrdma check` breaks on purpose, each with its message."""
+        return [each for each in self._all_faults if each[0].facts.get("deliberate")]
+
+    @property
+    def _all_faults(self) -> list[tuple[Message, FieldFault]]:
+        return [(message, fault) for message in self.messages for fault in message.faults]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a rule is broken, an error is reported, the call has no answer, or its status is not zero."""
+        facts = [message.facts for message in self.messages]
+        reported = any(
+            "error" in one or one.get("outcome", _DONE) not in {_DONE, None} or one.get("status_code") for one in facts
+        )
+        return bool(self.faults) or reported or (self.xid is not None and not self.whole)
+
+    def body(self, part: str) -> Field | None:
+        """The "arguments" or the "results", where the definition of the program is known."""
+        groups = [group for message in self.messages for group in message.groups]
+        return next((group for group in groups if group.name.endswith(f" {part}")), None)
+
+    def is_of(self, procedure: str) -> bool:
+        """Whether it calls this procedure: "NFS_V3 READ" or "READ", in any case."""
+        own = (self.procedure or "").lower()
+        return procedure.lower() in {own, own.rpartition(" ")[2]}
+
+    def _fact(self, name: str) -> Any:
+        return next((message.facts[name] for message in self.messages if message.facts.get(name) is not None), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """One object for `--json`, whose keys are always the same."""
+        arguments, results = self.body("arguments"), self.body("results")
+        return {
+            "exchange": self.number,
+            "connection": self.connection,
+            "requester": self.requester or None,
+            "responder": self.responder or None,
+            "xid": self.xid,
+            "version": self.version,
+            "procedure": self.procedure,
+            "start_s": None if self.start_s is None else round(self.start_s, 9),
+            "elapsed_s": self.elapsed_s,
+            "outcome": self.outcome,
+            "failed": self.failed,
+            "arguments": None if arguments is None else _plain(arguments),
+            "results": None if results is None else _plain(results),
+            "messages": [self._message(message) for message in self.messages],
+        }
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        described = message.as_json()
+        described["from_requester"] = message.source == self.requester
+        del described["headers"], described["connection"]
+        return described
+
+
+def _plain(item: Field) -> Any:
+    """A field as JSON without its offsets; octets are in hex."""
+    if item.fields:
+        names = [one.name for one in item.fields]
+        if names[0] == "[0]":
+            return [_plain(one) for one in item.fields]
+        return {one.name: _plain(one) for one in item.fields}
+    if isinstance(item.value, bytes):
+        return item.value.hex()
+    if item.shown in {"true", "false"} and isinstance(item.value, int):
+        return bool(item.value)
+    if isinstance(item.value, int) and item.shown.endswith(")"):
+        # An enumeration: its number, and its name in parentheses.
+        return item.shown.partition("(")[2][:-1]
+    return item.value if item.value != "" else item.shown
+
+
+def _is_part(message: Message) -> bool:
+    """Whether it is a part of a call or a reply that goes on."""
+    facts = message.facts
+    is_rpc = "CONNPROP" not in (facts.get("type") or "") and "error" not in facts and bool(facts.get("xid"))
+    return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)
+
+
+def _held_octets(message: Message) -> int:
+    """The memory that a message takes with its fields."""
+    fields = (one.value for group in message.groups for one in group.walk())
+    values = sum(_FIELD_OCTETS + (len(value) if isinstance(value, bytes | str) else 0) for value in fields)
+    return len(message.octets) + values
+
+
+class Exchanges:
+    """Groups messages as they come. Exchanges come out in the order in which they begin, each when it has ended.
+
+    Messages that belong to no call hold back no call: their group ends when a later call has ended.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._held: dict[int, int] = {}
+        """The memory of each message that waits, by its number."""
+        self._held_octets = 0
+        self._open: dict[int, Exchange] = {}
+        self._whole: dict[int, Exchange] = {}
+        """Of the open ones those that have ended, in the order of their ends."""
+        self._calls: dict[int, Exchange] = {}
+        """By the number of the call's message."""
+        self._of_connections: dict[int, Exchange] = {}
+        self._pieces: dict[tuple[int, str, int | None], list[Message]] = {}
+        """The messages of sequences that have not ended, by connection, sender and XID."""
+
+    def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
+        """The exchanges of all messages."""
+        for message in messages:
+            yield from self.add(message)
+        yield from self.finish()
+
+    def add(self, message: Message) -> Iterator[Exchange]:
+        """Takes the next message; the exchanges that are to be shown now."""
+        octets = self._held[message.number] = _held_octets(message)
+        self._held_octets += octets
+        self._take(message)
+        yield from self._ended()
+
+    def finish(self) -> Iterator[Exchange]:
+        """The exchanges that are left at the end of the input."""
+        for pieces in self._pieces.values():
+            self._begin_with(pieces)
+        yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)
+
+    def _take(self, message: Message) -> None:
+        facts = message.facts
+        xid = facts.get("xid")
+        role = facts.get("message")
+        served = facts.get("serves", {}).get("call")
+        if served in self._calls:
+            self._calls[served].messages.append(message)
+        elif "answers" in facts and facts["answers"] in self._calls:
+            exchange = self._calls.pop(facts["answers"])
+            self._with_pieces(exchange, message)
+            self._end(exchange)
+        elif role == "call":
+            exchange = self._begin(message, xid=xid)
+            self._calls[message.number] = exchange
+            self._with_pieces(exchange, message)
+        elif role == "reply":
+            exchange = self._begin(message, xid=xid, answer=True)
+            self._with_pieces(exchange, message)
+            self._end(exchange)
+        elif role is None and _is_part(message):
+            self._pieces.setdefault((message.connection, message.source, xid), []).append(message)
+        else:
+            known = self._of_connections.get(message.connection)
+            exchange = known or self._begin(message)
+            exchange.messages.append(message)
+            self._of_connections[message.connection] = exchange
+
+    def _with_pieces(self, exchange: Exchange, message: Message) -> None:
+        pieces = self._pieces.pop((message.connection, message.source, exchange.xid), [])
+        exchange.messages += [*pieces, message]
+
+    def _begin(self, message: Message, *, xid: int | None = None, answer: bool = False) -> Exchange:
+        before = self._of_connections.pop(message.connection, None)
+        if before is not None:
+            self._end(before)
+        self._count += 1
+        ends = (message.destination, message.source) if answer else (message.source, message.destination)
+        exchange = self._open[self._count] = Exchange(self._count, message.connection, *ends, xid)
+        return exchange
+
+    def _begin_with(self, pieces: list[Message]) -> Exchange:
+        exchange = self._begin(pieces[0], xid=pieces[0].facts.get("xid"))
+        exchange.messages = pieces
+        return exchange
+
+    def _end(self, exchange: Exchange) -> None:
+        exchange.whole = True
+        self._whole[exchange.number] = exchange
+
+    def _ended(self) -> Iterator[Exchange]:
+        while True:
+            found = next(iter(self._open.values()), None)
+            if found is None or not found.whole:
+                if self._is_full():
+                    found = next(iter(self._whole.values()), None) or self._oldest()
+                elif found is None or found.xid is not None or not self._whole:
+                    return
+            if not found.whole:
+                self._calls = {number: one for number, one in self._calls.items() if one is not found}
+                self._of_connections = {end: one for end, one in self._of_connections.items() if one is not found}
+            del self._open[found.number]
+            self._whole.pop(found.number, None)
+            self._held_octets -= sum(self._held.pop(message.number) for message in found.messages)
+            yield found
+
+    def _oldest(self) -> Exchange:
+        """The exchange whose end is waited for longest; a sequence that has not ended is one, too."""
+        found = next(iter(self._open.values()), None)
+        pieces = next(iter(self._pieces.values()), None)
+        if pieces is not None and (found is None or pieces[0].number < found.messages[0].number):
+            del self._pieces[next(iter(self._pieces))]
+            return self._begin_with(pieces)
+        assert found is not None
+        return found
+
+    def _is_full(self) -> bool:
+        held = len(self._held) > limits.EXPLAINED_MESSAGES_MAX
+        return held or self._held_octets > limits.EXPLAINED_HELD_OCTETS_MAX

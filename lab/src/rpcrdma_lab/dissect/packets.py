@@ -1,0 +1,167 @@
+"""Finds the TCP segment or the RoCEv2 packet in a captured packet: Ethernet, Linux cooked, raw IP; IPv4 and IPv6."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from typing import NamedTuple
+
+from rpcrdma_lab import limits
+
+__all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
+
+_ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2 = 1, 12, 14, 101, 113, 228, 229, 276
+_LOOPBACK = 0
+LINK_TYPES = frozenset({_LOOPBACK, _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2})
+"""LINKTYPE_ values that are understood."""
+
+_ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
+_VLAN = {0x8100, 0x88A8, 0x9100}
+_TCP, _UDP = 6, 17
+_UDP_OCTETS = 8
+_ROCE_PORT = 4791
+_EXTENSIONS = {0, 43, 60}
+"""Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
+_SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
+_DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
+"""A TCP option in a recorded SYN of this library: the end that sends it makes mistakes on purpose (RFC 6994)."""
+
+
+class TcpSegment(NamedTuple):
+    """A TCP segment. `missing`: octets at its end that were not captured. `deliberate`: its sender errs on purpose.
+
+    `acknowledged`: the number up to which its sender has received all octets; None in a segment that does not say.
+    """
+
+    source: tuple[bytes, int]
+    destination: tuple[bytes, int]
+    sequence: int
+    acknowledged: int | None
+    flags: int
+    data: bytes
+    missing: int
+    deliberate: bool = False
+
+    @property
+    def synchronizes(self) -> bool:
+        """SYN."""
+        return bool(self.flags & _SYN)
+
+    @property
+    def ends(self) -> bool:
+        """FIN or RST."""
+        return bool(self.flags & (_FIN | _RST))
+
+
+class RoceDatagram(NamedTuple):
+    """A UDP datagram to the port of RoCEv2. `missing`: octets at its end that were not captured.
+
+    `masked`: the headers of IP and UDP as the ICRC covers them, with ones in all fields that routers change.
+    """
+
+    source: bytes
+    destination: bytes
+    data: bytes
+    missing: int
+    masked: bytes
+
+
+def address_text(end: tuple[bytes, int]) -> str:
+    """ADDRESS:PORT, an IPv6 address in brackets."""
+    address = ipaddress.ip_address(end[0])
+    return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
+
+
+def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram | None:
+    """The content of a packet; None if it is something else, or is cut off before the transport's own header ends."""
+    try:
+        found = _network_layer(link_type, packet)
+        return _internet(packet, found) if found is not None else None
+    except (struct.error, IndexError):
+        # A packet that ends within a header.
+        return None
+
+
+def _network_layer(link_type: int, packet: bytes) -> int | None:
+    """Where the IP header begins."""
+    if link_type == _ETHERNET:
+        return _ethertype(packet, 12)
+    if link_type == _COOKED:
+        return _ethertype(packet, 14)
+    if link_type == _COOKED_2:
+        protocol = int.from_bytes(packet[:2])
+        return 20 if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6} else None
+    if link_type == _LOOPBACK:
+        return 4
+    return 0
+
+
+def _ethertype(packet: bytes, at: int) -> int | None:
+    for _ in range(limits.CAPTURE_VLAN_TAGS_MAX + 1):
+        protocol = int.from_bytes(packet[at : at + 2])
+        if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
+            return at + 2
+        if protocol not in _VLAN:
+            return None
+        at += 4
+    return None
+
+
+def _internet(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+    version = packet[at] >> 4
+    if version == 4:
+        return _ipv4(packet, at)
+    return _ipv6(packet, at) if version == 6 else None
+
+
+def _ipv4(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+    head, _, total, _, fragment, _, protocol, _, source, destination = struct.unpack_from(">BBHHHBBH4s4s", packet, at)
+    octets = (head & 0xF) * 4
+    if protocol not in {_TCP, _UDP} or octets < 20 or fragment & 0x3FFF:
+        return None
+    # Segmentation offload leaves a length of zero in packets that the sender captures itself.
+    end = at + total if total else len(packet)
+    if protocol == _TCP:
+        return _tcp(packet, at + octets, end, source, destination)
+    masked = bytearray(packet[at : at + octets])
+    masked[1] = masked[8] = masked[10] = masked[11] = 0xFF  # service, time to live, checksum
+    return _roce(packet, at + octets, end, (source, destination), bytes(masked))
+
+
+def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+    _, payload, header, _, source, destination = struct.unpack_from(">IHBB16s16s", packet, at)
+    end = at + 40 + payload if payload else len(packet)
+    masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
+    at += 40
+    for _ in range(limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+        if header in _EXTENSIONS:
+            header, octets = packet[at], (packet[at + 1] + 1) * 8
+            at += octets
+        elif header == _TCP:
+            return _tcp(packet, at, end, source, destination)
+        elif header == _UDP:
+            return _roce(packet, at, end, (source, destination), masked)
+        else:
+            break  # a fragment, or another protocol
+    return None
+
+
+def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) -> TcpSegment | None:
+    port, to_port, sequence, number, offset, flags = struct.unpack_from(">HHIIBB", packet, at)
+    start = at + (offset >> 4) * 4
+    if offset >> 4 < 5 or start > end:
+        return None
+    data = packet[start:end]
+    acknowledged = number if flags & _ACK else None
+    missing = max(end - start - len(data), 0)
+    marked = bool(flags & _SYN) and _DELIBERATE_END in packet[at + 20 : start]
+    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
+
+
+def _roce(packet: bytes, at: int, end: int, ends: tuple[bytes, bytes], masked: bytes) -> RoceDatagram | None:
+    _, to_port, octets, _ = struct.unpack_from(">HHHH", packet, at)
+    if to_port != _ROCE_PORT or not _UDP_OCTETS <= octets <= end - at:
+        return None
+    masked += packet[at : at + 6] + b"\xff\xff"
+    data = packet[at + _UDP_OCTETS : at + octets]
+    return RoceDatagram(*ends, data, octets - _UDP_OCTETS - len(data), masked)

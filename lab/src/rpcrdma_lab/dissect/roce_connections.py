@@ -1,0 +1,232 @@
+"""Finds RoCEv2 connections in packets: by connection management, or by an Acknowledge that fits the other direction.
+
+A packet names the queue pair of its receiver alone, so the pair of two queue pairs has to be found.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.cm_messages import CmMessage, read_cm_message
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.packets import RoceDatagram
+from rpcrdma_lab.dissect.roce_connection import RoceConnection
+from rpcrdma_lab.dissect.roce_fields import Operation
+from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of, read_packet
+
+__all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
+
+_MANAGEMENT_QUEUE_PAIR = 1
+_Direction = tuple[bytes, int, bytes]
+"""The receiver's address and queue pair, and the sender's address."""
+
+
+@dataclass(slots=True)
+class RoceTracked:
+    """A connection; `ends` are the addresses and queue pairs of its ends, which are 0 and 1.
+
+    `number` is its number among all of the capture, 0 before its first message.
+    """
+
+    ends: list[tuple[bytes, int | None]]
+    roce: RoceConnection
+    number: int = 0
+
+    def end_text(self, end: int) -> str:
+        """The address, and the queue pair as far as it is known."""
+        address, queue_pair = self.ends[end]
+        shown = str(ipaddress.ip_address(address))
+        return shown if queue_pair is None else f"{shown} QP {queue_pair}"
+
+
+class RoceMessage(NamedTuple):
+    """A message that `end` of a connection has sent, and the time of the packet that made it whole."""
+
+    tracked: RoceTracked
+    end: int
+    message: Message
+    time_s: float | None
+
+
+class _Waiting(NamedTuple):
+    """A packet of a direction whose connection is not known; `arrival` orders those of all directions."""
+
+    arrival: int
+    packet: RocePacket
+    time_s: float | None
+
+
+class RoceConnections:
+    """Packets go in, the messages of all connections come out."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._directions: dict[_Direction, tuple[RoceTracked, int]] = {}
+        """The connection of a direction, and the end that sends."""
+        self._managed: dict[tuple[bytes, int], tuple[RoceTracked, int]] = {}
+        """The connection of a communication id, and the end that has given it, whose address goes before."""
+        self._said: dict[tuple[bytes, tuple[int, ...]], None] = {}
+        """The messages of connection management that have come: they are repeated until they are answered."""
+        self._waiting: dict[_Direction, list[_Waiting]] = {}
+        self._arrivals = 0
+        self._held_octets = 0
+
+    def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
+        """The messages that a datagram makes whole."""
+        packet = read_packet(datagram)
+        if packet is None:
+            return
+        packet = packet._replace(time_s=time_s)
+        if packet.kind is not None and packet.kind.operation is Operation.DATAGRAM:
+            said = read_cm_message(packet) if packet.queue_pair == _MANAGEMENT_QUEUE_PAIR else None
+            if said is not None and not packet.damaged:
+                yield from self._manage(packet, said, time_s)
+            return
+        direction = (packet.destination, packet.queue_pair, packet.source)
+        known = self._directions.pop(direction, None)
+        if known is None:
+            yield from self._unknown(direction, packet, time_s)
+            return
+        # The one whose last packet is longest ago is first.
+        self._directions[direction] = known
+        yield from self._feed(*known, packet, time_s)
+
+    def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
+        """Ends the capture."""
+        for direction in list(self._waiting):
+            yield from self._begin_alone(direction)
+        for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
+            yield from self._give_up(tracked, time_s)
+
+    def _feed(self, tracked: RoceTracked, end: int, packet: RocePacket, time_s: float | None) -> Iterator[RoceMessage]:
+        before = tracked.roce.held_octets
+        for sender, message in tracked.roce.feed(end, packet):
+            yield RoceMessage(tracked, sender, message, time_s if message.time_s is None else message.time_s)
+        self._held_octets += tracked.roce.held_octets - before
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
+            self._held_octets -= tracked.roce.held_octets
+            yield from self._give_up(tracked, time_s)
+
+    @staticmethod
+    def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
+        """The messages behind packets that are missing."""
+        for end, message in tracked.roce.finish_packets():
+            yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
+
+    # Connection management
+
+    def _manage(self, packet: RocePacket, said: CmMessage, time_s: float | None) -> Iterator[RoceMessage]:
+        if (packet.source, said.identity) in self._said:
+            return
+        self._said[packet.source, said.identity] = None
+        if len(self._said) > limits.CAPTURE_CONNECTIONS_MAX:
+            del self._said[next(iter(self._said))]
+        own = (packet.source, said.number("Local Communication ID"))
+        if said.is_request:
+            tracked = RoceTracked(
+                [(packet.source, said.number("Local QPN")), (packet.destination, None)], RoceConnection(self._settings)
+            )
+            known = tracked, 0
+            self._name(own, known)
+            self._follow((packet.source, said.number("Local QPN"), packet.destination), (tracked, 1))
+        else:
+            found = self._managed.get(own) or self._of_peer(packet, said)
+            if found is None:
+                return
+            known = found
+            tracked, end = known
+            if said.is_reply:
+                tracked.ends[end] = packet.source, said.number("Local QPN")
+                self._name(own, known)
+                self._follow((packet.source, said.number("Local QPN"), packet.destination), (tracked, 1 - end))
+        yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
+
+    def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
+        """The connection that a message names by its receiver's id, and the end that has sent the message."""
+        found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
+        return None if found is None else (found[0], 1 - found[1])
+
+    def _name(self, own: tuple[bytes, int], known: tuple[RoceTracked, int]) -> None:
+        self._managed.pop(own, None)
+        self._managed[own] = known
+        if len(self._managed) > limits.CAPTURE_CONNECTIONS_MAX * 2:
+            del self._managed[next(iter(self._managed))]
+
+    def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
+        """Takes the packets of a direction as those of a connection; queue pairs of an ended one may come again."""
+        before = self._directions.pop(direction, None)
+        if before is not None:
+            self._forget(before[0])
+        self._directions[direction] = known
+        if len(self._directions) > limits.CAPTURE_CONNECTIONS_MAX * 2:
+            self._forget(next(iter(self._directions.values()))[0])
+
+    def _forget(self, tracked: RoceTracked) -> None:
+        self._held_octets -= tracked.roce.held_octets
+        self._directions = {at: known for at, known in self._directions.items() if known[0] is not tracked}
+
+    # Connections that were set up before the capture
+
+    def _unknown(self, direction: _Direction, packet: RocePacket, time_s: float | None) -> Iterator[RoceMessage]:
+        if packet.damaged or packet.kind is None:
+            return
+        self._arrivals += 1
+        waiting = self._waiting.setdefault(direction, [])
+        waiting.append(_Waiting(self._arrivals, packet, time_s))
+        other = None if packet.kind.is_request else self._answered(packet)
+        if other is not None:
+            yield from self._begin(direction, other)
+        elif len(waiting) > limits.CAPTURE_WAITING_PACKETS_MAX:
+            yield from self._begin_alone(direction)
+        if len(self._waiting) > limits.CAPTURE_CONNECTIONS_MAX:
+            yield from self._begin_alone(next(iter(self._waiting)))
+
+    def _answered(self, response: RocePacket) -> _Direction | None:
+        """The one direction with a request that has the number of this response."""
+        found = [
+            direction
+            for direction, waiting in self._waiting.items()
+            if (direction[0], direction[2]) == (response.source, response.destination)
+            and any(_answers(response, one.packet) for one in waiting)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _begin(self, direction: _Direction, other: _Direction) -> Iterator[RoceMessage]:
+        both = [(one, each) for each in (direction, other) for one in self._waiting.pop(each)]
+        both.sort(key=lambda pair: pair[0].arrival)
+        first = both[0][1]
+        second = other if first is direction else direction
+        tracked = RoceTracked([(second[0], second[1]), (first[0], first[1])], RoceConnection(self._settings))
+        ends = {first: 0, second: 1}
+        for each, end in ends.items():
+            self._follow(each, (tracked, end))
+        for one, each in both:
+            yield from self._feed(tracked, ends[each], one.packet, one.time_s)
+
+    def _begin_alone(self, direction: _Direction) -> Iterator[RoceMessage]:
+        """The capture has one direction of the connection, or no response in the other one."""
+        tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
+        self._follow(direction, (tracked, 0))
+        for one in self._waiting.pop(direction):
+            yield from self._feed(tracked, 0, one.packet, one.time_s)
+
+
+def _answers(response: RocePacket, request: RocePacket) -> bool:
+    """Whether a response has the number of a request, or one of the numbers that an RDMA Read takes."""
+    kind = request.kind
+    if kind is None or not kind.is_request:
+        return False
+    if kind.operation is not Operation.READ_REQUEST:
+        return response.psn == request.psn
+    asked = request.extended(0, _READ)[2]
+    return 0 <= ahead_of(response.psn, request.psn) <= asked // _SMALLEST_MTU_OCTETS
+
+
+_READ = struct.Struct(">QII")
+_SMALLEST_MTU_OCTETS = 256

@@ -1,0 +1,211 @@
+"""One direction of a RoCEv2 connection: the requests of one queue pair, and the responses to its RDMA Reads."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import FieldFault
+from rpcrdma_lab.dissect.psn_order import PacketGap, PsnOrder
+from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
+from rpcrdma_lab.dissect.roce_fields import INVALIDATE_ROWS, Operation, Place
+from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of
+
+__all__ = ["RoceHalf"]
+
+_REACH = struct.Struct(">QII")
+_KEY = struct.Struct(">I")
+_SEND, _SEND_INVALIDATE, _WRITE, _READ_REQUEST, _READ_RESPONSE = 3, 4, 0, 1, 2
+_SOLICITED = 2
+"""A Send's opcode of RDMAP is higher by this where the receiver is to be woken."""
+_SOLICITED_BIT = 0x80
+_SMALLEST_MTU_OCTETS = 256
+_SECTION = "IBA 9.7"
+_JOINED = {Operation.SEND, Operation.WRITE}
+
+
+@dataclass(slots=True)
+class _Read:
+    """An RDMA Read whose response has not ended."""
+
+    psn: int
+    asked: int
+    order: PsnOrder
+    response: RdmapMessage | None = None
+
+    def packets(self, mtu_octets: int) -> int:
+        """Packets of the response."""
+        return max(-(-self.asked // mtu_octets), 1)
+
+
+@dataclass(slots=True)
+class RoceHalf:
+    """The requests that one end sends, as messages of RDMAP, with the responses that they get.
+
+    `mtu_octets`: the most octets of payload in a packet, which the first packet of several tells; None until then.
+    `late`: the beginning was not captured.
+    """
+
+    late: bool = True
+    mtu_octets: int | None = None
+    order: PsnOrder = field(default_factory=PsnOrder)
+    _unfinished: RdmapMessage | None = None
+    _reads: dict[int, _Read] = field(default_factory=dict)
+    """By the numbers of the requests, in their order."""
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of packets that wait for missing ones."""
+        return self.order.held_octets + sum(read.order.held_octets for read in self._reads.values())
+
+    def begin(self, psn: int, mtu_octets: int | None) -> None:
+        """Connection management has named the first packet."""
+        self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
+
+    def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
+        """The messages that a packet of a request makes whole, and packets of operations that RDMAP does not have."""
+        numbers: int | None = 1
+        if _operation(packet) is Operation.READ_REQUEST:
+            asked = packet.extended(0, _REACH)[2]
+            numbers = None if self.mtu_octets is None else max(-(-asked // self.mtu_octets), 1)
+        elif _is_full(packet):
+            self.mtu_octets = packet.octets
+        yield from self._requests(self.order.add(packet, numbers))
+
+    def settle(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
+        """The messages behind packets that the peer has acknowledged, and that were not captured."""
+        yield from self._requests(self.order.settle())
+
+    def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
+        """The Read Response that a packet makes whole. Responses to no request of the capture are left out."""
+        if _is_full(packet):
+            self.mtu_octets = packet.octets
+        mtu_octets = self.mtu_octets or _SMALLEST_MTU_OCTETS
+        for read in self._reads.values():
+            if 0 <= ahead_of(packet.psn, read.psn) < read.packets(mtu_octets):
+                yield from self._response(read, read.order.add(packet))
+                return
+
+    def finish(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
+        """Ends the capture, or gives up the packets that are missing."""
+        yield from self._requests(self.order.finish())
+        for read in list(self._reads.values()):
+            yield from self._response(read, read.order.finish())
+
+    # Requests
+
+    def _requests(self, packets: Iterator[RocePacket | PacketGap]) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
+        for packet in packets:
+            if isinstance(packet, PacketGap):
+                self._unfinished, self.late = None, True
+                yield packet
+            elif _operation(packet) is Operation.READ_REQUEST:
+                yield self._read_request(packet)
+            elif _operation(packet) not in _JOINED:
+                yield packet
+            elif (whole := self._join(packet)) is not None:
+                yield whole
+
+    def _read_request(self, packet: RocePacket) -> RdmapMessage:
+        offset, handle, asked = packet.extended(0, _REACH)
+        while len(self._reads) >= limits.CAPTURE_READS_MAX:
+            del self._reads[next(iter(self._reads))]
+        self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
+        faults = self._cut_short(packet)
+        return RdmapMessage(
+            _READ_REQUEST, packet.fields(), faults, handle, offset, asked, packet.psn, time_s=packet.time_s
+        )
+
+    def _join(self, packet: RocePacket) -> RdmapMessage | None:
+        assert packet.kind is not None
+        place = packet.kind.place
+        if Place.FIRST in place:
+            message = self._begun(packet)
+        elif self._unfinished is None:
+            if self.late:
+                return None
+            reason = f"{packet.kind.name} without a first packet"
+            faults = [FieldFault("OpCode", 0, reason, _SECTION)]
+            return RdmapMessage(_opcode(packet), packet.fields(), faults, time_s=packet.time_s)
+        else:
+            message = self._unfinished
+            message.segments += 1
+        is_send = packet.kind.operation is Operation.SEND
+        if is_send != message.is_send:
+            reason = f"{packet.kind.name} within a {message.name}"
+            message.faults.append(FieldFault("OpCode", 0, reason, _SECTION))
+        _add_payload(message, packet, limits.DISSECTED_MESSAGE_OCTETS_MAX)
+        self.late = False
+        self._unfinished = None if Place.LAST in place else message
+        if self._unfinished is not None:
+            return None
+        if is_send:
+            self._end_send(message, packet)
+        return message
+
+    def _begun(self, packet: RocePacket) -> RdmapMessage:
+        message = RdmapMessage(_opcode(packet), packet.fields(), self._cut_short(packet))
+        if message.opcode == _WRITE:
+            message.offset, message.handle, _ = packet.extended(0, _REACH)
+        return message
+
+    def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
+        """The fault of a message that begins before the one ahead of it has ended."""
+        message, self._unfinished = self._unfinished, None
+        if message is None or packet.kind is None:
+            return []
+        return [FieldFault("OpCode", 0, f"{packet.kind.name}, but the {message.name} before has not ended", _SECTION)]
+
+    @staticmethod
+    def _end_send(message: RdmapMessage, packet: RocePacket) -> None:
+        assert packet.kind is not None
+        if INVALIDATE_ROWS in packet.kind.headers:
+            message.opcode = _SEND_INVALIDATE
+            (message.handle,) = packet.extended(0, _KEY)
+            if message.segments > 1:
+                message.groups += packet.fields()[1:]
+        if packet.header[1] & _SOLICITED_BIT:
+            message.opcode += _SOLICITED
+
+    # Responses
+
+    def _response(self, read: _Read, packets: Iterator[RocePacket | PacketGap]) -> Iterator[RdmapMessage | PacketGap]:
+        for packet in packets:
+            if isinstance(packet, PacketGap):
+                self._reads.pop(read.psn, None)
+                yield packet
+                return
+            message = read.response
+            if message is None:
+                message = read.response = RdmapMessage(_READ_RESPONSE, packet.fields(), [], read=read.psn)
+            else:
+                message.segments += 1
+            others = (one.response for one in self._reads.values() if one is not read)
+            held = sum(len(other.data) for other in others if other is not None)
+            _add_payload(message, packet, limits.DISSECTED_MESSAGE_OCTETS_MAX - held)
+            if message.octets >= read.asked:
+                del self._reads[read.psn]
+                yield message
+                return
+
+
+def _operation(packet: RocePacket) -> Operation | None:
+    return None if packet.kind is None else packet.kind.operation
+
+
+def _opcode(packet: RocePacket) -> int:
+    return _SEND if _operation(packet) is Operation.SEND else _WRITE
+
+
+def _is_full(packet: RocePacket) -> bool:
+    """Whether another packet of its message follows, so that it is as long as packets may be."""
+    return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= _SMALLEST_MTU_OCTETS
+
+
+def _add_payload(message: RdmapMessage, packet: RocePacket, most: int) -> None:
+    if len(message.data) == message.octets:  # nothing before it was left out
+        message.data += packet.payload[: max(most - len(message.data), 0)]
+    message.octets += packet.octets
+    message.time_s = packet.time_s

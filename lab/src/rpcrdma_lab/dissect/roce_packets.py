@@ -1,0 +1,100 @@
+"""Packets of RoCEv2: the headers of InfiniBand's transport in a UDP datagram, the payload, and the ICRC."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.packets import RoceDatagram
+from rpcrdma_lab.dissect.roce_fields import BASE_ROWS, KINDS, PacketKind
+
+__all__ = ["PSN_SPACE", "RocePacket", "ahead_of", "read_packet"]
+
+PSN_SPACE = 1 << 24
+_BASE = struct.Struct(">BBHII")
+_ICRC = struct.Struct("<I")
+_LINK_HEADER_OF_ONES = b"\xff" * 8
+_LOW_24 = PSN_SPACE - 1
+
+
+class RocePacket(NamedTuple):
+    """A packet from one address to a queue pair of another. `kind` is None where its operation code is not decoded.
+
+    `header` are the octets of all its headers. `missing`: octets of its payload that were not captured. `damaged` says
+    why a receiver drops it; empty for a packet that it takes.
+    """
+
+    source: bytes
+    destination: bytes
+    kind: PacketKind | None
+    code: int
+    queue_pair: int
+    psn: int
+    header: bytes
+    payload: bytes
+    missing: int
+    damaged: str
+    time_s: float | None = None
+
+    @property
+    def octets(self) -> int:
+        """Octets of the payload."""
+        return len(self.payload) + self.missing
+
+    def fields(self) -> list[Field]:
+        """The annotated headers."""
+        found, at = [BASE_ROWS.read(self.header)[0]], BASE_ROWS.size
+        for table in self.kind.headers if self.kind is not None else ():
+            found.append(table.read(self.header, at)[0])
+            at += table.size
+        return found
+
+    def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
+        """The numbers in one of the headers behind the base header."""
+        assert self.kind is not None
+        at = BASE_ROWS.size + sum(table.size for table in self.kind.headers[:index])
+        return layout.unpack_from(self.header, at)
+
+
+def ahead_of(psn: int, other: int) -> int:
+    """By how many packets `psn` is behind `other` in the order of sending; negative where it was sent before."""
+    return (psn - other + PSN_SPACE // 2) % PSN_SPACE - PSN_SPACE // 2
+
+
+def read_packet(datagram: RoceDatagram) -> RocePacket | None:
+    """The packet; None for other octets to the port, and for a packet that is cut off within its headers."""
+    data, whole = datagram.data, not datagram.missing
+    if len(data) < _BASE.size + (_ICRC.size if whole else 0):
+        return None
+    code, flags, _, queue_pair, psn = _BASE.unpack_from(data)
+    if flags & 0x0F:
+        return None
+    kind = KINDS.get(code)
+    start = _BASE.size + sum(table.size for table in kind.headers) if kind is not None else _BASE.size
+    octets = len(data) + datagram.missing - _ICRC.size - (flags >> 4 & 3) - start
+    if len(data) < start or not 0 <= octets <= limits.CAPTURE_ROCE_PAYLOAD_OCTETS_MAX:
+        return None
+    payload = data[start : start + octets]
+    return RocePacket(
+        datagram.source,
+        datagram.destination,
+        kind,
+        code,
+        queue_pair & _LOW_24,
+        psn & _LOW_24,
+        data[:start],
+        payload,
+        octets - len(payload),
+        _damage(datagram) if whole else "",
+    )
+
+
+def _damage(datagram: RoceDatagram) -> str:
+    body = datagram.data[: -_ICRC.size]
+    masked = body[:4] + b"\xff" + body[5:]
+    own = zlib.crc32(_LINK_HEADER_OF_ONES + datagram.masked + masked)
+    (icrc,) = _ICRC.unpack(datagram.data[-_ICRC.size :])
+    return "" if icrc == own else f"{icrc:#010x}, the octets have {own:#010x}"

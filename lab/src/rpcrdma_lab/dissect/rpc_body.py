@@ -1,0 +1,129 @@
+"""Arguments and results of RPC calls as annotated fields, along the interface definition (`*.x`) of their program."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from rpcrdma.xdr.language import check, model, parse
+from rpcrdma_lab.dissect.definitions import Definition
+from rpcrdma_lab.dissect.fields import Field
+from rpcrdma_lab.dissect.xdr_walk import Walk
+
+__all__ = ["Body", "Called", "Interfaces", "Part", "WholeItem"]
+
+_MESSAGE_IS_THE_BOUND = 0xFFFFFFFF
+
+
+Called: TypeAlias = tuple[int, int, int]
+"""The numbers of a program, its version, and a procedure."""
+
+
+class Part(enum.Enum):
+    """The part of an RPC message behind its header."""
+
+    ARGUMENTS = "arguments"
+    RESULTS = "results"
+
+
+class WholeItem(NamedTuple):
+    """A chunk with one data item of a message: the chunk's name, the octets in it, and its Position if it has one."""
+
+    chunk: str
+    length: int
+    position: int | None = None
+
+
+class Body(NamedTuple):
+    """The fields of arguments or results; `remark` says why they are incomplete, which the other end is to judge."""
+
+    group: Field
+    remark: str
+
+
+class Interfaces:
+    """The interface definitions that are known, by the numbers of program and version."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[model.ProgramVersion, Definition]] = {}
+
+    def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
+        """Adds the programs of a definition, and returns their versions; one that was known before is replaced.
+
+        Raises:
+            LanguageError: the definition cannot be compiled.
+        """
+        module, _ = check(parse(text, file), text, file, lenient=lenient, default_limit=_MESSAGE_IS_THE_BOUND)
+        codes = {item.name: {value: code for code, value in item.members} for item in module.enums}
+        definition = Definition(file, file, module.classes, codes, {})
+        for version in module.versions:
+            self._known[version.program_number, version.number] = version, definition
+        return module.versions
+
+    def name(self, program: int, version: int, procedure: int) -> str | None:
+        """For example "NFS_V3 READ"; None where no definition names the procedure."""
+        known = self._known.get((program, version))
+        found = self._procedure(known, procedure)
+        return _name(known[0], found) if known and found else None
+
+    def body(
+        self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool
+    ) -> Body | None:
+        """The arguments or the results in `data[start:]`, as far as they can be read; None without a definition.
+
+        `items` are in chunks, and not in `data`. `whole`: `data` ends where the message does.
+        """
+        known = self._known.get(called[:2])
+        procedure = self._procedure(known, called[2])
+        kind = None if procedure is None else procedure.arguments if part is Part.ARGUMENTS else procedure.result
+        if known is None or procedure is None or kind is None:
+            return None
+        walk = _BodyWalk(known[1], data, start, items)
+        read = walk.item(kind, part.value)
+        group = read if read.fields else Field("", 0, read.size, fields=[read])
+        group.name = f"{_name(known[0], procedure)} {part.value}"
+        remark = ""
+        if walk.faults and whole:
+            remark = f"{walk.faults[0].field}: {walk.faults[0].reason}"
+        elif walk.remaining and not walk.faults:
+            remark = f"{walk.remaining} more octets follow"
+        for one in group.walk():
+            one.offset += start
+            one.faults.clear()
+        return Body(group, f"the {part.value} do not follow {known[1].document}: {remark}" if remark else "")
+
+    @staticmethod
+    def _procedure(known: tuple[model.ProgramVersion, Definition] | None, number: int) -> model.Procedure | None:
+        return next((one for one in known[0].procedures if one.number == number), None) if known else None
+
+
+def _name(version: model.ProgramVersion, procedure: model.Procedure) -> str:
+    # Methods that would be words of Python end with an underscore.
+    return f"{version.name} {procedure.method.upper().rstrip('_')}"
+
+
+class _BodyWalk(Walk):
+    """Reads a body, of which items may be missing because they are in chunks."""
+
+    def __init__(self, definition: Definition, data: bytes, start: int, items: Sequence[WholeItem]) -> None:
+        super().__init__(definition, data, start)
+        self._data = data
+        self._missing = [item for item in items if item.length]
+        self._removed = 0
+
+    def _read(self, field: Field, kind: model.Type, typedef: str) -> None:
+        if isinstance(kind, model.VariableOpaque | model.Text) and self._missing:
+            item = self._missing[0]
+            length = int.from_bytes(self._data[self.pos : self.pos + 4])
+            # A chunk may hold the padding of the item, too (RFC 8166 section 3.4.5.2).
+            if item.length in {length, length + (-length & 3)} and item.position in {
+                None,
+                self.pos + 4 + self._removed,
+            }:
+                del self._missing[0]
+                self._word(field)
+                self._removed += length + (-length & 3)
+                field.value, field.shown = "", f"{length} octets, in {item.chunk}"
+                return
+        super()._read(field, kind, typedef)

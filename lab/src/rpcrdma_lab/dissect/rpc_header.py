@@ -1,0 +1,116 @@
+"""The header of an RPC call or reply as annotated fields, with the names of programs and procedures that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rpcrdma.rpc import AuthFlavor, Program
+from rpcrdma_lab.dissect.definitions import Note, definition
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.protection import Protection, protection_of
+from rpcrdma_lab.dissect.rpc_body import Called, Interfaces
+from rpcrdma_lab.dissect.xdr_walk import Walk
+
+__all__ = ["ProgramNames", "RpcHeader", "walk_rpc_header"]
+
+_RPC_VERSION = 2
+_CALL, _REPLY = 0, 1
+_NFS = 100003
+_OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
+"""Programs that this library does not speak and captures of kernels hold."""
+_CREDENTIALS: dict[tuple[str, int | None], str] = {
+    ("cred", AuthFlavor.AUTH_SYS): "authsys_parms",
+    ("verf", AuthFlavor.AUTH_SYS): "authsys_parms",
+    ("cred", AuthFlavor.RPCSEC_GSS): "gss_credential",
+}
+"""The structures in the octets of credentials and verifiers; a verifier of RPCSEC_GSS is a checksum."""
+
+
+class ProgramNames:
+    """Names for numbers of programs and procedures, and the interface definitions by which their messages are read."""
+
+    def __init__(self, programs: Iterable[Program] = ()) -> None:
+        self.interfaces = Interfaces()
+        self._known: dict[tuple[int, int], tuple[str, Mapping[int, str]]] = dict(_OTHERS)
+        for program in programs:
+            names = {number: procedure.method.upper() for number, procedure in program.procedures.items()}
+            self._known[program.number, program.version] = program.name, names
+
+    def name(self, program: int, version: int, procedure: int) -> str:
+        """For example "NFS_V3 READ"; numbers where no name is known."""
+        if defined := self.interfaces.name(program, version, procedure):
+            return defined
+        name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
+        # Procedure 0 does nothing in every program (RFC 5531 section 12.1).
+        return f"{name} {names.get(procedure) or ('procedure ' + str(procedure) if procedure else 'NULL')}"
+
+
+@dataclass(slots=True)
+class RpcHeader:
+    """The header as far as it could be read. `procedure` is the name of a call's procedure, `outcome` that of a reply.
+
+    `size`: its octets; arguments or results follow. `called`: a call's numbers of program, version and procedure.
+    `protection`: that of a call; None where its credential cannot be read.
+    """
+
+    group: Field
+    faults: list[FieldFault]
+    size: int
+    xid: int | None
+    is_call: bool | None
+    procedure: str = ""
+    outcome: str = ""
+    called: Called | None = None
+    protection: Protection | None = None
+
+
+def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
+    """The header of the RPC message at the start of `data`."""
+    walk = Walk(definition("rpc"), data)
+    group = walk.structure("rpc_msg", "RPC")
+    kind = group.number("body", "mtype")
+    header = RpcHeader(group, walk.faults, walk.pos, group.number("xid"), None)
+    if kind in {_CALL, _REPLY}:
+        header.is_call = kind == _CALL
+    if header.is_call:
+        _finish_call(header, names)
+    elif header.is_call is not None:
+        stats = [one for one in group.walk() if one.name in {"stat", "reason"} and one.shown]
+        header.outcome = stats[-1].shown.partition("(")[2].partition(":")[0] if stats else ""
+    for auth in [one for one in group.walk() if one.name in {"cred", "verf"}]:
+        _add_credential(auth)
+    credential = group.member("body", "cbody", "cred")
+    header.protection = None if credential is None else protection_of(credential)
+    return header
+
+
+def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
+    body = header.group.member("body", "cbody")
+    assert body is not None
+    version = body.member("rpcvers")
+    if version is not None and version.value not in {None, _RPC_VERSION}:
+        version.faults.append(f"{_RPC_VERSION} is needed")
+        header.faults.append(FieldFault("rpcvers", version.offset, f"{_RPC_VERSION} is needed", version.section))
+    program, program_version, procedure = (body.number(name) for name in ("prog", "vers", "proc"))
+    if program is not None and program_version is not None and procedure is not None:
+        header.called = program, program_version, procedure
+        header.procedure = names.name(*header.called)
+        shown = body.member("proc")
+        assert shown is not None
+        shown.shown = f"{procedure} ({header.procedure})"
+
+
+def _add_credential(auth: Field) -> None:
+    """Shows what a credential says; one that does not decode is the responder's to judge."""
+    body = auth.member("body")
+    structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))
+    if structure is None or body is None or not isinstance(body.value, bytes):
+        return
+    walk = Walk(definition("rpc"), body.value)
+    credential = walk.structure(structure)
+    walk.done(structure, Note("", credential.section))
+    for one in credential.walk():
+        one.offset += body.offset + 4
+    body.fields = credential.fields
+    body.faults += [fault.reason for fault in walk.faults if fault.reason not in body.faults]

@@ -1,0 +1,77 @@
+"""Sequence diagrams as SVG: two vertical lines, and an arrow for each message from the top down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rpcrdma_lab.dissect.page_text import page_text
+
+__all__ = ["ARROW_HEADS", "Arrow", "sequence_parts", "svg_text"]
+
+ARROW_HEADS = """\
+<defs>
+  <marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">
+    <path class="head" d="M0 0 L9 4 L0 8 z"/></marker>
+  <marker id="datahead" markerWidth="12" markerHeight="12" refX="9" refY="6" orient="auto" markerUnits="userSpaceOnUse">
+    <path class="datahead" d="M0 0 L12 6 L0 12 z"/></marker>
+</defs>
+"""
+"""The ends of arrows, to which the arrows of a document refer."""
+
+_STEP, _LINE = 52, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One message: `to_right` from the left line; `bulk` where it carries bulk data.
+
+    `details` are lines of text below it, `margin` one on its left. `key` makes it an element that a page can find.
+    """
+
+    to_right: bool
+    label: str
+    details: tuple[str, ...] = ()
+    bulk: bool = False
+    margin: str = ""
+    key: str = ""
+    wrong: bool = False
+
+
+def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
+    """A line of text with its baseline at `y`."""
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
+
+
+def sequence_parts(
+    ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
+) -> tuple[int, list[str]]:
+    """The lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
+    heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
+    bottom = top + 36 + sum(heights)
+    parts = []
+    for x, end in zip((left, right), ends, strict=True):
+        parts.append(svg_text(x, top, end, "name"))
+        parts.append(f'<line class="line" x1="{x}" y1="{top + 8}" x2="{x}" y2="{bottom}"/>')
+    y = top + 44
+    for arrow, height in zip(arrows, heights, strict=True):
+        drawn = _drawn(arrow, left, right, y)
+        if arrow.key:
+            kind = "step wrong" if arrow.wrong else "step"
+            area = f'<rect class="area" x="{left + 1}" y="{y - 24}" width="{right - left - 2}" height="{height - 4}"/>'
+            drawn = [f'<g class="{kind}" tabindex="0" data-message="{page_text(arrow.key)}">', area, *drawn, "</g>"]
+        parts += drawn
+        y += height
+    return bottom, parts
+
+
+def _drawn(arrow: Arrow, left: int, right: int, y: int) -> list[str]:
+    middle = (left + right) // 2
+    start, tip = (left + 2, right - 2) if arrow.to_right else (right - 2, left + 2)
+    kind, head = ("data", "datahead") if arrow.bulk else ("arrow", "head")
+    parts = [svg_text(middle, y - 7, arrow.label)]
+    parts += [svg_text(middle, y + 15 + _LINE * row, words, "small") for row, words in enumerate(arrow.details)]
+    if arrow.margin:
+        parts.append(svg_text(left - 8, y + 4, arrow.margin, "small", "end"))
+    parts.append(f'<line class="{kind}" x1="{start}" y1="{y}" x2="{tip}" y2="{y}" marker-end="url(#{head})"/>')
+    return parts

@@ -1,0 +1,114 @@
+"""Joins the pieces of continued messages (version 2), and checks that they belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma_lab import limits
+from rpcrdma_lab.dissect.fields import Field, FieldFault
+from rpcrdma_lab.dissect.headers import Header
+from rpcrdma_lab.dissect.xdr_walk import Walk
+
+__all__ = ["Piece", "Sequences", "is_grant"]
+
+_MORE = 2
+_SET = "RDMA2_CONNPROP"
+"""The type whose payload is part of the header: a property set, which may be cut anywhere."""
+_PREFIX_OCTETS = 20
+
+
+@dataclass(slots=True)
+class Piece:
+    """The part that a message has in its sequence; a message without continuation is complete in one piece.
+
+    `start`: the whole payload up to the bound of a message, if `begins_rpc`. `behind`: a description of the octets
+    behind the header, if they are not only payload. `facts` are for programs.
+    """
+
+    complete: bool = True
+    begins_rpc: bool = False
+    start: bytes = b""
+    pieces: int = 1
+    octets: int = 0
+    note: str = ""
+    faults: list[FieldFault] = field(default_factory=list)
+    behind: list[Field] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Sequence:
+    xid: int | None
+    kind: str
+    pieces: int = 0
+    octets: int = 0
+    start: bytearray = field(default_factory=bytearray)
+
+
+class Sequences:
+    """The unfinished sequence of each end."""
+
+    def __init__(self) -> None:
+        self._unfinished: dict[int, _Sequence] = {}
+
+    def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
+        """Joins a message of `end` to the sequence before it; `payload` are the octets behind its header."""
+        with_rpc = header.kind in header.version.with_payload
+        sequence = self._unfinished.get(end)
+        more = _goes_on(header)
+        if sequence is not None and (sequence.xid, sequence.kind) == (header.xid, header.kind) == (header.xid, _SET):
+            # The end of a property set makes no sense by itself.
+            header.faults.clear()
+            header.group.fields = [one for one in header.group.fields if one.offset < _PREFIX_OCTETS]
+        elif sequence is not None and header.faults and header.xid == sequence.xid and not more:
+            del self._unfinished[end]
+        if header.faults or header.kind.endswith(("_ERROR", "_REPTERR")) or is_grant(header):
+            # These may stand between the pieces of a sequence, and are none.
+            return Piece()
+        piece = Piece()
+        if sequence is not None and (sequence.xid, sequence.kind) != (header.xid, header.kind):
+            reason = f"the sequence with XID {sequence.xid or 0:#010x} has not ended"
+            piece.faults.append(FieldFault("rdma_xid", 0, reason, "version-two-00 6.3.2", "V2-41"))
+            del self._unfinished[end]
+            sequence = None
+        if sequence is None:
+            if not more:
+                begins_rpc = with_rpc and bool(payload)
+                return Piece(True, begins_rpc, payload, 1, len(payload), faults=piece.faults)
+            sequence = self._unfinished[end] = _Sequence(header.xid, header.kind)
+        is_properties = header.kind == _SET
+        part = data[_PREFIX_OCTETS:] if is_properties else payload
+        sequence.pieces += 1
+        sequence.octets += len(part)
+        sequence.start += part[: limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
+        if not more:
+            del self._unfinished[end]
+        piece.complete = not more
+        piece.pieces, piece.octets = sequence.pieces, sequence.octets
+        if not more or sequence.pieces == 1:
+            piece.begins_rpc, piece.start = with_rpc, bytes(sequence.start)
+        so_far = f"{piece.pieces} piece{'s' * (piece.pieces > 1)}, {piece.octets} octets"
+        piece.note = f"ends a message of {so_far}" if piece.complete else f"goes on in another message: {so_far} so far"
+        if piece.complete and is_properties:
+            _read_properties(header, piece)
+        return piece
+
+
+def _goes_on(header: Header) -> bool:
+    return header.version.number == 2 and bool(header.number("rdma_flags") & _MORE)
+
+
+def is_grant(header: Header) -> bool:
+    """Whether it is nothing but a grant of credits."""
+    return header.kind == "RDMA2_NOMSG" and not header.xid
+
+
+def _read_properties(header: Header, piece: Piece) -> None:
+    """Reads a property set that came in pieces, now that it is whole; or several, if each piece was one."""
+    at = 0
+    while not header.faults and (at < len(piece.start) or not at):
+        walk = Walk(header.version.definition, piece.start, at)
+        header.group.fields += walk.structure("rdma2_connprop").fields
+        header.faults += walk.faults
+        at = walk.pos

@@ -1,0 +1,157 @@
+"""Orders the captured segments of one direction of a TCP connection, which may be repeated, late or missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rpcrdma_lab import limits
+
+__all__ = ["Gap", "Piece", "TcpHalf"]
+
+_SPACE = 1 << 32
+_HALF = 1 << 31
+
+
+class Gap(NamedTuple):
+    """Octets that the capture lacks; the time is that of the segment behind them."""
+
+    octets: int
+    time_s: float | None = None
+
+
+class Piece(NamedTuple):
+    """Octets of one segment, and the time at which the receiver could use them.
+
+    That is the time of the segment's packet, or of the packet that filled a hole before it.
+    """
+
+    data: bytes
+    time_s: float | None = None
+
+
+class _Held(NamedTuple):
+    data: bytes
+    missing: int
+    time_s: float | None
+
+
+class TcpHalf:
+    """Segments go in, octets come out in order, or a `Gap` where the missing ones will not come any more."""
+
+    __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next")
+
+    def __init__(self) -> None:
+        self._next: int | None = None
+        self._first: int | None = None
+        self._acknowledged: int | None = None
+        self._held: dict[int, _Held] = {}
+        self._held_octets = 0
+
+    @property
+    def held_octets(self) -> int:
+        """Octets that wait for missing ones before them."""
+        return self._held_octets
+
+    def synchronize(self, sequence: int) -> None:
+        """A SYN: the first octet has the number after its own. One that is repeated changes nothing."""
+        if self._first is None:
+            self._first = sequence
+            self._next = (sequence + 1) % _SPACE
+
+    def other_connection(self, sequence: int) -> bool:
+        """Whether a SYN with this number is the first of another connection, not one that is repeated."""
+        return self._next is not None and self._first != sequence
+
+    def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
+        """Takes a segment, and gives the octets that are now in order, in pieces as long as the segments.
+
+        `missing`: octets at the segment's end that were not captured.
+        """
+        if not data and not missing:
+            return
+        if self._next is None:
+            self._next = sequence
+        ahead = (sequence - self._next) % _SPACE
+        if ahead >= _HALF:  # it begins with octets that are known
+            known = _SPACE - ahead
+            if known >= len(data):
+                return
+            data = data[known:]
+            sequence, ahead = self._next, 0
+        held = _Held(data, missing, time_s)
+        if ahead:
+            self._hold(sequence, held)
+            yield from self._settle()
+            if (
+                self._held_octets > limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
+                or len(self._held) > limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
+            ):
+                yield from self._give_up()
+            return
+        yield from self._take(held)
+        yield from self._held_in_order(time_s)
+
+    def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
+        """The receiver has all octets before `number`. Missing ones among them are in no later packet."""
+        if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
+            self._acknowledged = number
+        yield from self._settle()
+
+    def finish(self) -> Iterator[Piece | Gap]:
+        """Ends the capture: gives the segments that still wait for missing octets, without those octets."""
+        while self._held:
+            yield from self._give_up()
+
+    def _take(self, held: _Held, least_s: float | None = None) -> Iterator[Piece | Gap]:
+        assert self._next is not None
+        self._next = (self._next + len(held.data) + held.missing) % _SPACE
+        time_s = held.time_s if held.time_s is None or least_s is None else max(held.time_s, least_s)
+        if held.data:
+            yield Piece(held.data, time_s)
+        if held.missing:
+            yield Gap(held.missing, time_s)
+
+    def _hold(self, sequence: int, held: _Held) -> None:
+        known = self._held.get(sequence)
+        if known is None or len(held.data) > len(known.data):
+            self._held[sequence] = held
+            self._held_octets += len(held.data) - (0 if known is None else len(known.data))
+
+    def _settle(self) -> Iterator[Piece | Gap]:
+        """Ends the wait for octets that the receiver has acknowledged."""
+        while self._held and self._next is not None and self._acknowledged is not None:
+            # Most acknowledgements end before the missing octets: the nearest segment is looked for after that.
+            if not 0 < (self._acknowledged - self._next) % _SPACE < _HALF:
+                return
+            if (self._acknowledged - self._nearest(self._next)) % _SPACE >= _HALF:
+                return
+            yield from self._give_up()
+
+    def _nearest(self, start: int) -> int:
+        return min(self._held, key=lambda sequence: (sequence - start) % _SPACE)
+
+    def _give_up(self) -> Iterator[Piece | Gap]:
+        assert self._next is not None
+        first = self._nearest(self._next)
+        yield Gap((first - self._next) % _SPACE, self._held[first].time_s)
+        self._next = first
+        yield from self._held_in_order()
+
+    def _held_in_order(self, least_s: float | None = None) -> Iterator[Piece | Gap]:
+        while self._held and self._next is not None:
+            held = self._held.pop(self._next, None)
+            if held is not None:
+                self._held_octets -= len(held.data)
+                yield from self._take(held, least_s)
+                continue
+            # A held segment may overlap with segments that came in the meantime.
+            late = [sequence for sequence in self._held if (sequence - (self._next or 0)) % _SPACE >= _HALF]
+            if not late:
+                return
+            for sequence in late:
+                held = self._held.pop(sequence)
+                self._held_octets -= len(held.data)
+                rest = held.data[(self._next - sequence) % _SPACE :]
+                if rest:
+                    self._hold(self._next, held._replace(data=rest))

@@ -1,0 +1,307 @@
+"""Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
+
+docs/send.md has the steps "serve" and "answer", and the fields of messages, that these conversations have besides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
+from rpcrdma_lab.scripted.conversation import LeftCourse, LiveConversation, Outcome
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.layouts import LAYOUTS, is_call, is_continued
+from rpcrdma_lab.scripted.matching import difference
+from rpcrdma_lab.scripted.messages import read_rpc
+from rpcrdma_lab.scripted.own_time import within
+from rpcrdma_lab.scripted.peer_interface import Heard, Log, ScriptedPeer
+from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
+from rpcrdma_lab.scripted.served_call import (
+    REQUEST,
+    PlannedReply,
+    Segment,
+    joined_call,
+    placed_items,
+    planned_reply,
+    read_segments,
+    segments_of_items,
+)
+from rpcrdma_lab.scripted.values import Names, number, octets
+
+__all__ = ["PeerMaker", "ServingConversation"]
+
+_PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
+_INLINE_OCTETS = {"1": 1024, "2": 4096}
+"""The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
+_GARBAGE_ARGS = 4
+_NO_CALL = "the client made no call of this kind"
+_ROUNDS = 8
+"""Pauses in which further calls may come at once: a client that mounts begins with calls one by one."""
+
+PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
+"""Makes the peer of a client that connects, from the place of its passages and the values that steps refer to."""
+
+
+class ServingConversation(LiveConversation):
+    """A conversation whose other side has connected, and makes calls."""
+
+    def __init__(
+        self,
+        make_peer: PeerMaker,
+        *,
+        timeout_s: float,
+        program: ProgramOverTcp | None = None,
+        given: Mapping[str, int | bytes] | None = None,
+    ) -> None:
+        names = Names({"private_data": _PRIVATE_DATA, "xid": 0, **(given or {})})
+        outcome = Outcome()
+        peer = make_peer(outcome.passages, names)
+        peer.takes_version = True
+        super().__init__(peer, names, timeout_s, outcome, initiates=False)
+        self._program = program
+        self._waiting: deque[Heard] = deque()
+        self._inline_octets: int | None = None
+        self._call: Mapping[str, Any] = {}
+        self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
+        self._startup: Mapping[str, Any] = {}
+
+    async def start(self, fields: Mapping[str, Any]) -> None:
+        """Hears the client's start-up, and accepts it with these fields; the failure is that of step -1."""
+        if not await self.run([{"hear": {"startup": self._peer.request}}]):
+            failure = self.outcome.failure
+            assert failure is not None
+            self.outcome.failure = replace(failure, step=-1)
+            return
+        request = self._names.heard
+        data = request["data"]
+        known = data[:5] == _PRIVATE_DATA[:5] and len(data) >= len(_PRIVATE_DATA)
+        if known:
+            self._inline_octets = (data[7] + 1) * 1024
+        self._names.given["inline_octets"] = self._inline_octets or _INLINE_OCTETS["1"]
+        self._startup = {**request, "invalidation": int(known and data[5] & 1)}
+        await self._peer.accept(request, fields, "startup")
+
+    async def spoken_version(self) -> str | None:
+        """The version of the first message, which a later step hears; None if there is no message."""
+        try:
+            async with within(self._timeout_s):
+                heard = await self._awaited()
+        except TimeoutError:
+            return None
+        self._waiting.append(heard)
+        return self._peer.version if heard.kind == "message" else None
+
+    async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
+        """Takes the steps of a conversation, and closes the connection.
+
+        Raises:
+            LocalProtocolError: the conversation is not one; the message names the field.
+        """
+        check_conversation(conversation, serves=True)
+        self.register(conversation.get("memory", {}))
+        if self._waiting and self._peer.version != conversation.get("version", "1"):
+            await self._refuse_version(conversation.get("version", "1"))
+        await self.run(conversation["steps"])
+        await self.close()
+        return self.outcome
+
+    async def _refuse_version(self, version: str) -> None:
+        header = self._waiting.popleft().fields["header"]
+        self._peer.version = version
+        spoken = LAYOUTS[version].defaults["version"]
+        refusal = {"type": 4, "error": 1, "numbers": [spoken, spoken]}
+        told = {name: header.get(name, 0) for name in ("xid", "version")}
+        await self._say({"header": {**told, **refusal}}, "version")
+
+    async def _step(self, step: Mapping[str, Any], where: str) -> None:
+        if "serve" in step:
+            await self._serve(step["serve"], f"{where}.serve")
+        elif "answer" in step:
+            await self._answer(step["answer"], f"{where}.answer")
+            refused = self._planned[1].refused_octets if self._planned is not None else 0
+            if refused and self._peer.version == "1":
+                raise LeftCourse("a call with room for its reply", f"none for the {refused} octets of the reply")
+        else:
+            await super()._step(step, where)
+
+    async def _serve(self, content: Mapping[str, Any], where: str) -> None:
+        together = number(content.get("together", 0), self._names, f"{where}.together")
+        unmet = f"the client made no {together} calls at once" if together else _NO_CALL
+        try:
+            async with within(self._timeout_s):
+                if together:
+                    await self._serve_together(together, content, where)
+                else:
+                    await self._serve_until(content, where)
+        except TimeoutError:
+            found = f"none for {self._timeout_s:g} s"
+            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=unmet) from None
+        except LeftCourse as left:
+            left.unmet = left.unmet or (unmet if left.silent or left.ended else "")
+            raise
+
+    async def _serve_together(self, together: int, content: Mapping[str, Any], where: str) -> None:
+        each = content["each"] if isinstance(content["each"], list) else [content["each"]]
+        quiet = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+        for _ in range(_ROUNDS):
+            await self._hear(each, f"{where}.each")
+            calls = [self._call]
+            while len(calls) < together:
+                await self._hear([*each, quiet], f"{where}.each")
+                if self._call is calls[-1]:
+                    break
+                calls.append(self._call)
+            self._names.named |= {f"call.{index}": call for index, call in enumerate(calls)}
+            if len(calls) == together:
+                return
+            for index in range(len(calls)):
+                await self._answer({"header": content.get("header", {}), "to": f"call.{index}"}, where)
+        raise LeftCourse(f"{together} calls at once", f"fewer in {_ROUNDS} pauses", silent=True)
+
+    async def _serve_until(self, content: Mapping[str, Any], where: str) -> None:
+        each = content["each"]
+        most = number(content["most"], self._names, f"{where}.most") if "most" in content else None
+        for index in itertools.count():
+            await self._hear(each if isinstance(each, list) else [each], f"{where}.each")
+            if difference(content.get("until", {}), self._names.heard, self._names) is None:
+                return
+            if index == most:
+                raise LeftCourse("a message of the awaited kind", f"none with {index} calls")
+            await self._answer({"header": content.get("header", {})}, where)
+
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
+        await super()._hear(patterns, where)
+        heard = self._names.heard
+        if "header" in heard and "broken" not in heard and is_call(self._peer.version, heard):
+            self._call = heard
+
+    async def _answer(self, content: Mapping[str, Any], where: str) -> None:
+        content = dict(content)
+        to, told = content.pop("to", None), content.pop("reply", None)
+        call = self._call if to is None else self._names.message(to, where)
+        if not call:
+            raise LocalProtocolError(f"{where}: expected a step before that hears a call, found none")
+        if told is not None or self._planned is None or self._planned[0] is not call:
+            reply = None if told is None else octets(told, self._names, f"{where}.reply")
+            self._planned = call, await self._replied(call, reply)
+        planned = self._planned[1]
+        for segment, data in planned.writes:
+            await self._peer.write(segment["handle"], segment["offset"], data)
+        header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
+        await self._say({"body": planned.body.hex(), **content, "header": header}, where)
+
+    async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
+        """The reply to a call, whose further messages and chunks are taken before; `told` is its RPC message."""
+        try:
+            if call["header"]["type"] == REQUEST:
+                message = await self._joined_request(call)
+            else:
+                call = await self._whole(call)
+                parts = [(segment["position"], await self._read(segment)) for segment in read_segments(call["header"])]
+                message = joined_call(call["body"], parts)
+        except RemoteProtocolError as error:
+            raise LeftCourse("a call whose chunks stand for items", str(error)) from None
+        rpc = read_rpc(message)
+        if "broken" in rpc or rpc["direction"] != 0:
+            raise LeftCourse("an RPC call in a message and its chunks", f"{len(message)} octets that are none")
+        version = self._peer.version
+        call = {**call, "rpc": rpc}
+        if told is not None:
+            return planned_reply(version, call, told, self._inline_octets or _INLINE_OCTETS[version])
+        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
+        if self._program is not None:
+            try:
+                async with within(self._timeout_s):
+                    reply = await self._program.answer(message)
+            except OSError as error:
+                raise LeftCourse("an answer of the program", str(error) or "none", silent=True) from None
+        if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
+            raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
+        return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
+
+    async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
+        """The call of a Transmit Request, with the octets of its items."""
+        transmissions = [request]
+        while len(transmissions) < request["header"]["count"]:
+            transmissions.append(await self._further(request["header"]["xid"]))
+            if sum(len(each["body"]) for each in transmissions) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
+            if len(transmissions) > RAW_WAITING_MAX:
+                raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
+        payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
+        segments = segments_of_items(request["header"])
+        parts = placed_items(transmissions, self._own_buffer)
+        parts += [(segment["position"], await self._read(segment)) for segment in segments]
+        return joined_call(payload, parts)
+
+    async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A continued call with the octets of all its messages, and the chunks of the last one."""
+        body = call["body"]
+        for _ in range(RAW_WAITING_MAX):
+            if not is_continued(self._peer.version, call["header"]):
+                return {**call, "body": body}
+            call = await self._further(call["header"]["xid"])
+            body += call["body"]
+            if len(body) > RAW_CALL_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
+        raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
+
+    async def _further(self, xid: int) -> Mapping[str, Any]:
+        """The next message of a call in several ones."""
+        expected = f"more messages of call {xid:#x}"
+        try:
+            async with within(self._timeout_s):
+                heard = await self._next([])
+        except TimeoutError:
+            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+        if heard.kind != "message" or "broken" in heard.fields or heard.fields["header"]["xid"] != xid:
+            raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
+        return heard.fields
+
+    async def _read(self, segment: Segment) -> bytes:
+        """The octets of a segment, by RDMA Read."""
+        length = segment["length"]
+        if length > RAW_MESSAGE_OCTETS_MAX:
+            raise LeftCourse(f"segments of {RAW_MESSAGE_OCTETS_MAX} octets at most", f"{length} octets")
+        handle = await self._peer.read(segment["handle"], segment["offset"], length)
+        data = bytearray()
+        expected = f"an RDMA Read Response of {length} octets"
+        try:
+            async with within(self._timeout_s):
+                while True:
+                    heard = await super()._awaited()
+                    if heard.kind == "message" and len(self._waiting) < RAW_WAITING_MAX:
+                        self._waiting.append(heard)
+                        continue
+                    piece = heard.fields
+                    if heard.kind != "read_response":
+                        raise LeftCourse(expected, heard.kind)
+                    if (piece["handle"], piece["offset"]) != (handle, len(data)):
+                        raise LeftCourse(expected, f"one to {piece['handle']:#x} at {piece['offset']}")
+                    data += piece["payload"]
+                    if len(data) > length or (piece["last"] and len(data) < length):
+                        raise LeftCourse(expected, f"{len(data)} octets")
+                    if piece["last"]:
+                        return bytes(data)
+        except TimeoutError:
+            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+
+    async def _awaited(self) -> Heard:
+        heard = self._waiting.popleft() if self._waiting else await super()._awaited()
+        if heard.kind != "message":
+            return heard
+        return replace(heard, fields={**heard.fields, "startup": self._startup})
+
+    async def _begins_within(self, seconds: float) -> bool:
+        return bool(self._waiting) or await super()._begins_within(seconds)
+
+    async def _be_quiet(self, seconds: float) -> None:
+        if self._waiting:
+            raise LeftCourse(f"nothing for {seconds:g} s", "a message that has come before")
+        await super()._be_quiet(seconds)

@@ -1,0 +1,474 @@
+"""Holds a scripted conversation with a server: says each message, and compares each answer with the expected ones.
+
+docs/send.md describes conversations: their steps, messages, values and patterns. `form` has the fields of each part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma import PacketCapture
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.provider import Provider
+from rpcrdma_lab.scripted.form import check_conversation
+from rpcrdma_lab.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
+from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.matching import difference
+from rpcrdma_lab.scripted.messages import UNKNOWN, kind_words, make_message, message_words, read_message
+from rpcrdma_lab.scripted.own_time import within
+from rpcrdma_lab.scripted.parts import parts_of
+from rpcrdma_lab.scripted.peer import RawPeer
+from rpcrdma_lab.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
+from rpcrdma_lab.scripted.queue_pair_peer import QueuePairPeer, open_link
+from rpcrdma_lab.scripted.recorded_stream import open_recorded
+from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
+
+__all__ = [
+    "Failure",
+    "LeftCourse",
+    "LiveConversation",
+    "Outcome",
+    "RawTarget",
+    "open_conversation",
+    "run_conversation",
+]
+
+_BESIDE_STEP = frozenset({"aside", "breaks"})
+"""Keys of a step beside its kind."""
+_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
+"""Keys of a pattern beside its kind."""
+_BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
+"""RFC 8797: 4096 octets each way, remote invalidation."""
+_EVENTS: Mapping[str, str] = {
+    "startup": "an accepted start-up",
+    "read_request": "an RDMA Read Request",
+    "read_response": "an RDMA Read Response",
+    "end": "the end of the connection",
+    "refused": "an access to memory that no region permits",
+    "quiet": "nothing",
+    "broken": "a mistake below the messages",
+}
+"""Events besides messages and Terminates, in words."""
+_HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
+_NUDGE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawTarget:
+    """A server, and how long to wait for each of its answers.
+
+    Linux's software iWARP (siw) may overlook a first message that comes right after the start-up: it is reminded by an
+    RDMA Write of no octets, if nothing is heard for a tenth of a second.
+    """
+
+    host: str
+    port: int
+    timeout_s: float = 5.0
+    crc: bool = True
+    capture: PacketCapture | None = None
+    """Records the connection."""
+    provider: Provider | None = None
+    """Speaks iWARP, or another protocol, in the place of the peer's own octets; then no frame can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The step at which a conversation left its course: `expected` and `found` in words.
+
+    `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
+    side lacks, in words; empty if it has broken the course. `statement` of the ledger is the one that a mistake in the
+    frames breaks, which may be `recommended` only, or the one that the conversation names; it is empty for other
+    mistakes. `aside`: the step only shows the result of another one, in words. `heard`: the fields of the message.
+    """
+
+    step: int
+    expected: str
+    found: str
+    silent: bool = False
+    ended: bool = False
+    unmet: str = ""
+    statement: str = ""
+    recommended: bool = False
+    aside: str = ""
+    heard: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All passages; `failure` is None if all answers were as expected, `readings` by which of them.
+
+    `heard` are the fields of the last message. `markers`: the other side has demanded markers in its start-up.
+    """
+
+    passages: list[Passage] = field(default_factory=list)
+    failure: Failure | None = None
+    readings: list[str] = field(default_factory=list)
+    heard: Mapping[str, Any] = field(default_factory=dict)
+    markers: bool = False
+
+
+class LeftCourse(Exception):
+    """The conversation has left its course: by silence, by the end of the connection, or by another event.
+
+    `unmet`, `statement`, `recommended` and `heard` are those of `Failure`.
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        found: str,
+        *,
+        silent: bool = False,
+        ended: bool = False,
+        unmet: str = "",
+        statement: str = "",
+        recommended: bool = False,
+        heard: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+        self.silent = silent
+        self.ended = ended
+        self.unmet = unmet
+        self.statement = statement
+        self.recommended = recommended
+        self.heard = heard or {}
+
+    def at(self, number: int, step: Mapping[str, Any]) -> Failure:
+        """The failure of this step, which has this number."""
+        statement = self.statement or step.get("breaks", "")
+        told = (self.expected, self.found, self.silent, self.ended, self.unmet, statement, self.recommended)
+        return Failure(number, *told, step.get("aside", ""), self.heard)
+
+
+class _Over(Exception):
+    """The conversation is at its end before its last step."""
+
+
+async def run_conversation(
+    conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
+) -> Outcome:
+    """Runs a conversation on a connection of its own, whose end is not awaited.
+
+    `given` are the values that {"given": NAME} refers to; "xid" is the XID of all messages that name no other.
+
+    Raises:
+        LocalProtocolError: the conversation is not one; the message names the field.
+        OSError: the server cannot be reached.
+    """
+    live = await open_conversation(conversation, target, given)
+    await live.run(conversation["steps"])
+    await live.close()
+    return live.outcome
+
+
+async def open_conversation(
+    conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
+) -> LiveConversation:
+    """A conversation past its start-up, the steps of which `run` takes; the arguments are those of `run_conversation`.
+
+    Raises:
+        LocalProtocolError: the conversation is not one; the message names the field.
+        OSError: the server cannot be reached.
+    """
+    check_conversation(conversation)
+    version = conversation.get("version", "1")
+    names = Names(
+        {
+            "xid": 0x0BADCAFE,
+            "private_data": _BOTH_PRIVATE,
+            "startup_flags": STARTUP_ENHANCED | STARTUP_CRC * target.crc,
+            **(given or {}),
+        }
+    )
+    outcome = Outcome()
+    async with within(target.timeout_s):
+        peer = await _connected(target, version, outcome, names)
+    live = LiveConversation(peer, names, target.timeout_s, outcome)
+    try:
+        startup = conversation.get("startup", {})
+        if startup is not None:
+            await live.start(startup)
+        live.register(conversation.get("memory", {}))
+    except BaseException:
+        await live.close()
+        raise
+    return live
+
+
+async def _connected(target: RawTarget, version: str, outcome: Outcome, names: Names) -> ScriptedPeer:
+    if target.provider is not None:
+        link = await open_link(target.provider, target.host, target.port)
+        return QueuePairPeer(link, version, outcome.passages, names)
+    reader, writer = await open_recorded(target.host, target.port, target.capture)
+    return RawPeer(reader, writer, version, outcome.passages, names, crc=target.crc)
+
+
+class LiveConversation:
+    """A conversation while it takes place; `outcome` has all that was said so far."""
+
+    def __init__(
+        self, peer: ScriptedPeer, names: Names, timeout_s: float, outcome: Outcome, *, initiates: bool = True
+    ) -> None:
+        self.outcome = outcome
+        self._peer = peer
+        self._names = names
+        self._timeout_s = timeout_s
+        self._regions: dict[str, RawMemory] = {}
+        self._own_buffer: Mapping[str, int] = {}
+        # A responder may send nothing before it has heard something.
+        self._anything_heard = not initiates
+        self._other = "server" if initiates else "client"
+        self._begun: asyncio.Future[Heard] | None = None
+
+    async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
+        """Takes steps, with these values besides those of the conversation; False if it has left its course.
+
+        Raises:
+            LocalProtocolError: a step is not one; the message names the field.
+        """
+        self._names.given |= given
+        if self.outcome.failure is None:
+            at = 0
+            try:
+                for at, step in enumerate(steps):
+                    await self._step(step, f"steps[{at}]")
+            except _Over:
+                pass
+            except LeftCourse as left:
+                self.outcome.failure = left.at(at, steps[at])
+            except BaseException:
+                await self.close()
+                raise
+        return self.outcome.failure is None
+
+    async def close(self) -> None:
+        """Closes the connection without a word."""
+        if self._begun is not None:
+            self._begun.cancel()
+        await self._peer.close()
+
+    def register(self, memory: Mapping[str, Any]) -> None:
+        """Registers the regions of a conversation."""
+        for index, (name, given) in enumerate(memory.items()):
+            where = f"memory.{name}"
+            content = octets(given["content"], self._names, where) if "content" in given else b""
+            length = number(given.get("octets", len(content)), self._names, f"{where}.octets", 0, CONTENT_OCTETS_MAX)
+            handle = number(given.get("handle", _HANDLE + 0x100 * index), self._names, f"{where}.handle")
+            if any(handle == other.handle for other in self._regions.values()):
+                raise LocalProtocolError(f"{where}.handle: {handle:#x} is the handle of another region")
+            offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
+            data = bytearray(content.ljust(length, b"\xa5")[:length])
+            region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
+            segment_octets = given.get("segment_octets", region.segment_octets)
+            region.segment_octets = number(segment_octets, self._names, f"{where}.segment_octets", 1)
+            region.answered = given.get("answered", True)
+            region.alone_s = number(given.get("alone_ms", 0), self._names, f"{where}.alone_ms") / 1000
+            self._regions[name] = region
+            told = {"handle": region.handle, "offset": region.offset, "length": length}
+            self._names.given |= {f"{name}.{field}": value for field, value in told.items()}
+
+    async def start(self, fields: Mapping[str, Any]) -> None:
+        """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
+        try:
+            await self._say({"startup": fields}, "startup")
+            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
+        except LeftCourse as left:
+            self.outcome.failure = left.at(-1, {})
+
+    async def _step(self, step: Mapping[str, Any], where: str) -> None:
+        ((kind, content),) = ((name, value) for name, value in step.items() if name not in _BESIDE_STEP)
+        where = f"{where}.{kind}"
+        if kind == "say":
+            await self._say(content, where)
+        elif kind == "hear":
+            await self._hear(content if isinstance(content, list) else [content], where)
+        elif kind == "quiet":
+            await self._be_quiet(_seconds(content, self._names, where))
+        elif kind == "memory":
+            self._compare_memory(content, where)
+        elif kind == "repeat":
+            for index in range(number(content["times"], self._names, f"{where}.times")):
+                self._names.given["index"] = index
+                for at, inner in enumerate(content["steps"]):
+                    await self._step(inner, f"{where}.steps[{at}]")
+        else:
+            self._peer.end()
+
+    async def _say(self, content: Mapping[str, Any], where: str) -> None:
+        names = self._names
+        if "stream" in content:
+            made = octets(content["stream"], names, f"{where}.stream")
+            pieces = number(content.get("pieces", 0), names, f"{where}.pieces", 0)
+            await self._peer.send_stream(made, f"{len(made)} octets of the stream", pieces)
+        elif "startup" in content:
+            await self._peer.start(content["startup"], f"{where}.startup")
+        else:
+            message = {name: value for name, value in content.items() if name not in {"ddp", "mpa", "payload"}}
+            text = None
+            if "payload" in content:
+                payload = octets(content["payload"], names, f"{where}.payload")
+            else:
+                payload = make_message(self._peer.version, message, names, where)
+                said = read_message(self._peer.version, payload)
+                text = f"Send, {len(payload)} octets: {message_words(self._peer.version, said)}"
+                self._own_buffer = said.get("buffer", self._own_buffer)
+            await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
+
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
+        usual = [each for each in patterns if not each.keys() & {"reading", "unmet", "breaks"}]
+        words = [self._pattern_words(each) for each in usual or patterns]
+        expected = " or ".join(words)
+        quiet = [each for each in patterns if "quiet" in each]
+        timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
+        heard: Heard | None = None
+        with contextlib.suppress(TimeoutError):
+            if not quiet or not self._anything_heard or await self._begins_within(timeout_s):
+                async with within(timeout_s):
+                    heard = await self._next(patterns)
+        if heard is None:
+            if not quiet:
+                raise LeftCourse(expected, f"nothing for {timeout_s:g} s", silent=True)
+            heard = Heard("quiet", {"milliseconds": quiet[0]["quiet"]["milliseconds"]})
+        misses = []
+        for pattern in patterns:
+            kind, fields = _kind_of(pattern)
+            if kind == heard.kind:
+                found = _divided(heard.fields, pattern["parts"]) if "parts" in pattern else heard.fields
+                try:
+                    miss = difference(fields, found, self._names)
+                except LocalProtocolError as error:
+                    raise LocalProtocolError(f"{where}.{kind}.{error}") from None
+                if miss is None:
+                    if "unmet" in pattern:
+                        raise LeftCourse(expected, pattern["unmet"], unmet=pattern["unmet"])
+                    if "breaks" in pattern:
+                        told = self._heard_words(heard)
+                        raise LeftCourse(expected, told, ended=heard.kind == "end", statement=pattern["breaks"])
+                    if "reading" in pattern:
+                        self.outcome.readings.append(pattern["reading"])
+                    if "as" in pattern:
+                        named = self._names.named[pattern["as"]] = found
+                        if heard.kind == "message":
+                            named = {"xid": found["header"].get("xid", 0), **found.get("buffer", {})}
+                            named |= found.get("parts", {})
+                        self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
+                    if heard.kind in {"message", "startup"}:
+                        self._names.heard = self.outcome.heard = found
+                    if heard.kind == "startup":
+                        self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
+                        self.outcome.markers = bool(heard.fields["markers"])
+                    if pattern.get("last"):
+                        raise _Over
+                    return
+                misses.append(miss)
+        told = self._heard_words(heard) + "".join(f"; {miss}" for miss in misses[:1])
+        fault = heard.fields if heard.kind == "broken" else {}
+        why = {name: fault[name] for name in ("statement", "recommended") if name in fault}
+        message = heard.fields if heard.kind == "message" else {}
+        raise LeftCourse(expected, told, ended=heard.kind == "end", heard=message, **why)
+
+    async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
+        # A pattern's type may also be a condition.
+        idle = list(LAYOUTS[self._peer.version].idle)
+        idle_wanted = any(each.get("message", {}).get("header", {}).get("type") in idle for each in patterns)
+        while True:
+            heard = await self._awaited()
+            if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
+                return heard
+
+    async def _begins_within(self, seconds: float) -> bool:
+        """Whether an event comes in this time, which a later step hears."""
+        self._begun = self._begun or asyncio.ensure_future(self._peer.next())
+        with contextlib.suppress(TimeoutError):
+            async with within(seconds):
+                await asyncio.wait({self._begun})
+        return self._begun.done()
+
+    async def _be_quiet(self, seconds: float) -> None:
+        if not await self._begins_within(seconds):
+            return
+        assert self._begun is not None, "an event has come"
+        heard = await self._begun
+        if heard.kind != "end":
+            raise LeftCourse(f"nothing for {seconds:g} s", self._heard_words(heard))
+
+    async def _awaited(self) -> Heard:
+        # An event that comes after the time of this step is heard by a later one.
+        self._begun = task = self._begun or asyncio.ensure_future(self._peer.next())
+        if not self._anything_heard and self._peer.started:
+            with contextlib.suppress(TimeoutError):
+                async with within(_NUDGE_S):
+                    await asyncio.shield(task)
+            if not task.done():
+                await self._peer.remind()
+        heard = await asyncio.shield(task)
+        self._begun = None
+        self._anything_heard = self._anything_heard or (self._peer.started and heard.kind != "startup")
+        return heard
+
+    def _compare_memory(self, content: Mapping[str, Any], where: str) -> None:
+        for name, expected in content.items():
+            if name not in self._regions:
+                raise LocalProtocolError(f"{where}: there is no memory {name!r}")
+            region = self._regions[name]
+            if "data" in expected:
+                data = octets(expected["data"], self._names, f"{where}.{name}.data")
+                if region.data[: len(data)] != data:
+                    begins = f"memory {name} begins with the expected {len(data)} octets"
+                    raise LeftCourse(begins, "other octets are there")
+            if "written" in expected:
+                written, place = region.written_octets, f"{where}.{name}.written"
+                if written is not None and difference(expected["written"], written, self._names, place) is not None:
+                    raise LeftCourse(f"{expected['written']} octets written to memory {name}", f"{written}")
+            if expected.get("withdrawn"):
+                self._peer.withdraw(region)
+
+    def _pattern_words(self, pattern: Mapping[str, Any]) -> str:
+        kind, fields = _kind_of(pattern)
+        if kind == "message":
+            return kind_words(self._peer.version, fields.get("header", {}), fields.get("rpc", {}), self._other)
+        if kind == "terminate":
+            codes = fields.get("code", "of any code")
+            codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
+            if isinstance(codes, list):
+                codes = ", ".join(f"{number(each, self._names, 'code'):#06x}" for each in codes)
+            return f"Terminate {codes}"
+        return _EVENTS[kind]
+
+    def _heard_words(self, heard: Heard) -> str:
+        if heard.kind == "message":
+            fields, version = heard.fields, self._peer.version
+            header = {name: value for name, value in fields["header"].items() if name == "error"}
+            kind, told = kind_words(version, header, fields.get("rpc", {}), self._other), message_words(version, fields)
+            return told if kind == UNKNOWN else f"{kind} ({told})"
+        if heard.kind == "terminate":
+            return f"Terminate {heard.fields['code']:#06x}"
+        if heard.kind == "end":
+            return f"the connection is {heard.fields['how']}"
+        return str(heard.fields.get("cause", _EVENTS[heard.kind]))
+
+
+def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
+    header = fields["header"]
+    grants = version == "2" and header.get("type") == 1 and header["xid"] == 0
+    return grants or header.get("type") in LAYOUTS[version].idle
+
+
+def _divided(fields: Mapping[str, Any], form: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    rpc = fields.get("rpc", {})
+    return {**fields, "parts": parts_of(rpc.get("args", rpc.get("results", b"")), form)}
+
+
+def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
+    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name not in _BESIDE_KIND)
+    return kind, fields
+
+
+def _seconds(pause: Mapping[str, Any], names: Names, where: str) -> float:
+    return number(pause["milliseconds"], names, f"{where}.milliseconds", 0) / 1000

@@ -1,0 +1,49 @@
+"""The program behind a scripted server: an ordinary server over TCP, which answers the calls of the clients."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX
+
+__all__ = ["ProgramOverTcp"]
+
+_LAST = 1 << 31
+
+
+class ProgramOverTcp:
+    """Carries RPC messages to a server over TCP with record marking (RFC 5531 section 11), one call at a time."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def answer(self, call: bytes) -> bytes:
+        """The reply to a call.
+
+        Raises:
+            OSError: the server cannot be reached, or ends the connection, or sends a longer reply than any.
+        """
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(*self._address)
+        reader, writer = self._streams
+        writer.write((_LAST | len(call)).to_bytes(4) + call)
+        reply = b""
+        try:
+            for _ in range(RAW_RECORD_FRAGMENTS_MAX):
+                mark = int.from_bytes(await reader.readexactly(4))
+                length = mark & ~_LAST
+                if len(reply) + length > RAW_CALL_OCTETS_MAX:
+                    break
+                reply += await reader.readexactly(length)
+                if mark & _LAST:
+                    return reply
+        except asyncio.IncompleteReadError:
+            raise ConnectionAbortedError("the server of the program ended its connection") from None
+        raise ConnectionAbortedError(f"the server of the program sent more than {RAW_CALL_OCTETS_MAX} octets")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None

@@ -1,0 +1,291 @@
+"""A peer over the queue pair of a provider: it says any octets in Sends, and the provider does all below them.
+
+The messages and their headers are those of `RawPeer`. The frames are the provider's: those of an RDMA device cannot be
+made by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.provider import (
+    Access,
+    Completion,
+    ConnectRequested,
+    DeadlineTimer,
+    Disconnected,
+    Driver,
+    Established,
+    Link,
+    MemoryRegion,
+    Provider,
+    Status,
+    Verb,
+)
+from rpcrdma_lab.limits import RAW_WAITING_MAX
+from rpcrdma_lab.scripted.layouts import version_of_first
+from rpcrdma_lab.scripted.messages import message_words, read_message
+from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
+from rpcrdma_lab.scripted.values import Names, number, octets
+
+__all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
+
+_END_S = 5.0
+"""How long a device may take for the end of a connection before the next one is made all the same."""
+_RECEIVES = 96
+"""Receives, which are posted again when they are taken: more than a check sends calls at once."""
+_RECEIVE_OCTETS = 36864
+"""More than any check announces."""
+_STARTED = {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1}
+"""The fields of a start-up over any provider."""
+_RIGHTS = {"read": Access.REMOTE_READ, "write": Access.REMOTE_WRITE}
+
+
+@dataclass(slots=True, kw_only=True)
+class _PlacedMemory(RawMemory):
+    """Memory that a device writes to without telling how much."""
+
+    before: bytes
+
+    @property
+    def written_octets(self) -> int | None:
+        return 0 if self.data == self.before else None
+
+
+def is_invalidation(ddp: Mapping[str, Any]) -> bool:
+    """Whether the fields of a segment make a Send with Invalidate, and nothing else."""
+    return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
+
+
+async def open_link(provider: Provider, host: str, port: int) -> Link:
+    """A link to the server.
+
+    Raises:
+        OSError: there is no way to the server.
+    """
+    try:
+        return await provider.connect(host, port)
+    except ConnectFailed as error:
+        raise OSError(str(error)) from error
+
+
+class QueuePairPeer:
+    """See `RawPeer`; the link to a server is opened by `start`, that of a client when the peer is made.
+
+    Raises:
+        ConnectFailed: the provider makes no queue pair for the client.
+    """
+
+    def __init__(self, link: Link, version: str, log: Log, names: Names) -> None:
+        self.version = version
+        self.takes_version = False
+        self.crc = True
+        self.started = False
+        self._link = link
+        self._names = names
+        self._note = PassageLog(log).note
+        self._driver: Driver | None = None
+        self._regions: list[MemoryRegion] = []
+        self._heard: deque[Heard] = deque()
+        self._unposted: list[memoryview] = []
+        """Receives that are posted when a step has heard an event: a peer may send more than any step wants."""
+        self._news = asyncio.Event()
+        self._over = asyncio.Event()
+        if not link.active:
+            self._open(b"")
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """Any: the provider knows requests by itself."""
+        return {}
+
+    async def start(self, fields: Mapping[str, Any], where: str) -> None:
+        """Asks for the connection, with "data" as its private data.
+
+        Raises:
+            LocalProtocolError: other fields are given.
+            OSError: the provider makes no queue pair.
+        """
+        data = self._private_data(fields, where)
+        self._note(f"request for a connection, {len(data)} octets of private data", data, ours=True)
+        try:
+            driver = self._open(data)
+        except ConnectFailed as error:
+            raise OSError(str(error)) from error
+        self._post_receives(driver)
+        driver.flush()
+
+    async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
+        """Accepts the connection, with "data" as the private data of the reply.
+
+        Raises:
+            LocalProtocolError: other fields are given.
+        """
+        data = self._private_data(fields, where)
+        assert self._driver is not None, "a client has asked"
+        self._note(f"acceptance of the connection, {len(data)} octets of private data", data, ours=True)
+        self._post_receives(self._driver)
+        self._driver.queue_pair.accept(data)
+        self._driver.flush()
+
+    def _private_data(self, fields: Mapping[str, Any], where: str) -> bytes:
+        unknown = fields.keys() - {"data"}
+        if unknown:
+            raise LocalProtocolError(
+                f"{where}: {min(unknown)!r} is of MPA; a start-up over {self._link.provider} has data"
+            )
+        return octets(fields.get("data", {"given": "private_data"}), self._names, f"{where}.data")
+
+    def _open(self, private_data: bytes) -> Driver:
+        timer = DeadlineTimer(asyncio.get_running_loop(), self._turn)
+        self._driver = self._link.open(private_data, timer, self._turn, self._over.set)
+        return self._driver
+
+    def _post_receives(self, driver: Driver) -> None:
+        for _ in range(_RECEIVES):
+            buffer = memoryview(bytearray(_RECEIVE_OCTETS))
+            driver.queue_pair.post_receive(buffer, buffer)
+
+    def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
+        """Memory that the server may `read` or `write`; the provider chooses its handle and offset."""
+        assert self._driver is not None, "memory belongs to a connection"
+        region = self._driver.protection_domain.register(data, _RIGHTS[may])
+        self._regions.append(region)
+        return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
+
+    def withdraw(self, memory: RawMemory) -> None:
+        """Invalidates the memory."""
+        assert self._driver is not None, "memory belongs to a connection"
+        (region,) = (each for each in self._regions if each.handle == memory.handle)
+        self._regions.remove(region)
+        self._driver.protection_domain.invalidate(region)
+
+    async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
+        """Raises LocalProtocolError: a queue pair has no stream."""
+        raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")
+
+    async def send_message(
+        self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
+    ) -> None:
+        """Sends a message; `ddp` is empty or names a handle to invalidate, and `mpa` is empty."""
+        invalidate = None
+        if is_invalidation(ddp):
+            invalidate, ddp = number(ddp["invalidate"], self._names, "ddp.invalidate"), {}
+        if ddp or mpa:
+            raise LocalProtocolError(f"{min({*ddp, *mpa})!r} is of frames, which {self._link.provider} makes by itself")
+        assert self._driver is not None, "a message is said on a connection"
+        self._note(text or f"send, {len(payload)} octets", payload, ours=True)
+        self._driver.queue_pair.post_send(payload, [payload], invalidate=invalidate)
+        self._driver.flush()
+
+    async def write(self, handle: int, offset: int, data: bytes) -> None:
+        """Writes to memory of the other side."""
+        assert self._driver is not None, "memory is written over a connection"
+        self._note(f"RDMA Write to {handle:#x}, {len(data)} octets", ours=True)
+        self._driver.queue_pair.post_write(data, [data], handle, offset)
+        self._driver.flush()
+
+    async def read(self, handle: int, offset: int, length: int) -> int:
+        """Reads memory of the other side; the event follows when the data are there."""
+        assert self._driver is not None, "memory is read over a connection"
+        self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
+        sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        self._regions.append(sink)
+        self._driver.queue_pair.post_read(sink, sink, 0, length, handle, offset)
+        self._driver.flush()
+        return sink.handle
+
+    async def remind(self) -> None:
+        """Says nothing: the provider's end has taken the first message."""
+
+    def end(self) -> None:
+        """Ends the connection, which has no directions of its own."""
+        self._note("end of the connection", ours=True)
+        assert self._driver is not None, "a connection ends"
+        self._driver.queue_pair.disconnect()
+        self._driver.flush()
+
+    async def next(self) -> Heard:
+        """The next event: startup, message or end."""
+        while not self._heard:
+            self._news.clear()
+            await self._news.wait()
+        if self._unposted and self._driver is not None:
+            buffer = self._unposted.pop()
+            self._driver.queue_pair.post_receive(buffer, buffer)
+            self._driver.flush()
+        return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
+
+    async def close(self) -> None:
+        """Ends the connection at once, and its memory."""
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        for region in self._regions:
+            driver.protection_domain.invalidate(region)
+        driver.queue_pair.abort("the conversation is over")
+        driver.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._over.wait()
+
+    def _turn(self) -> None:
+        driver = self._driver
+        if driver is None:
+            return
+        queue_pair = driver.queue_pair
+        while queue_pair.completions:
+            self._complete(driver, queue_pair.completions.popleft())
+        for event in queue_pair.events:
+            if isinstance(event, ConnectRequested):
+                data = event.private_data
+                self._note(f"request for a connection, {len(data)} octets of private data", data, ours=False)
+                self._tell(Heard("startup", {**_STARTED, "data": data}))
+            elif isinstance(event, Established):
+                self.started = True
+                if self._link.active:
+                    self._note("the connection is made", event.private_data, ours=False)
+                    self._tell(Heard("startup", {**_STARTED, "data": event.private_data}))
+            elif isinstance(event, Disconnected):
+                self._note(f"the connection ended: {event.reason}", ours=False)
+                self._tell(Heard("end", {"how": f"ended: {event.reason}", "partial": b""}))
+        queue_pair.events.clear()
+        driver.flush()
+
+    def _complete(self, driver: Driver, completion: Completion) -> None:
+        if completion.status is not Status.SUCCESS:
+            return
+        if completion.verb is Verb.RDMA_READ:
+            sink = completion.wr
+            assert isinstance(sink, MemoryRegion)
+            read = {"handle": sink.handle, "offset": 0, "payload": bytes(sink.view), "last": 1}
+            self._note(f"data of an RDMA Read, {sink.length} octets", ours=False)
+            self._tell(Heard("read_response", read))
+            driver.protection_domain.invalidate(sink)
+            self._regions.remove(sink)
+        if completion.verb is not Verb.RECEIVE:
+            return
+        buffer = completion.wr
+        assert isinstance(buffer, memoryview)
+        payload = bytes(buffer[: completion.length])
+        if len(self._heard) < RAW_WAITING_MAX:
+            driver.queue_pair.post_receive(buffer, buffer)
+        else:
+            self._unposted.append(buffer)
+        invalidates = completion.invalidated
+        if self.takes_version:
+            self.version, self.takes_version = version_of_first(payload), False
+        fields = read_message(self.version, payload) | {"invalidates": invalidates}
+        how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
+        self._note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
+        self._tell(Heard("message", fields))
+
+    def _tell(self, heard: Heard) -> None:
+        self._heard.append(heard)
+        self._news.set()

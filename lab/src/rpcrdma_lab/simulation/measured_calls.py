@@ -1,0 +1,231 @@
+"""The calls and the ways to carry them that `rpcrdma roundtrips` compares.
+
+An `Operation` is a call, or several calls at once, of a chosen size. A `Variant` has the settings of both ends that
+decide how its data travels. draft-dnoveck-nfsv4-rpcrdma-rtissues-02 discusses them in sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from rpcrdma import AuthSys, Connection, ConnectOptions, RdmaServerConfig, TransportConfig
+from rpcrdma.extension import Extension, Preference, RoundTrip, RoundTripConfig
+from rpcrdma.nfs import v3
+from rpcrdma.provider import Provider
+from rpcrdma.rpc import CallContext, ReplyBound, Service
+from rpcrdma_lab.simulation import sized_calls
+
+__all__ = [
+    "CALLS_AT_ONCE",
+    "OPERATIONS",
+    "PLOTTED_OPERATIONS",
+    "SHORT_CALL",
+    "TRANSFERS",
+    "VARIANTS",
+    "Operation",
+    "Variant",
+    "services",
+    "with_extension",
+]
+
+CALLS_AT_ONCE = 8
+"""Small calls that are made in one turn of the event loop, to see the interrupts that they share."""
+TRANSFERS = 4
+"""READs and WRITEs by turns in one request."""
+
+_MESSAGE_OCTETS = 4096
+"""The inline threshold of version 1 by default, and here also the message size of version 2."""
+_HEAD_OCTETS = 1024
+"""The first segment of a receive buffer: for headers and the payload of a usual call or reply."""
+_ALL_IN_MESSAGES_OCTETS = 2 << 20
+_CREDENTIAL = AuthSys(machine="client", uid=1000, gid=1000, gids=())
+"""The length of a call must not depend on the names and groups of the machine that simulates."""
+_HANDLE = v3.nfs_fh3(b"file")
+_NO_ATTRIBUTES = v3.post_op_attr(False, None)
+_NO_CHANGES = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
+
+
+class _Files(v3.NFS_V3_Service):
+    """Reads and writes any number of octets of one file, which keeps none."""
+
+    OWN_LIMITS = True
+    IDEMPOTENT = frozenset({v3.READ.number, v3.WRITE.number})
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(_NO_ATTRIBUTES, args.count, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        del context
+        done = v3.WRITE3resok(_NO_CHANGES, args.count, args.stable, bytes(v3.NFS3_WRITEVERFSIZE))
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, done)
+
+
+class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
+    """Takes and returns any number of octets."""
+
+    OWN_LIMITS = True
+    IDEMPOTENT = frozenset(sized_calls.PROGRAM.procedures)
+
+    def sized_long_call(self, args: sized_calls.message_data, context: CallContext) -> sized_calls.message_size:
+        del context
+        return sized_calls.message_size(len(args.octets))
+
+    def sized_long_reply(self, args: sized_calls.message_size, context: CallContext) -> sized_calls.message_data:
+        del context
+        return sized_calls.message_data(bytes(args.octets))
+
+    def sized_transfers(self, args: sized_calls.transfer_list, context: CallContext) -> sized_calls.transfer_results:
+        results = []
+        for transfer in args.transfers:
+            # A READ names a length, a WRITE has the data.
+            value = transfer.value
+            result = context.buffer(value) if isinstance(value, int) else len(value)
+            results.append(sized_calls.transferred(transfer.kind, result))
+        return sized_calls.transfer_results(results)
+
+
+def services() -> list[Service]:
+    """The services of the server."""
+    return [_Files(), _SizedCalls()]
+
+
+class Operation(NamedTuple):
+    """Calls of one kind; `call` makes one of `calls` that are made at once, with data of a number of octets."""
+
+    name: str
+    call: Callable[[Connection, int], Awaitable[Any]]
+    calls: int = 1
+
+
+def _transfers(connection: Connection, size: int) -> Awaitable[object]:
+    kinds = [sized_calls.transfer_kind.TRANSFER_READ, sized_calls.transfer_kind.TRANSFER_WRITE] * (TRANSFERS // 2)
+    reads = kinds.count(sized_calls.transfer_kind.TRANSFER_READ)
+    bound = ReplyBound(4 + 8 * len(kinds), (size,) * reads)
+    procedure = replace(sized_calls.SIZED_TRANSFERS, bound=bound)
+    transfers = [
+        sized_calls.transfer(kind, size if kind is sized_calls.transfer_kind.TRANSFER_READ else bytes(size))
+        for kind in kinds
+    ]
+    return connection.call(procedure, sized_calls.transfer_list(transfers))
+
+
+def _write(connection: Connection, size: int) -> Awaitable[object]:
+    return connection.call(v3.WRITE, v3.WRITE3args(_HANDLE, 0, size, v3.stable_how.UNSTABLE, bytes(size)))
+
+
+SHORT_CALL = Operation("short call", lambda connection, _: connection.call(sized_calls.SIZED_NULL, None))
+OPERATIONS = (
+    SHORT_CALL,
+    Operation("READ", lambda connection, size: connection.call(v3.READ, v3.READ3args(_HANDLE, 0, size))),
+    Operation("WRITE", _write),
+    Operation(
+        "long call",
+        lambda connection, size: connection.call(sized_calls.SIZED_LONG_CALL, sized_calls.message_data(bytes(size))),
+    ),
+    Operation(
+        "long reply",
+        lambda connection, size: connection.call(sized_calls.SIZED_LONG_REPLY, sized_calls.message_size(size)),
+    ),
+    Operation(f"{TRANSFERS} transfers in one call", _transfers),
+    SHORT_CALL._replace(name=f"{CALLS_AT_ONCE} short calls at once", calls=CALLS_AT_ONCE),
+)
+PLOTTED_OPERATIONS = tuple(
+    each for each in OPERATIONS if each.name in {SHORT_CALL.name, "READ", "WRITE", "long call", "long reply"}
+)
+"""The others are compared with the short call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """The settings of both ends. `client_extensions` and `server_extensions` make the extensions of each end anew."""
+
+    name: str
+    rpcrdma_version: str = "2"
+    transport: TransportConfig
+    extension: str = "off"
+    plotted: bool = True
+    """Whether plots have a curve for it; others have nearly the same latency as one of these."""
+    client_extensions: Callable[[], Sequence[Extension]] = tuple
+    server_extensions: Callable[[], Sequence[Extension]] = tuple
+
+    def connect_options(self, provider: Provider) -> ConnectOptions:
+        """The options of the client."""
+        return ConnectOptions(
+            provider=provider,
+            rpcrdma_version=self.rpcrdma_version,
+            credential=_CREDENTIAL,
+            transport=self.transport,
+            extension=self.extension,
+            extensions=self.client_extensions(),
+        )
+
+    def server_config(self, provider: Provider) -> RdmaServerConfig:
+        """The configuration of the server."""
+        return RdmaServerConfig(
+            provider=provider,
+            rpcrdma_version=self.rpcrdma_version,
+            transport=self.transport,
+            extension=self.extension,
+            extensions=self.server_extensions(),
+        )
+
+
+def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool = True) -> TransportConfig:
+    return TransportConfig(
+        offered_send_octets=_MESSAGE_OCTETS,
+        offered_receive_octets=_MESSAGE_OCTETS,
+        in_messages_octets_max=in_messages_octets_max,
+        remote_invalidation=remote_invalidation,
+    )
+
+
+def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
+    """Send-based placement in buffers with one placeable segment, of 0 octets for none."""
+    receive_octets = _HEAD_OCTETS + max(client_segment, server_segment)
+    both = client_segment and server_segment
+
+    def extensions(segment: int) -> Callable[[], Sequence[Extension]]:
+        config = RoundTripConfig(preference=Preference.SEGMENTS, segment_octets=segment)
+        return lambda: [RoundTrip(config, receive_octets=receive_octets).extension]
+
+    return Variant(
+        name=name,
+        plotted=bool(both),
+        transport=TransportConfig(
+            offered_send_octets=receive_octets,
+            offered_receive_octets=receive_octets,
+            in_messages_octets_max=_ALL_IN_MESSAGES_OCTETS if both else 0,
+        ),
+        client_extensions=extensions(client_segment),
+        server_extensions=extensions(server_segment),
+    )
+
+
+VARIANTS = (
+    Variant(name="version 1", rpcrdma_version="1", transport=TransportConfig()),
+    Variant(
+        name="version 1, local invalidation", rpcrdma_version="1", transport=TransportConfig(remote_invalidation=False)
+    ),
+    Variant(name="version 2", transport=_version_2(0), plotted=False),
+    Variant(name="version 2, local invalidation", transport=_version_2(0, remote_invalidation=False), plotted=False),
+    Variant(name="version 2, continued", transport=_version_2(_ALL_IN_MESSAGES_OCTETS)),
+    _by_send("requests by Send, 4 KiB", 0, 4096),
+    _by_send("responses by Send, 4 KiB", 4096, 0),
+    _by_send("both by Send, 4 KiB", 4096, 4096),
+    _by_send("both by Send, 8 KiB", 8192, 8192),
+    Variant(name="defaults", rpcrdma_version="auto", extension="auto", transport=TransportConfig()),
+)
+"""Versions 1 and 2 move data by RDMA here, with messages of 4096 octets. "defaults" are those of the library."""
+
+
+def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
+    """Version 2 with an extension of the user's own at both ends."""
+    return Variant(
+        name=f"version 2, {name}",
+        transport=_version_2(0),
+        client_extensions=lambda: [make()],
+        server_extensions=lambda: [make()],
+    )

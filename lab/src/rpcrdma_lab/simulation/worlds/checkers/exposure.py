@@ -1,0 +1,203 @@
+"""Checks that memory is fenced before its caller goes on, that none beside it is touched, and all is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from rpcrdma.provider import Access, MemoryRegion
+from rpcrdma.testing.virtual import Host, SimulatedProtectionDomain
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
+
+__all__ = ["ExposureWatcher", "GuardedBuffer", "JudgedDomain"]
+
+_GUARD_OCTETS = 64
+_GUARD = bytes(range(100, 100 + _GUARD_OCTETS))
+_AFTERWARDS = 0xA5
+
+
+class GuardedBuffer:
+    """Memory of a caller between two guards. After its call the caller fills it anew; any later change is a fault."""
+
+    def __init__(self, octets: int) -> None:
+        self.memory = bytearray(_GUARD_OCTETS + octets + _GUARD_OCTETS)
+        self.memory[:_GUARD_OCTETS] = self.memory[_GUARD_OCTETS + octets :] = _GUARD
+        self.view = memoryview(self.memory)[_GUARD_OCTETS : _GUARD_OCTETS + octets]
+        self._over = False
+
+    def use_again(self) -> None:
+        """The caller goes on, and uses the memory for something else."""
+        self._over = True
+        self.view[:] = bytes([_AFTERWARDS]) * len(self.view)
+
+    @property
+    def touched(self) -> bool:
+        """Whether the guards, or after `use_again` the memory, are not as the caller left them."""
+        beside = bytes(self.memory[:_GUARD_OCTETS]), bytes(self.memory[len(self.memory) - _GUARD_OCTETS :])
+        inside = self._over and self.view.nbytes and bytes(self.view).strip(bytes([_AFTERWARDS]))
+        return beside != (_GUARD, _GUARD) or bool(inside)
+
+
+class Judged(NamedTuple):
+    """A region while it is exposed; `owner` is the object that has the memory."""
+
+    region: MemoryRegion
+    owner: object
+    access: Access
+    offset: int
+    octets: int
+
+
+class JudgedDomain(SimulatedProtectionDomain):
+    """A protection domain with a ledger of its own, by which it judges each access that the original allows."""
+
+    __slots__ = ("_watcher", "exposed", "node")
+
+    def __init__(self, host: Host, connection: int, watcher: ExposureWatcher) -> None:
+        super().__init__(host, connection)
+        self.node = host.host
+        self.exposed: dict[int, Judged] = {}
+        """By handle."""
+        self._watcher = watcher
+
+    def register(self, buffer: object, access: Access) -> MemoryRegion:
+        region = super().register(buffer, access)
+        self.exposed[region.handle] = Judged(region, region.view.obj, access, region.offset, region.length)
+        self._watcher.registered(self, region)
+        return region
+
+    def invalidate(self, region: MemoryRegion) -> None:
+        super().invalidate(region)
+        self._ended(region)
+
+    def abandon(self, region: MemoryRegion) -> None:
+        super().abandon(region)
+        self._ended(region)
+
+    def invalidate_handle(self, handle: int) -> MemoryRegion | None:
+        region = super().invalidate_handle(handle)
+        self.exposed.pop(handle, None)
+        return region
+
+    def find(self, handle: int, offset: int, length: int, access: Access) -> memoryview:
+        found = super().find(handle, offset, length, access)
+        known = self.exposed.get(handle)
+        if known is None:
+            # Late data for an abandoned handle goes to memory of the domain's own.
+            allowed = found.obj not in self._watcher.owners
+        else:
+            start = offset - known.offset
+            allowed = bool(access & known.access) and start >= 0 and start + length <= known.octets
+        if not allowed:
+            self._watcher.tell(f"{self.node} lets its peer touch {length} octets at {offset:#x} of {handle:#010x}")
+        return found
+
+    def _ended(self, region: MemoryRegion) -> None:
+        known = self.exposed.get(region.handle)
+        if known is not None and known.region is region:
+            del self.exposed[region.handle]
+
+
+class ExposureWatcher:
+    """Knows all memory that is exposed, by the domains that `domain` makes.
+
+    `regions_max` and `octets_max` bound the memory that one connection exposes at a time at one end; `found` is called
+    with each violation.
+    """
+
+    def __init__(
+        self,
+        now_s: Callable[[], float],
+        found: Callable[[Violation], None],
+        *,
+        regions_max: int,
+        octets_max: int,
+    ) -> None:
+        self._now_s = now_s
+        self._found = found
+        self._regions_max = regions_max
+        self._octets_max = octets_max
+        self._domains: dict[JudgedDomain, None] = {}
+        self._buffers: list[tuple[str, GuardedBuffer]] = []
+        self.owners = _Identities()
+        """The memory that was ever exposed."""
+
+    def domain(self, host: Host, connection: int) -> JudgedDomain:
+        """A domain for one end of a connection; see `Fabric`."""
+        made = JudgedDomain(host, connection, self)
+        self._domains[made] = None
+        return made
+
+    def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
+        """A domain has exposed memory."""
+        self.owners.add(region.view.obj)
+        octets = sum(each.octets for each in domain.exposed.values())
+        if len(domain.exposed) > self._regions_max or octets > self._octets_max:
+            self.tell(f"{domain.node} exposes {len(domain.exposed)} regions of {octets} octets on one connection")
+        if region.length >= _GUARD_OCTETS and _GUARD in (region.view[:_GUARD_OCTETS], region.view[-_GUARD_OCTETS:]):
+            self.tell(f"{domain.node} exposes memory beside a caller's buffer as {region.handle:#010x}")
+
+    def opened(self, end: WatchedEnd) -> None:
+        pass
+
+    def receives(self, end: WatchedEnd, count: int) -> None:
+        pass
+
+    def sends(self, end: WatchedEnd, message: bytes) -> None:
+        pass
+
+    def received(self, end: WatchedEnd) -> None:
+        pass
+
+    def closed(self, end: WatchedEnd) -> None:
+        domain = end.domain
+        assert isinstance(domain, JudgedDomain)
+        if domain in self._domains:
+            del self._domains[domain]
+            for handle in domain.exposed:
+                self.tell(f"{domain.node} has closed a connection and left {handle:#010x} exposed")
+
+    def crashed(self, node: str) -> None:
+        """A node has lost its memory, with all connections."""
+        for domain in [domain for domain in self._domains if domain.node == node]:
+            del self._domains[domain]
+
+    def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
+        """A caller at a node goes on after a call for which it gave these buffers."""
+        owners = _Identities()
+        for each in buffers:
+            owners.add(each.memory if isinstance(each, GuardedBuffer) else each)
+        for domain in self._domains:
+            if domain.node == node:
+                for handle, exposed in domain.exposed.items():
+                    if exposed.owner in owners:
+                        self.tell(f"{node} went on after {what} while its memory was exposed as {handle:#010x}")
+        for each in buffers:
+            if isinstance(each, GuardedBuffer):
+                each.use_again()
+                self._buffers.append((f"{node}, {what}", each))
+
+    def finish(self) -> None:
+        """Looks at all memory of callers once more, at the end of the world."""
+        for where, buffer in self._buffers:
+            if buffer.touched:
+                self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")
+
+    def tell(self, text: str) -> None:
+        """Reports a violation."""
+        self._found(Violation("exposure", self._now_s(), text))
+
+
+class _Identities:
+    """Objects by identity: memory is not hashable."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, object] = {}
+
+    def __contains__(self, one: object) -> bool:
+        return id(one) in self._objects
+
+    def add(self, one: object) -> None:
+        """Keeps the object, so that its identity stays its own."""
+        self._objects[id(one)] = one

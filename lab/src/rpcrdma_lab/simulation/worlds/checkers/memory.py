@@ -1,0 +1,27 @@
+"""Checks that servers and clients have given back their memory when a world ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rpcrdma import Server
+from rpcrdma_lab.simulation.worlds.history import Violation
+
+__all__ = ["check_server"]
+
+_NAME = "memory"
+
+
+def check_server(server: Server, where: str, at_s: float, *, half_open_max: int) -> Iterator[Violation]:
+    """A server whose clients have all gone.
+
+    Of connections that have ended and whose server was not told, those may stay on which it may call its client back
+    (RFC 8167 section 5.4).
+    """
+    statistics = server.statistics()
+    if statistics.buffer_octets_lent:
+        yield Violation(_NAME, at_s, f"{where}: {statistics.buffer_octets_lent} octets of buffers are not given back")
+    if len(server.connections) > half_open_max:
+        yield Violation(_NAME, at_s, f"{where}: {len(server.connections)} connections of clients that have gone")
+    if statistics.calls_running:
+        yield Violation(_NAME, at_s, f"{where}: {statistics.calls_running} handlers still run")

@@ -1,0 +1,62 @@
+"""Checks each message against the rules of its version, credits included, by the decoder that `rpcrdma decode` uses.
+
+`rpcrdma_lab.dissect` shares no code with the transport. Grants bind an end when they have arrived there: a cut
+connection may lose them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rpcrdma_lab.dissect.connection import Settings
+from rpcrdma_lab.dissect.conversation import Conversation
+from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
+
+__all__ = ["RuleWatcher"]
+
+_SETTINGS = Settings()
+_OWN, _PEERS = 0, 1
+"""Numbers of the ends in the conversation that one of them sees."""
+
+
+class _View:
+    """A connection as one end sees it; `arriving` has the Sends of the peer, until the end receives them."""
+
+    __slots__ = ("arriving", "conversation")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.arriving: deque[bytes] = deque()
+
+
+class RuleWatcher:
+    """Follows each connection as each end sees it; `found` is called with each violation."""
+
+    def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None]) -> None:
+        self._now_s = now_s
+        self._found = found
+        self._views: dict[WatchedEnd, _View] = {}
+
+    def opened(self, end: WatchedEnd) -> None:
+        self._views[end] = _View(_SETTINGS.conversation())
+
+    def receives(self, end: WatchedEnd, count: int) -> None:
+        pass
+
+    def sends(self, end: WatchedEnd, message: bytes) -> None:
+        described = Message("rdmap", "")
+        self._views[end].conversation.send(_OWN, message, described)
+        for fault in described.faults:
+            self._found(Violation("rules", self._now_s(), f"{end.node} sends {described.summary}: {fault}"))
+        assert end.peer is not None
+        self._views[end.peer].arriving.append(message)
+
+    def received(self, end: WatchedEnd) -> None:
+        view = self._views[end]
+        view.conversation.send(_PEERS, view.arriving.popleft(), Message("rdmap", ""))
+
+    def closed(self, end: WatchedEnd) -> None:
+        pass

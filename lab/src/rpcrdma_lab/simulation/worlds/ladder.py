@@ -1,0 +1,62 @@
+"""Draws a trace as a ladder: a line for each node, an arrow for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rpcrdma.testing.virtual import NO_CAUSE, EventKind, Trace, TraceEvent
+from rpcrdma_lab.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
+
+__all__ = ["ladder"]
+
+_MARGIN, _FIRST, _STEP = 14, 16, 34
+_AT_NODES = frozenset(
+    {
+        EventKind.CALL,
+        EventKind.RETURN,
+        EventKind.CONNECT,
+        EventKind.DISCONNECT,
+        EventKind.HANDLE,
+        EventKind.FAULT,
+        EventKind.CRASH,
+        EventKind.RESTART,
+        EventKind.NOTE,
+        EventKind.REGISTER,
+        EventKind.INVALIDATE_LOCAL,
+        EventKind.INVALIDATE_REMOTE,
+    }
+)
+"""Events that are shown beside arrivals; posting, interrupts and completions follow from them."""
+
+
+def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
+    """The last `lines_max` lines up to a time, in the order of time."""
+    events = [event for event in trace.events if event.kind is EventKind.ARRIVE or event.kind in _AT_NODES]
+    if until_s is not None:
+        events = [event for event in events if event.at_s <= until_s]
+    events.sort(key=lambda event: (event.at_s, event.number))
+    shown = events[-lines_max:]
+    nodes = sorted({event.node for event in events} | {_sender(trace, event) or event.node for event in shown})
+    shape = LadderShape(len(nodes), _MARGIN, _FIRST, _STEP)
+    left_out = [f"({len(events) - len(shown)} earlier events)"] if len(events) > len(shown) else []
+    rungs = (_rung(trace, event, nodes) for event in shown)
+    return [ladder_head(shape, nodes), *left_out, *(ladder_line(shape, rung) for rung in rungs)]
+
+
+def _rung(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> Rung:
+    at = f"{event.at_s:13.9f} "
+    sender = _sender(trace, event) if event.kind is EventKind.ARRIVE else None
+    if sender is None or sender == event.node:
+        return Rung(at, f"{event.kind.value} {event.text}".strip(), nodes.index(event.node))
+    return Rung(at, f"{event.text}, {event.octets} octets", nodes.index(sender), nodes.index(event.node))
+
+
+def _sender(trace: Trace, event: TraceEvent) -> str | None:
+    """The node at which a message that arrives has left."""
+    return next((cause.node for cause in _causes(trace, event) if cause.kind is EventKind.LEAVE), None)
+
+
+def _causes(trace: Trace, event: TraceEvent) -> Iterator[TraceEvent]:
+    while event.cause != NO_CAUSE:
+        event = trace.events[event.cause]
+        yield event

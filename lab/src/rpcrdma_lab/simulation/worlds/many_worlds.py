@@ -1,0 +1,117 @@
+"""Runs many worlds, in several processes: each twice where wanted, to see that both traces are equal."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+
+from rpcrdma_lab.simulation.worlds.history import Violation
+from rpcrdma_lab.simulation.worlds.plan import Kept, draw_plan
+from rpcrdma_lab.simulation.worlds.scenario import Scenario
+from rpcrdma_lab.simulation.worlds.world import Result, run_world
+
+__all__ = ["Totals", "judged", "run_worlds"]
+
+_PROCESSOR_S = 30.0
+"""Time of the processor after which a world is taken to loop for ever: five hundred times of what it needs."""
+_CHUNK = 25
+"""Worlds that a process takes at a time, and after which it collects garbage."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over worlds."""
+
+    worlds: int = 0
+    calls: int = 0
+    faults: int = 0
+    virtual_s: float = 0.0
+    repeated: int = 0
+    failures: list[tuple[int, list[str]]] = field(default_factory=list)
+    """Seeds with what was wrong."""
+
+    def add(self, other: Totals) -> None:
+        """Adds the counts of other worlds."""
+        self.worlds += other.worlds
+        self.calls += other.calls
+        self.faults += other.faults
+        self.virtual_s += other.virtual_s
+        self.repeated += other.repeated
+        self.failures += other.failures
+
+
+def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
+    """Runs the world of a seed; a world that runs for ever, or another way the second time, is a violation."""
+    plan = kept.of(draw_plan(scenario, seed))
+    with _time_limit():
+        result = run_world(plan, rules=rules)
+        if twice:
+            again = run_world(plan, rules=False)
+            if again.trace.digest() != result.trace.digest():
+                result.violations.append(Violation("repetition", 0.0, _difference(result, again)))
+    return result
+
+
+def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
+    """Runs the worlds of `count` seeds, and tells of them in parts; every `twice_every`th seed runs twice, 0: none."""
+    starts = range(first, first + count, _CHUNK)
+    tasks = [(scenario, start, min(_CHUNK, first + count - start), twice_every) for start in starts]
+    if jobs == 1:
+        yield from map(_chunk, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, _prepare) as pool:
+        yield from pool.imap_unordered(_chunk, tasks)
+
+
+def _prepare() -> None:
+    """A process that only runs worlds: garbage is collected between them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    gc.disable()
+
+
+def _chunk(task: tuple[Scenario, int, int, int]) -> Totals:
+    scenario, first, count, twice_every = task
+    totals = Totals()
+    for seed in range(first, first + count):
+        twice = bool(twice_every) and seed % twice_every == 0
+        try:
+            result = judged(scenario, seed, Kept(), twice=twice)
+        except Exception as error:  # noqa: BLE001 - a failure of a world must not hide the others
+            totals.failures.append((seed, [f"the world raised {error!r}"]))
+            continue
+        totals.worlds += 1
+        totals.calls += result.calls
+        totals.faults += result.faults
+        totals.virtual_s += result.seconds
+        totals.repeated += twice
+        if result.violations:
+            totals.failures.append((seed, [str(each) for each in result.violations]))
+    gc.collect()
+    return totals
+
+
+def _difference(result: Result, again: Result) -> str:
+    for one, other in zip(result.trace.events, again.trace.events, strict=False):
+        if one != other:
+            return f"the second run differs: {other.line!r} instead of {one.line!r}"
+    return f"the second run has {len(again.trace.events)} events, the first {len(result.trace.events)}"
+
+
+@contextlib.contextmanager
+def _time_limit() -> Iterator[None]:
+    def expire(_number: int, _frame: FrameType | None) -> None:
+        raise RuntimeError(f"the world did not end within {_PROCESSOR_S:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, expire)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _PROCESSOR_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

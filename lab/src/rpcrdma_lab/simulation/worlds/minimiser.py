@@ -1,0 +1,62 @@
+"""Makes a failing world smaller: fewer faults, fewer clients, fewer calls, as long as the same checker complains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from rpcrdma_lab.simulation.worlds.plan import Kept, Plan
+
+__all__ = ["minimise"]
+
+T = TypeVar("T")
+
+_TRIES_MAX = 400
+"""Worlds that are run at most: half a minute."""
+
+
+def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
+    """The smallest part of the plan that was found to fail, beginning with `kept`, which must fail.
+
+    Nothing that it keeps can be left out alone, unless the number of tries was too small.
+    """
+    left = _TRIES_MAX
+
+    def still_fails(tried: Kept) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and fails(tried)
+
+    parts: dict[str, frozenset[Any]] = {
+        "faults": frozenset(range(len(plan.faults))),
+        "clients": frozenset(client.number for client in plan.clients),
+        "calls": frozenset((client.number, call.number) for client in plan.clients for call in client.calls),
+    }
+    parts |= {name: value for name, value in (kept or Kept())._asdict().items() if value is not None}
+    before = None
+    while before != parts:
+        before = dict(parts)
+        for name in parts:
+
+            def fails_with(some: frozenset[Any], name: str = name) -> bool:
+                return still_fails(Kept(**{**parts, name: some}))
+
+            parts[name] = _fewer(parts[name], fails_with)
+            parts["calls"] = frozenset(call for call in parts["calls"] if call[0] in parts["clients"])
+    return Kept(**parts)
+
+
+def _fewer(items: Iterable[T], fails: Callable[[frozenset[T]], bool]) -> frozenset[T]:
+    """Leaves out parts of the items, first half of them at once, in the end each alone."""
+    kept = sorted(items)  # type: ignore[type-var]
+    size = len(kept)
+    while size:
+        start = 0
+        while start < len(kept):
+            tried = kept[:start] + kept[start + size :]
+            if fails(frozenset(tried)):
+                kept = tried
+            else:
+                start += size
+        size //= 2
+    return frozenset(kept)

@@ -1,0 +1,219 @@
+"""Scenarios: TOML files that say which worlds are drawn, and their decoder, whose errors name file, key and remedy."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.extension import EXTENSION_CHOICES, VERSION_CHOICES
+from rpcrdma.testing.virtual import PROFILES
+from rpcrdma_lab.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
+
+__all__ = [
+    "WORK",
+    "Scenario",
+    "ScenarioError",
+    "ScenarioTable",
+    "named_scenario",
+    "parse_scenario",
+    "read_table",
+    "scenario_names",
+]
+
+WORK = ("null", "transfer", "statement", "extract", "write", "read", "rename", "remove", "list")
+"""Kinds of calls: NULL and three of the bank; the rest are operations on files, each of several calls."""
+
+_NUMBER_MAX = (1 << 64) - 1
+"""The largest offset on the wire; TOML has larger numbers, and infinity."""
+_FOLDER = resources.files("rpcrdma_lab.simulation.worlds") / "scenarios"
+
+
+class ScenarioError(LocalProtocolError):
+    """A scenario does not decode; `file`, `key`, `need` and `have` are in the message."""
+
+    def __init__(self, file: str, key: str, need: str, have: object) -> None:
+        super().__init__(f"{file}: {key}: need {need}, have {have!r}")
+        self.file, self.key, self.need, self.have = file, key, need, have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Ranges and weights from which a seed draws one world; docs/simulation.md describes the keys."""
+
+    name: str
+    clients: Range
+    servers: Range
+    calls: Range
+    at_once: Range
+    octets: Range
+    faults: Range
+    credits: Range
+    server_memory_octets: Range
+    versions: Mapping[str, float]
+    extension: Mapping[str, float]
+    profiles: Mapping[str, float]
+    work: Mapping[str, float]
+    rules: tuple[FaultRule, ...]
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that come with the package."""
+    return sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
+
+
+def named_scenario(name: str) -> Scenario:
+    """The scenario of a name from `scenario_names`, or in a file of this path.
+
+    Raises:
+        ScenarioError: it does not decode.
+        LocalProtocolError: there is no such scenario.
+    """
+    if name in scenario_names():
+        return parse_scenario((_FOLDER / f"{name}.toml").read_text(), name, f"{name}.toml")
+    path = Path(name)
+    if not path.is_file():
+        raise LocalProtocolError(f"no scenario {name!r}: name a TOML file, or one of {', '.join(scenario_names())}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), "the file", "TOML in UTF-8", str(error)) from None
+    return parse_scenario(text, name, str(path))
+
+
+def read_table(text: str, file: str) -> ScenarioTable:
+    """The table of a whole file.
+
+    Raises:
+        ScenarioError: it is no TOML.
+    """
+    try:
+        return ScenarioTable(file, "", tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(file, "the file", "TOML", str(error)) from None
+
+
+def parse_scenario(text: str, name: str, file: str) -> Scenario:
+    """A scenario from TOML.
+
+    Raises:
+        ScenarioError: it does not decode.
+    """
+    top = read_table(text, file)
+    rules = top.take("fault", [])
+    if not isinstance(rules, list):
+        raise ScenarioError(file, "fault", "tables of the form [[fault]]", rules)
+    scenario = Scenario(
+        name=name,
+        clients=top.range("clients", (1, 3), least=1),
+        servers=top.range("servers", (1, 1), least=1),
+        calls=top.range("calls", (6, 12), least=0),
+        at_once=top.range("at_once", (1, 3), least=1),
+        octets=top.range("octets", (0, 40000), least=0),
+        faults=top.range("faults", (0, 3), least=0),
+        credits=top.range("credits", (1, 32), least=1),
+        server_memory_octets=top.range("server_memory_octets", (1 << 21, 1 << 26), least=1 << 16),
+        versions=top.weights("versions", VERSION_CHOICES, "auto"),
+        extension=top.weights("extension", EXTENSION_CHOICES, "auto"),
+        profiles=top.weights("profiles", PROFILES, next(iter(PROFILES))),
+        work=top.weights("work", WORK, "transfer"),
+        rules=tuple(_rule(ScenarioTable(file, f"fault[{number}].", rule)) for number, rule in enumerate(rules)),
+    )
+    if scenario.faults[1] and not scenario.rules:
+        raise ScenarioError(file, "faults", "0, or at least one [[fault]] to draw from", list(scenario.faults))
+    top.done()
+    return scenario
+
+
+def _rule(table: ScenarioTable) -> FaultRule:
+    kind = FaultKind(table.choice("kind", FaultKind))
+    possible = SIDES.get(kind, frozenset(Side))
+    side = table.choice("side", sorted(possible), "")
+    given = [name for name in sorted(FIELDS[kind]) if table.take(name, None) is not None]
+    values = {name: table.range(name, None, least=0) for name in given}
+    if kind is FaultKind.CUT and len(values) != 1:
+        table.fail("after_octets", "one of after_octets, after_operations and at_s", sorted(values))
+    rule = FaultRule(
+        kind=kind,
+        weight=table.number("weight", 1.0),
+        sides=(Side(side),) if side else tuple(sorted(possible)),
+        values=values,
+        silent=table.flag("silent") if kind is FaultKind.CUT else False,
+    )
+    table.done()
+    return rule
+
+
+class ScenarioTable:
+    """One table of the file; keys that no method takes are unknown ones."""
+
+    def __init__(self, file: str, prefix: str, values: Any) -> None:
+        self._file = file
+        self._prefix = prefix
+        if not isinstance(values, dict):
+            raise ScenarioError(file, prefix.rstrip("."), "a table", values)
+        self.values: dict[str, Any] = values
+        self._known: set[str] = set()
+
+    def fail(self, key: str, need: str, have: object) -> None:
+        """Raises the error about a key."""
+        raise ScenarioError(self._file, self._prefix + key, need, have)
+
+    def take(self, key: str, default: Any) -> Any:
+        """The value of a key, as it is."""
+        self._known.add(key)
+        return self.values.get(key, default)
+
+    def number(self, key: str, default: float) -> float:
+        """A number, at least 0."""
+        value = self.take(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _NUMBER_MAX:
+            self.fail(key, f"a number from 0 to {_NUMBER_MAX}", value)
+        return float(value)
+
+    def range(self, key: str, default: Range | None, *, least: float) -> Range:
+        """A range [LEAST, MOST], or one number for both."""
+        value = self.take(key, default)
+        ends = list(value) if isinstance(value, list | tuple) else [value, value]
+        numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
+        if len(numbers) != 2 or len(ends) != 2 or not least <= numbers[0] <= numbers[1] <= _NUMBER_MAX:
+            self.fail(key, f"a number or [LEAST, MOST], from {least:g} to {_NUMBER_MAX}", value)
+        return numbers[0], numbers[1]
+
+    def flag(self, key: str) -> bool:
+        """True or false; false if it is not there."""
+        value = self.take(key, False)
+        if not isinstance(value, bool):
+            self.fail(key, "true or false", value)
+        return bool(value)
+
+    def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+        """One of some words; without a default there must be one."""
+        value = self.take(key, default)
+        known = [str(choice) for choice in choices]
+        if value == default and default is not None:
+            return default
+        if value not in known:
+            self.fail(key, f"one of {', '.join(known)}", value)
+        return str(value)
+
+    def weights(self, key: str, choices: Iterable[str], default: str) -> Mapping[str, float]:
+        """A table from choices to weights; without one the default alone."""
+        value = self.take(key, {default: 1})
+        known = list(choices)
+        table = ScenarioTable(self._file, f"{self._prefix}{key}.", value)
+        weights = {choice: table.number(choice, 0.0) for choice in known}
+        table.done()
+        if not any(weights.values()):
+            self.fail(key, f"a weight for one of {', '.join(known)}", value)
+        return {choice: weight for choice, weight in weights.items() if weight}
+
+    def done(self) -> None:
+        """Refuses keys that nothing has asked for."""
+        for key in self.values:
+            if key not in self._known:
+                self.fail(key, f"one of {', '.join(sorted(self._known))}", self.values[key])

@@ -1,0 +1,256 @@
+"""One world: servers and clients with the real transport, RPC and NFS code on a simulated fabric, faults and checkers.
+
+First the clients make their calls while faults happen. Then faults are over, and every client must be able to make its
+last calls; then all memory must have come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma import RdmaServerConfig, ServeOptions, Server, TransportConfig, serve
+from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
+from rpcrdma_lab.simulation.memory_disk import MemoryDisk
+from rpcrdma_lab.simulation.memory_export import MemoryExport
+from rpcrdma_lab.simulation.worlds.bank_branch import BankBranch, Books
+from rpcrdma_lab.simulation.worlds.checkers.calls import check_calls, check_notices
+from rpcrdma_lab.simulation.worlds.checkers.credits import CreditWatcher
+from rpcrdma_lab.simulation.worlds.checkers.exposure import ExposureWatcher
+from rpcrdma_lab.simulation.worlds.checkers.files import check_files
+from rpcrdma_lab.simulation.worlds.checkers.memory import check_server
+from rpcrdma_lab.simulation.worlds.checkers.rules import RuleWatcher
+from rpcrdma_lab.simulation.worlds.fault_maker import FaultMaker
+from rpcrdma_lab.simulation.worlds.history import History, Violation
+from rpcrdma_lab.simulation.worlds.plan import Plan, ServerPlan
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd, WatchedProvider, Watcher
+from rpcrdma_lab.simulation.worlds.world_client import WorldClient
+
+__all__ = ["Result", "run_world"]
+
+_WORLD_S = 1800.0
+"""Virtual time by which every world has ended: many times what its calls can take, each with its deadline."""
+_TRANSFER_OCTETS = 8192
+"""Of one READ or WRITE: few, so that files of some ten thousand octets take several."""
+_IDLE_S = 20.0
+"""Servers end connections of which they hear nothing for so long, or a quarter longer."""
+_SETTLED_S = 60.0
+"""Virtual time in which servers notice that clients have gone."""
+_RECEIVES_BESIDE_MAX = 64
+"""Receives of one end of a connection beside twice its credits: for the reverse direction, grants, and some ahead."""
+_REGIONS_MAX = 4096
+_OCTETS_MAX = 1 << 26
+"""What one connection exposes at most: the calls at once of a client, with some items each."""
+
+
+@dataclass(slots=True)
+class Result:
+    """The end of a world."""
+
+    plan: Plan
+    violations: list[Violation]
+    trace: Trace
+    calls: int = 0
+    reconnects: int = 0
+    faults: int = 0
+    """Faults that have happened."""
+    seconds: float = 0.0
+    """Virtual time."""
+
+
+class _WorldServer:
+    """One server; its disk and the books of its bank outlive a crash."""
+
+    def __init__(self, world: _World, plan: ServerPlan) -> None:
+        self._world = world
+        self._plan = plan
+        self.number = plan.number
+        self.node = f"server-{plan.number}"
+        self.disk = MemoryDisk(world.loop.time)
+        self.books = Books()
+        self.boot = 0
+        self.server: Server | None = None
+        self.branch: BankBranch | None = None
+        self._kept = random.Random(f"{world.plan.seed} {self.node}")  # noqa: S311 - to be repeated
+
+    def start(self) -> None:
+        """Starts the program."""
+        self.boot += 1
+        self._world.fabric.node(self.node).start(self._run())
+
+    async def _run(self) -> None:
+        world, plan = self._world, self._plan
+        self.branch = BankBranch(
+            plan.number, self.boot, world.history, self.books, world.faults.application_stalled_until_s
+        )
+        options = ServeOptions(
+            rdma=RdmaServerConfig(
+                provider=world.provider(self.node),
+                idle_s=_IDLE_S,
+                transport=TransportConfig(credits_granted=plan.credits),
+            ),
+            memory_octets_max=plan.memory_octets,
+        )
+        services = [self.branch, MemoryExport(self.disk, transfer_octets=_TRANSFER_OCTETS)]
+        self.server = await serve(services, [f"rdma://{self.node}"], options=options)
+        await asyncio.Event().wait()
+
+    def crash(self, kept: float) -> None:
+        """Ends the program, and loses unstable writes but for a share."""
+        self._world.fabric.node(self.node).crash()
+        self._world.exposure.crashed(self.node)
+        self.disk.crash(lambda: self._kept.random() < kept)
+        self.server = self.branch = None
+
+    def restart(self) -> None:
+        """Starts the program again, unless another crash has been over before."""
+        host = self._world.fabric.node(self.node)
+        if not host.up:
+            host.restart()
+            self.start()
+
+
+class _World:
+    """Everything of one world while it runs."""
+
+    def __init__(self, plan: Plan, *, rules: bool, traced: bool) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.plan = plan
+        self.history = History()
+        found = self.history.violations.append
+        self.exposure = ExposureWatcher(loop.time, found, regions_max=_REGIONS_MAX, octets_max=_OCTETS_MAX)
+        credits_max = max([each.credits for each in plan.clients] + [each.credits for each in plan.servers])
+        credit_watcher = CreditWatcher(loop.time, found, receives_max=2 * credits_max + _RECEIVES_BESIDE_MAX)
+        self.watchers: list[Watcher] = [credit_watcher, self.exposure]
+        if rules:
+            self.watchers.append(RuleWatcher(loop.time, found))
+        self.faults = FaultMaker(plan.faults, {each.number: each.server for each in plan.clients}, self.history)
+        self.fabric = Fabric(
+            PROFILES[plan.profile], faults=self.faults, trace=Trace(enabled=traced), domain=self.exposure.domain
+        )
+        self._providers: dict[str, WatchedProvider] = {}
+        self._ends: dict[tuple[object, object], WatchedEnd] = {}
+        self.servers = {each.number: _WorldServer(self, each) for each in plan.servers}
+        self.clients: list[WorldClient] = []
+
+    def provider(self, node: str) -> WatchedProvider:
+        """The provider of a node."""
+        if node not in self._providers:
+            inner = self.fabric.node(node)
+            self._providers[node] = WatchedProvider(inner, node, self.watchers, self._ends)
+        return self._providers[node]
+
+    async def main(self) -> None:
+        loop = self.loop
+        loop.set_exception_handler(self._unexpected)
+        for server in self.servers.values():
+            server.start()
+        over_s = self.faults.start(
+            loop,
+            self.fabric.node,
+            self.provider,
+            lambda number, kept: self.servers[number].crash(kept),
+            lambda number: self.servers[number].restart(),
+        )
+        for plan in self.plan.clients:
+            node = f"client-{plan.number}"
+            root = MemoryExport(self.servers[plan.server].disk).root
+            client = WorldClient(plan, self.provider(node), root, self.history, self.exposure, self._found)
+            self.clients.append(client)
+        await self._all(client.run() for client in self.clients)
+        await asyncio.sleep(max(over_s - loop.time(), 0.0))
+        self.faults.stop()
+        if self.history.disturbances:
+            await asyncio.sleep(max(each.end_s for each in self.history.disturbances) - loop.time())
+        await self._all(client.finish() for client in self.clients)
+        await self._settle()
+        self._check()
+
+    async def _all(self, programs: Any) -> None:
+        """Runs programs of the clients to their ends."""
+        tasks = [
+            self.fabric.node(client.node).start(program) for client, program in zip(self.clients, programs, strict=True)
+        ]
+        async with asyncio.timeout(_WORLD_S):
+            await asyncio.gather(*tasks)
+
+    async def _settle(self) -> None:
+        """Waits until servers have noticed that their clients have gone."""
+        for server in self.servers.values():
+            assert server.server is not None
+            assert server.branch is not None
+            await server.branch.settle()
+            server.branch.close()
+        await asyncio.sleep(_SETTLED_S)
+
+    def _check(self) -> None:
+        now_s, violations = self.loop.time(), self.history.violations
+        self.exposure.finish()
+        violations += check_calls(self.history)
+        violations += check_notices(self.history)
+        for server in self.servers.values():
+            assert server.server is not None
+            half_open = self.faults.silent_cuts[server.number]
+            violations += check_server(server.server, server.node, now_s, half_open_max=half_open)
+        for client in self.clients:
+            violations += check_files(self.servers[client.server].disk, client.files, client.node, now_s)
+
+    def _found(self, violation: Violation) -> None:
+        self.history.violations.append(violation)
+
+    def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that no one awaits."""
+        error = context.get("exception")
+        self._found(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
+
+
+class _ErrorLog(logging.Handler):
+    """Errors that the package reports to its log are faults of its own."""
+
+    def __init__(self, loop: VirtualLoop, history: History) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = loop
+        self._history = history
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = "" if record.exc_info is None else f": {record.exc_info[1]!r}"
+        self._history.violations.append(Violation("errors", self._loop.time(), record.getMessage() + cause))
+
+
+def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
+    """Runs one world to its end.
+
+    `rules`: whether each message is judged by the rules of its version, which takes a fifth of the time. Without
+    `traced` the trace is empty.
+    """
+    result = Result(plan, [], Trace(enabled=False))
+    logger = logging.getLogger("rpcrdma")
+
+    async def main() -> None:
+        world = _World(plan, rules=rules, traced=traced)
+        result.violations = world.history.violations
+        result.trace = world.fabric.trace
+        log = _ErrorLog(world.loop, world.history)
+        logger.addHandler(log)
+        try:
+            await world.main()
+        except TimeoutError:
+            text = f"the world has not ended after {_WORLD_S:g} s of its time"
+            result.violations.append(Violation("progress", world.loop.time(), text))
+            result.violations += check_calls(world.history)
+        finally:
+            logger.removeHandler(log)
+            result.calls = len(world.history.calls) + len(world.history.notices)
+            result.faults = world.faults.applied
+            result.seconds = world.loop.time()
+
+    try:
+        run(main, seed=plan.seed)
+    except Stalled as stalled:
+        result.violations.append(Violation("progress", result.seconds, str(stalled)))
+    return result
