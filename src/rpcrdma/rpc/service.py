@@ -97,11 +97,17 @@ class ReverseCaller(Caller, Protocol):
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        credential: Credential | None = None,
     ) -> R:
         """See `Caller.call`; `timeout_s=None` waits for ever.
 
+        `credential`: of this call, in place of the one given to `ready`: sessions of NFS version 4.1 share a
+        connection, and each names the credential of the calls to it (RFC 8881 section 18.36.3).
         `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
         `placement`: see `rpcrdma.Connection.call`; "" as `RdmaServerConfig.extension` says.
+
+        Raises:
+            LocalProtocolError: `ready` was not called, or the credential cannot be encoded.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
