@@ -198,6 +198,10 @@ class Service:
     """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
     not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as
     idempotent."""
+    RESERVES: ClassVar[frozenset[int]] = frozenset()
+    """Numbers of procedures in `IDEMPOTENT` whose handlers must not begin twice for one call, such as COMPOUND of NFS
+    version 4.1, whose sessions keep replies themselves. Memory for the bulk results that `Procedure.bound` states is
+    reserved before they begin. Other idempotent handlers begin anew later when they find no memory."""
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
     that tell clients which, as MOUNT does."""

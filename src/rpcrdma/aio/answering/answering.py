@@ -206,8 +206,8 @@ class ServerCall(CallWithResults):
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
             return memoryview(bytearray(length))
         reserved = min(self.reserved, octets_taken(length)) if self.reserved else 0
-        # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
-        buffer = share.acquire(length, outliving=self.route.at_most_once, reserved=reserved)
+        # A call that must not begin twice gets memory also when its connection has ended: a repeat may get its result.
+        buffer = share.acquire(length, outliving=self.route.begins_once, reserved=reserved)
         if buffer is None:
             self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
             raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
@@ -482,8 +482,8 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
-        if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
+        """Whether the call waits for memory and is run again, which a call that must not begin twice cannot."""
+        if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
         call.may_block = False  # it begins in the event loop again
         return call.wait_for_buffers(self.run_unless_ended)
@@ -523,7 +523,7 @@ class HandlerRunner:
         call.may_block = True
         self.running += 1
         source = call.source
-        may_be_let_go = call.rest is None or not call.route.at_most_once
+        may_be_let_go = call.rest is None or not call.route.begins_once
         waits_for = call.route.waits_for
         self._workers.submit(
             source.host,

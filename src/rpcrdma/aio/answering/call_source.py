@@ -90,7 +90,7 @@ class CallWithResults(IncomingCall):
                 self.reserved = wanted
                 return False
             share.wait(wanted, functools.partial(resume, self))
-        elif not share.crowded or not (share.held or self.route.at_most_once):
+        elif not share.crowded or not (share.held or self.route.begins_once):
             return False
         else:
             share.wait_while_crowded(functools.partial(resume, self))
