@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -170,7 +170,18 @@ class CallContext(Protocol):
     def client(self) -> ReverseCaller:
         """Calls procedures of the client that made this call, if it offers services; `ReverseCaller.ready` comes first.
 
-        Calls carry the credential that is given to `ready`.
+        Calls carry the credential that is given to `ready` or to the call.
+        """
+
+    @property
+    def call_octets(self) -> int:
+        """The octets of the RPC message that made the call: its header, its arguments, and those in Read chunks."""
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """The octets that the encoded result may have for the reply to fit the memory that the client has offered.
+
+        `items`: the lengths of the bulk items in the result, in order. Where the client's Write chunks take them, they
+        do not count; elsewhere their octets are taken off the result's. 0 if there is no room for an item.
         """
 
     @property

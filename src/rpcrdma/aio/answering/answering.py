@@ -12,7 +12,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,11 +29,11 @@ from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.gss.context_turns import Outcome
 from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
 from rpcrdma.rpc.service import ActAs, CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Steps
-from rpcrdma.xdr.codec import Encoder, Payload
+from rpcrdma.xdr.codec import Encoder, Payload, padded_octets
 
 __all__ = ["Answering", "AtMostOnce", "HandlerRunner", "ServerCall"]
 
@@ -195,6 +195,23 @@ class ServerCall(CallWithResults):
         if self.statistics is not None:
             self.ended_ns = perf_counter_ns()
             self.statistics.count(self)
+
+    @property
+    def call_octets(self) -> int:
+        """See `CallContext.call_octets`."""
+        return self.decoder.position
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """See `CallContext.result_octets_max`."""
+        protection = self.protection
+        if protection is None:
+            left = self.source.reply_octets_max(self, items)
+        else:
+            placed = () if protection.seals else items
+            left = protection.content_octets_max(self.source.reply_octets_max(self, placed))
+            if protection.seals:
+                left -= padded_octets(items)
+        return max(left - REPLY_HEADER_OCTETS, 0)
 
     def buffer(self, length: int) -> memoryview:
         """See `CallContext.buffer`.
