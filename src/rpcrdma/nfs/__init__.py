@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         StatVfs,
     )
     from rpcrdma.nfs.errors import NfsError
-    from rpcrdma.nfs.server.export import Export
+    from rpcrdma.nfs.export.export import Export
+    from rpcrdma.nfs.export.state import open_state
     from rpcrdma.nfs.server.services import build_services
-    from rpcrdma.nfs.server.state import open_state
+    from rpcrdma.nfs.v3.server.service import NfsService
 
 __all__ = [
     "Change",
@@ -42,6 +43,7 @@ __all__ = [
     "MountedFilesystem",
     "NfsError",
     "NfsFile",
+    "NfsService",
     "NotCarried",
     "Progress",
     "RemoveReport",
@@ -65,6 +67,7 @@ __getattr__, __dir__ = deferred(
             "FileOptions",
             "MountedFilesystem",
             "NfsFile",
+            "NfsService",
             "NotCarried",
             "Progress",
             "RemoveReport",
@@ -72,8 +75,9 @@ __getattr__, __dir__ = deferred(
             "StatVfs",
         ),
         "rpcrdma.nfs.errors": ("NfsError",),
-        "rpcrdma.nfs.server.export": ("Export",),
+        "rpcrdma.nfs.export.export": ("Export",),
         "rpcrdma.nfs.server.services": ("build_services",),
-        "rpcrdma.nfs.server.state": ("open_state",),
+        "rpcrdma.nfs.v3.server.service": ("NfsService",),
+        "rpcrdma.nfs.export.state": ("open_state",),
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -97,6 +97,7 @@ class ReverseCaller(Caller, Protocol):
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        credential: Credential | None = None,
     ) -> R:
         """Calls a procedure of the client and waits for its result.
 
@@ -109,12 +110,15 @@ class ReverseCaller(Caller, Protocol):
                 new one.
             placement: how the round-trip extension moves the call's bulk items: a value of
                 `rpcrdma.extension.Preference`; "" as `RdmaServerConfig.extension` says.
+            credential: the credential of this call; None: the one given to `ready`. Sessions of NFS version 4.1 share
+                a connection, and each names the credential of the calls to it (RFC 8881 section 18.36.3).
 
         Returns:
             The decoded result.
 
         Raises:
-            LocalProtocolError: `ready` was not called before, or the arguments break the definition.
+            LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
+                credential cannot be encoded.
             RpcError, CallTimeout, TransportClosed, DecodeError: as `Caller.call`.
         """
 
@@ -179,7 +183,22 @@ class CallContext(Protocol):
     def client(self) -> ReverseCaller:
         """Calls procedures of this call's client, if it offers services; `ReverseCaller.ready` must be called first.
 
-        Calls carry the credential that `ready` was given.
+        Calls carry the credential that is given to `ready` or to the call.
+        """
+
+    @property
+    def call_octets(self) -> int:
+        """The octets of the RPC message that made the call: its header, its arguments, and those in Read chunks."""
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """Returns the octets that the encoded result may have for the reply to fit the memory that the client offered.
+
+        Args:
+            items: the lengths in octets of the bulk items in the result, in order. Items that the client's Write chunks
+                take do not count; the octets of others are subtracted.
+
+        Returns:
+            The octets; 0 if there is no room for an item.
         """
 
     @property
@@ -212,6 +231,10 @@ class Service:
     """Numbers of procedures that may safely run again after the loss of a reply: the server remembers none of their
     replies. Other procedures run at most once for each call while the server lives. Procedure 0 always counts as
     idempotent."""
+    RESERVES: ClassVar[frozenset[int]] = frozenset()
+    """Numbers of procedures in `IDEMPOTENT` whose handlers must not begin twice for one call, such as COMPOUND of NFS
+    version 4.1, whose sessions keep replies themselves. Memory for the bulk results that `Procedure.bound` states is
+    reserved before they begin. Other idempotent handlers begin anew later when they find no memory."""
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server accepts only certain ones: for
     programs that tell clients the flavors, such as MOUNT."""

@@ -1,4 +1,4 @@
-"""For tests of users' own code: a conformance suite for providers, and endpoints joined in memory."""
+"""For tests of users' own code: a conformance suite for providers, endpoints joined in memory, and files in memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
+    from rpcrdma.nfs.export.memory_tree import MemoryTree
     from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
     from rpcrdma.testing.far_provider import FarProvider
     from rpcrdma.testing.joined_pair import JoinedPair
@@ -22,6 +23,7 @@ __all__ = [
     "FarProvider",
     "JoinedPair",
     "MakePair",
+    "MemoryTree",
     "PairParts",
     "calls_in",
     "message",
@@ -30,6 +32,7 @@ __all__ = [
 __getattr__, __dir__ = deferred(
     __name__,
     {
+        "rpcrdma.nfs.export.memory_tree": ("MemoryTree",),
         "rpcrdma.testing.provider_suite": ("CHECKS", "Check"),
         "rpcrdma.testing.pair_under_test": ("Deviations", "MakePair", "PairParts"),
         "rpcrdma.testing.endpoint_pair": ("BarePeer", "EndpointPair", "calls_in", "message"),

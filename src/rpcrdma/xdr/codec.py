@@ -28,6 +28,7 @@ __all__ = [
     "PlacedByPosition",
     "PlacedInOrder",
     "ReducedIneligibleItem",
+    "padded_octets",
     "padding",
 ]
 
@@ -45,6 +46,11 @@ _UNFIT = (struct.error, OverflowError, TypeError)
 def padding(length: int) -> int:
     """Returns the number of zero octets after `length` octets, up to a multiple of four (RFC 4506 section 3)."""
     return -length & 3
+
+
+def padded_octets(lengths: Iterable[int]) -> int:
+    """The octets of items of variable length in the stream, without their length words."""
+    return sum(length + padding(length) for length in lengths)
 
 
 class Layout(struct.Struct):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.commands import CommandParser, DefinitionText, console, read_text, uint32
+from rpcrdma.commands import CommandParser, DefinitionText, console, own_definition, read_text, uint32
 from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
-_OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
+_DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x", "watch.x")
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
@@ -118,16 +118,13 @@ class Choice:
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
     """The decoder's settings; None after an error in a definition, which is printed."""
-    from importlib.resources import files  # noqa: PLC0415
-
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
     from rpcrdma_lab.dissect.connection import Settings  # noqa: PLC0415
     from rpcrdma_lab.dissect.rpc_header import ProgramNames  # noqa: PLC0415
 
     names = ProgramNames()
-    own = files("rpcrdma.nfs")
-    for file in _OWN_DEFINITIONS:
-        names.interfaces.add(own.joinpath(file).read_text(encoding="utf-8"), file)
+    for file in _DEFINITIONS_KNOWN:
+        names.interfaces.add(own_definition(file).read_text(encoding="utf-8"), file)
     for file in args.program:
         text = read_text(file)
         if text is None:
