@@ -95,7 +95,7 @@ NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
 
 @dataclass(frozen=True, slots=True)
 class AuthNone:
-    """The credential AUTH_NONE: no identity (RFC 5531 section 10)."""
+    """The credential AUTH_NONE: no identity (RFC 5531 section 8.2)."""
 
     flavor: ClassVar = SecurityFlavor.NONE
     principal: ClassVar[None] = None

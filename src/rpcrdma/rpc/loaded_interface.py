@@ -103,7 +103,7 @@ def load_interface(
     Args:
         text: the definition (RFC 4506, RFC 5531).
         source_name: the file name for messages.
-        lenient: whether to accept what rpcgen accepts beyond the RFCs.
+        lenient: whether malformed definitions whose meaning is clear, as in drafts, cause warnings instead of errors.
         default_limit: the bound of variable-length items without one; None: the message alone bounds them.
 
     Returns:

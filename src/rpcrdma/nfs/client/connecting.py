@@ -25,6 +25,9 @@ __all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
 class MountedFilesystem(NfsFilesystem):
     """The file system of one export, made by `nfs_open`; `close` unmounts it and closes its connection.
 
+    `export` is the name of the export, `directory` the part of the URL's path below it, at which relative paths start;
+    if that is a file, "." is the file. `listed_exports` are the exports that the server lists.
+
     Args:
         connection: the connection to the NFS server.
         url: the URL that was opened.
