@@ -35,6 +35,12 @@ MODULES = (
 )
 """In this order; a name of several modules is described at the first of them."""
 
+_FOREIGN = (
+    "object, int, tuple, Generic, Protocol, Enum, IntEnum, IntFlag, BaseException, Exception, OSError, MemoryError,"
+    " Struct, RawIOBase, TextIOWrapper, BytesIO, BaseEventLoop, AsyncFileSystem, AbstractBufferedFile"
+)
+"""Classes of other packages, whose members are left out; those of private bases in this package are described."""
+
 
 def api_pages(table: Table) -> dict[str, str]:
     """The pages by their file names; `index.md` leads to the others and has a row for each name."""
@@ -84,8 +90,20 @@ def _page(module: str, exported: Mapping[str, object]) -> str:
         for name, value in exported.items()
         if _is_value(value)
     ]
-    lines = [f"# {module}\n", "```{eval-rst}", f".. automodule:: {module}", f"   :members: {described}", *values]
-    return "\n".join([*lines, "```\n"])
+    # Inherited members are those of private bases, as of ObjectCalls. The option takes all names of a module that are
+    # not excluded.
+    others = [
+        name for name in importlib.import_module(module).__all__ if name not in exported or _is_value(exported[name])
+    ]
+    lines = [
+        f"# {module}\n",
+        "```{eval-rst}",
+        f".. automodule:: {module}",
+        f"   :members: {described}",
+        f"   :inherited-members: {_FOREIGN}",
+        f"   :exclude-members: {', '.join(others)}",
+    ]
+    return "\n".join([*lines, *values, "```\n"])
 
 
 def _shown(value: object) -> str:

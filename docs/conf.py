@@ -24,6 +24,9 @@ exclude_patterns = ["grafana-dashboard.json"]
 
 # Docstrings name code in single backquotes.
 default_role = "code"
+# Arguments and errors that many methods of a class have in common.
+napoleon_custom_sections = [("Shared by the methods", "params_style")]
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "separated"

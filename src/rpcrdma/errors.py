@@ -1,4 +1,4 @@
-"""Every exception that the library raises, by the party at fault, with the answer that the peer must get."""
+"""All exceptions that the library raises, by the party at fault."""
 
 from __future__ import annotations
 
@@ -34,22 +34,29 @@ __all__ = [
 
 
 class RpcRdmaError(Exception):
-    """Base of every error this library raises on purpose.
+    """Base of all errors that this library raises on purpose.
 
-    Errors of all classes can be copied and pickled, with any arguments: worker processes hand them to each other.
-    `url` is that of the server, or of the object at the server, with which a call failed; None where none is known.
+    Errors of all classes can be copied and pickled, with any arguments: worker processes exchange them.
+
+    Args:
+        args: the message first.
     """
 
     url: str | None = None
+    """The URL of the server, or of the object at the server, with which a call failed; None if unknown."""
 
     def found_at(self, url: str) -> None:
-        """Sets `url`, with which the text begins, if there is none or one that this URL continues."""
+        """Sets the URL that precedes the message, unless the error has one that `url` does not begin with.
+
+        Args:
+            url: the URL.
+        """
         if self.url is None or url.startswith(self.url):
             self.url = url
 
     @property
     def message(self) -> str:
-        """The text without the URL."""
+        """The message without the URL."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -60,17 +67,19 @@ class RpcRdmaError(Exception):
 
 
 class LocalProtocolError(RpcRdmaError):
-    """This side asked for something the protocol does not allow: a bug in the caller."""
+    """This side asked for something that the protocol does not permit: a bug in the caller."""
 
 
 class InternalError(RpcRdmaError):
-    """This library has made something that contradicts itself: a bug in it."""
+    """This library has contradicted itself: a bug in it."""
 
 
 class RemoteProtocolError(RpcRdmaError):
     """The peer broke the protocol.
 
-    `rfc` names the rule ("8166 4.5.2"); empty where no single rule applies.
+    Args:
+        message: the fault.
+        rfc: the broken rule ("8166 4.5.2"); "" if no single rule applies.
     """
 
     def __init__(self, message: str, *, rfc: str = "") -> None:
@@ -79,9 +88,14 @@ class RemoteProtocolError(RpcRdmaError):
 
 
 class DecodeError(RemoteProtocolError):
-    """Bytes from the peer do not decode: names the field, its offset, the value needed and the value found.
+    """Octets from the peer do not decode.
 
-    Offsets and lengths are octets from the start of the decoded buffer.
+    Args:
+        field: the name of the field.
+        offset: its offset from the start of the decoded buffer, in octets.
+        need: the values that are valid, in words.
+        have: the value found, in words.
+        rfc: the broken rule ("8166 4.5.2"); "" if no single rule applies.
     """
 
     def __init__(self, field: str, offset: int, need: str, have: str, *, rfc: str = "") -> None:
@@ -93,7 +107,14 @@ class DecodeError(RemoteProtocolError):
 
 
 class RemoteAccessError(RpcRdmaError):
-    """A peer named memory that it may not touch: wrong handle, bounds or rights."""
+    """A peer named memory that it may not touch.
+
+    Args:
+        reason: "invalid handle", "access rights", "bounds" or "wrap".
+        handle: the steering tag that the peer named.
+        offset: the peer's offset.
+        length: octets that the peer wanted.
+    """
 
     def __init__(self, reason: str, handle: int, offset: int = 0, length: int = 0) -> None:
         super().__init__(f"{reason}: handle {handle:#010x}, offset {offset:#x}, length {length}")
@@ -104,9 +125,11 @@ class RemoteAccessError(RpcRdmaError):
 
 
 class ConnectFailed(RpcRdmaError):
-    """No connection could be made; the message names the address, the cause and the remedy.
+    """No connection could be made.
 
-    `refused`: the host answered, but nothing listens at the port.
+    Args:
+        message: the address, the cause and the remedy.
+        refused: whether the host answered that nothing listens at the port.
     """
 
     __str__ = Exception.__str__
@@ -117,10 +140,12 @@ class ConnectFailed(RpcRdmaError):
 
 
 class HostAuthenticationFailed(ConnectFailed):
-    """A host did not prove which one it is, or cannot; the message names the cause and the remedy.
+    """A host did not prove its identity, or cannot.
 
-    `cause` is the same in one word ("expired"). `alert` tells the peer why it is refused: the last value to send it, or
-    empty.
+    Args:
+        message: the cause and the remedy.
+        cause: the cause in one word ("expired").
+        alert: the last value to send to the peer, which tells it the refusal; or empty.
     """
 
     def __init__(self, message: str = "", *, cause: str = "", alert: bytes = b"") -> None:
@@ -130,9 +155,11 @@ class HostAuthenticationFailed(ConnectFailed):
 
 
 class UserAuthenticationFailed(ConnectFailed):
-    """A user or a server did not prove who it is by RPCSEC_GSS, or cannot; the message names cause and remedy.
+    """A user or a server did not prove its identity by RPCSEC_GSS, or cannot.
 
-    `cause` is "configuration" where this machine has no package for RPCSEC_GSS, and otherwise empty.
+    Args:
+        message: the cause and the remedy.
+        cause: "configuration" if this machine lacks the package for RPCSEC_GSS, else "".
     """
 
     def __init__(self, message: str = "", *, cause: str = "") -> None:
@@ -141,17 +168,19 @@ class UserAuthenticationFailed(ConnectFailed):
 
 
 class HostNotFound(ConnectFailed):
-    """No connection was tried: the host name has no address."""
+    """The host name has no address; no connection was tried."""
 
 
 class NotPermitted(ConnectFailed):
-    """No connection was tried: this process may not bind the local port that the caller asked for."""
+    """This process may not bind the local port that the caller asked for; no connection was tried."""
 
 
 class TransportClosed(RpcRdmaError):
     """The connection ended before the call was answered; whether the call ran is unknown.
 
-    `protocol_error` if it ended because the peer broke the protocol.
+    Args:
+        reason: the cause.
+        protocol_error: whether the connection ended because the peer broke the protocol.
     """
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
@@ -160,7 +189,12 @@ class TransportClosed(RpcRdmaError):
 
 
 class NoAnswer(TransportClosed, ConnectFailed):
-    """The peer accepts connections and ends each before its first answer: most likely it is another kind of server."""
+    """The peer accepts connections and ends each before its first answer: probably another kind of server.
+
+    Args:
+        reason: the cause and the remedy.
+        protocol_error: whether the peer broke the protocol.
+    """
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
         TransportClosed.__init__(self, reason, protocol_error=protocol_error)
@@ -168,14 +202,17 @@ class NoAnswer(TransportClosed, ConnectFailed):
 
 
 class CallTimeout(RpcRdmaError):
-    """No reply arrived within the call's deadline; whether the call ran is unknown."""
+    """No reply arrived within the call's time limit; whether the call ran is unknown."""
 
 
 class MessageTooLong(RpcRdmaError):
-    """A message over TCP is longer than this side allows; the connection and its other calls go on.
+    """A message over TCP is longer than this side permits; the connection and its other calls continue.
 
-    `octets`: the length of the message, as far as known; `limit`: the longest allowed; `setting`: the option that sets
-    the limit. `received`: False for a call, which was not sent; True for a reply, whose call has run.
+    Args:
+        octets: the length of the message; for a reply, the part known.
+        limit: the longest permitted.
+        setting: the option that sets the limit.
+        received: False for a call, which was not sent; True for a reply, whose call has run.
     """
 
     def __init__(self, octets: int, limit: int, setting: str, *, received: bool = False) -> None:
@@ -192,7 +229,7 @@ class OutOfMemory(RpcRdmaError, MemoryError):
 
 
 class RpcError(RpcRdmaError):
-    """The responder answered, but not with a result (RFC 5531 section 9, RFC 8166 section 4.5)."""
+    """The responder answered with an error (RFC 5531 section 9, RFC 8166 section 4.5)."""
 
 
 def _restored(kind: type[RpcRdmaError], args: tuple[Any, ...]) -> RpcRdmaError:
@@ -207,7 +244,12 @@ class ProgramUnavailable(RpcError):
 
 
 class ProgramMismatch(RpcError):
-    """PROG_MISMATCH: the responder offers other versions of the program, from `low` to `high`."""
+    """PROG_MISMATCH: the responder offers other versions of the program.
+
+    Args:
+        low: the lowest version offered.
+        high: the highest version offered.
+    """
 
     def __init__(self, low: int, high: int) -> None:
         versions = f"version {low}" if low == high else f"versions {low} to {high}"
@@ -224,7 +266,11 @@ class NoSuchProcedure(RpcError):
 
 
 class GarbageArguments(RpcError):
-    """GARBAGE_ARGS: the responder could not decode the arguments, and has not run the call."""
+    """GARBAGE_ARGS: the responder could not decode the arguments and has not run the call.
+
+    Args:
+        hint: words to append to the message.
+    """
 
     def __init__(self, hint: str = "") -> None:
         super().__init__(f"the responder could not decode the arguments{hint}")
@@ -238,7 +284,12 @@ class RemoteSystemError(RpcError):
 
 
 class RpcVersionMismatch(RpcError):
-    """RPC_MISMATCH: the responder speaks other versions of RPC, from `low` to `high`."""
+    """RPC_MISMATCH: the responder speaks other versions of RPC.
+
+    Args:
+        low: the lowest version.
+        high: the highest version.
+    """
 
     def __init__(self, low: int, high: int) -> None:
         super().__init__(f"the responder speaks RPC versions {low} to {high}")
@@ -247,9 +298,10 @@ class RpcVersionMismatch(RpcError):
 
 
 class AuthError(RpcError):
-    """AUTH_ERROR: the responder refused the credential or the verifier; `stat` says why.
+    """AUTH_ERROR: the responder refused the credential or the verifier.
 
-    `stat` is a member of `rpcrdma.rpc.AuthStat`, or a plain int for a code that RFC 5531 does not define.
+    Args:
+        stat: the reason: a `rpcrdma.rpc.AuthStat`, or a plain int for a code that RFC 5531 does not define.
     """
 
     def __init__(self, stat: int) -> None:

@@ -23,8 +23,8 @@ GSS_TOKEN_OCTETS_MAX = 64 << 10
 directory has 64 KiB at most."""
 
 GSS_CONTEXTS_MAX = 4096
-"""Contexts of RPCSEC_GSS that a server keeps, a few KiB each: four for each of its usual 1,024 connections. Beyond that
-the one that was used longest ago ends; its client makes another one."""
+"""Contexts of RPCSEC_GSS that a server keeps, a few KiB each: four for each of its usual 1,024 connections. Beyond
+that the least recently used one ends; its client makes another one."""
 
 GSS_PRINCIPAL_CONTEXTS_MAX = 256
 """Contexts of one principal: the machine credential of a cluster's nodes, or a user who is logged in on all of them."""
@@ -54,9 +54,9 @@ RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one record: a READ or WRITE of 1 MiB and its headers. Programs with larger messages set their own limit."""
 
 RPC_RECORD_SKIPPED_OCTETS_MAX = 64 << 20
-"""Octets of an oversized record that are read and dropped so that its connection can go on: half a second of a fast
-network. The first four octets of a text or TLS stream, read as a record header, announce more: such a connection is
-closed."""
+"""Octets of an oversized record that are read and dropped so that its connection can continue: half a second of a
+fast network. The first four octets of a text or TLS stream, read as a record header, announce more: such a
+connection is closed."""
 
 RPC_RECORD_FRAGMENTS_MAX = 1024
 """Fragments of one record: the smallest in use, 4,000 octets, make 280 of the largest record; empty ones count."""
@@ -69,8 +69,8 @@ RPC_CONNECTIONS_MAX = 1024
 files that an NFS server opens."""
 
 CONNECTIONS_KEPT_PARTS = 8
-"""The last of so many parts of the places for connections is not for one address: even if all of its connections are
-in use, so that none may be ended, others find a place."""
+"""One part in this many of the places for connections is reserved from any single address: even if all its
+connections are in use, so that none may be ended, others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -122,8 +122,8 @@ BUFFER_OCTETS_MAX = 256 << 20
 """Octets in use altogether, pooled or not, for results and for arguments each, before all further calls wait."""
 
 CONNECTION_TURN_S = 0.002
-"""Seconds for which the event loop takes messages of one connection before it comes to the others: some forty calls
-that are answered at once. One that takes longer ends the turn."""
+"""Seconds for which the event loop takes messages of one connection before the others have their turns: some forty
+calls that are answered at once. A longer one ends the turn."""
 
 CLIENT_FREE_PARTS = 8
 """A client may hold at most one eighth of the memory that no client holds, so a single client gets 28 MiB: enough to
@@ -166,9 +166,9 @@ REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
 """The largest reply remembered: a bulk result of 1 MiB with everything around it."""
 
 REPLY_CACHE_REFUSED_OCTETS_MAX = 32 << 20
-"""Octets of replies, for all connections, that were larger than the memory that their calls offered, and are held until
-the calls come again and offer more, a round trip later: 7 of the largest that a client asks for by default. Without its
-reply such a call fails, since it must not run twice."""
+"""Octets of replies, for all connections, that exceeded the memory of their calls, and are held until the repeated
+calls offer more, a round trip later: 7 of the largest that a client asks for by default. Without its reply such a
+call fails, since it must not run twice."""
 
 REPLY_CACHE_SMALL_OCTETS = 1024
 """Replies up to this size are dropped only after all larger ones: every reply without bulk data is this small, among
@@ -197,7 +197,7 @@ that is hardly noticed. For no longer than that new connections to a server that
 
 SERVERS_KNOWN_MAX = 1024
 """Servers whose version, or silence, is remembered, some 500 octets each: more than a program talks to in
-SERVER_AGAIN_S. Beyond them the one that was connected to longest ago is met as for the first time."""
+SERVER_AGAIN_S. Beyond them the one that was connected to longest ago is forgotten."""
 
 REGISTRATIONS_KEPT_MAX = 4096
 """Registrations of pooled memory with RDMA devices, for all connections of a server, or of a client: 32 for each of 128
@@ -305,8 +305,8 @@ RTR_BUFFER_SEGMENTS_MAX = 272
 connection lasts."""
 
 RTR_BUFFER_STRUCTURES_KEPT_MAX = 16
-"""Receive buffer structures that connections share: clients of one kind all tell the same. The largest take
-40 KiB each."""
+"""Receive buffer structures that connections share: clients of one kind all have the same. The largest take 40 KiB
+each."""
 
 RTR_TRANSMISSIONS_MAX = 8
 """Transmissions of one request that are taken, and of one response that are sent: 256 KiB in receive buffers of the

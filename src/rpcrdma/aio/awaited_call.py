@@ -25,13 +25,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _SIGNALS_HEEDED_S = 0.5
-"""How long a signal may wait to be heeded if it comes at the worst moment, and the end of a loop to be noticed."""
+"""The longest delay of a signal that arrives at the worst moment, and of noticing the end of a loop."""
 
 _ENDED = "this is closed: open it anew"
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _DOCUMENTED = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
-"""The errors that functions document: their text says what a caller can do."""
+"""The errors that functions document: their text names the remedy."""
 _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
 
@@ -60,7 +60,7 @@ def _shows_the_library_alone(error: BaseException) -> bool:
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """`function` with `forget_frames` for its errors, whose tracebacks end with the line that called it."""
+    """Decorates a function so that tracebacks of its errors end with the caller's line, see `forget_frames`."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -79,7 +79,7 @@ def wait_for(
     *,
     undo: Callable[[T], Coroutine[Any, Any, object]] | None = None,
 ) -> T:
-    """The result of the coroutine that `begin` makes, which `loop` runs in another thread.
+    """Returns the result of the coroutine that `begin` makes, which `loop` runs in another thread.
 
     An exception in the waiting thread cancels the coroutine, and is raised when the coroutine has ended. If that has
     ended with a result meanwhile, `loop` runs `undo` with the result.
@@ -121,7 +121,7 @@ class _AwaitedCall(Generic[T]):
         self._wake.acquire()
 
     def submit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has the loop begin.
+        """Schedules the start of the coroutine in the loop.
 
         Raises:
             LocalProtocolError: the loop is closed.
@@ -173,7 +173,7 @@ class _AwaitedCall(Generic[T]):
             self._wake.release()
 
     def result(self) -> T:
-        """The result of the coroutine, or its exception.
+        """Returns the result of the coroutine, or raises its exception.
 
         Raises:
             LocalProtocolError: it was cancelled.

@@ -29,51 +29,54 @@ NO_TLS_OVER_RDMA: Final = (
 """Cause and remedy. Host authentication is not named: it proves hosts, and leaves octets unprotected."""
 
 OTHER_AUTHORITIES: Final = "other authorities are to judge its host: it may connect again"
-"""The reason for the end of connections whose host was judged by authorities that were replaced."""
+"""The reason for the end of connections whose host was verified by authorities that were replaced."""
 
 _LOGGER = logging.getLogger("rpcrdma")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAuthentication:
-    """By which certificate this host proves which one it is, and which hosts it takes as peers.
+    """Certificate and trust of this host: the identity that it proves, and the hosts that it accepts as peers.
 
-    It serves for TLS over TCP (docs/tls.md), and for host authentication in version 2 of RPC-over-RDMA
-    (docs/tls.md), whose `policy` it has. Files are in PEM and are read at the start, and again for the
-    first connection after they have changed.
+    Used for TLS over TCP, and for host authentication in version 2 of RPC-over-RDMA, which has a `policy`
+    (docs/tls.md). Files are in PEM; they are read at the start, and again for the first connection after they have
+    changed.
     """
 
     policy: Literal["off", "optional", "required"] | None = None
-    """Of host authentication over RDMA. None: required if anything else is set, else off."""
+    """The policy of host authentication over RDMA. None: "required" if anything else is set, else "off"."""
     certificate: str | PathLike[str] | None = None
-    """The file with this host's certificate, and after it those between it and its authority."""
+    """The file with this host's certificate, followed by the intermediate certificates up to its authority."""
     key: str | PathLike[str] | None = None
-    """The file with the certificate's private key; None: it is in the same file."""
+    """The file with the certificate's private key; None: the certificate's file has it."""
     authorities: str | PathLike[str] | None = None
-    """The file with the certificates of the authorities that issue those of peers. Without it a client takes the
-    authorities of the system for TLS."""
+    """The file with the certificates of the authorities that may vouch for peers. None: a client uses the system's
+    authorities for TLS."""
     context: ssl.SSLContext | None = None
-    """Instead of the three files, over RDMA: made with PROTOCOL_TLS_CLIENT or PROTOCOL_TLS_SERVER, with certificate,
-    key and authorities loaded. What host authentication relies on is set in it: it is for nothing else from then on."""
+    """An SSL context instead of the three files, over RDMA: made with PROTOCOL_TLS_CLIENT or PROTOCOL_TLS_SERVER,
+    with certificate, key and authorities loaded. It gets the settings that host authentication needs: use it for
+    nothing else."""
     names: Sequence[str] = ()
-    """DNS names, IP addresses or URIs, of which the peer's certificate must have one. Without them a client asks for
-    the host that it connects to, and a server takes every host that its authorities vouch for."""
+    """DNS names, IP addresses or URIs, of which the peer's certificate must have one. If empty, a client expects the
+    host that it connects to, and a server accepts every host that its authorities vouch for."""
 
     @property
     def wanted(self) -> HostPolicy:
-        """The policy."""
+        """The effective policy."""
         if self.policy is not None:
             return HostPolicy(self.policy)
         given = any(getattr(self, field.name) for field in fields(self))
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
     def check_version(self, choice: str | int, setting: str) -> None:
-        """Checks that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, can authenticate hosts if that is required.
+        """Checks that a version of RPC-over-RDMA has host authentication, if the policy requires it.
 
-        `setting` is the class whose `rpcrdma_version` it is, for the message.
+        Args:
+            choice: one of `rpcrdma.extension.VERSION_CHOICES`.
+            setting: the name of the class with the option `rpcrdma_version`, for the message.
 
         Raises:
-            HostAuthenticationFailed: it has no host authentication.
+            HostAuthenticationFailed: the version has no host authentication.
         """
         if self.wanted is HostPolicy.REQUIRED and not any(dialect.introduces for dialect in offered(choice)):
             _unfit(
@@ -83,7 +86,14 @@ class HostAuthentication:
             )
 
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
-        """Reads the files; the result makes the authenticator of each connection. `host`: that a client connects to.
+        """Reads the files for host authentication over RDMA.
+
+        Args:
+            role: client or server.
+            host: the host that a client connects to; None at a server.
+
+        Returns:
+            A function that makes the authenticator of each connection.
 
         Raises:
             HostAuthenticationFailed: a file or a name is unfit; the message names it and the remedy.
@@ -104,10 +114,18 @@ class HostAuthentication:
         return lambda: HostAuthenticator(files.context(), role, policy, names)
 
     def tls(self, role: Role, xprtsec: XprtSec, host: str | None = None) -> TlsSettings:
-        """Reads the files for TLS over TCP. `xprtsec`: the least protection; `host`: that a client connects to.
+        """Reads the files for TLS over TCP.
+
+        Args:
+            role: client or server.
+            xprtsec: the least protection.
+            host: the host that a client connects to; None at a server.
+
+        Returns:
+            The settings of TLS handshakes.
 
         Raises:
-            HostAuthenticationFailed: as `source`.
+            HostAuthenticationFailed: a file or a name is unfit, or missing; the message names it and the remedy.
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
@@ -123,10 +141,16 @@ class HostAuthentication:
         return TlsSettings(files, xprtsec, names, None if host is None else _dns_name(host))
 
     def load(self, role: Role) -> ssl.SSLContext:
-        """Reads the files for host authentication over RDMA.
+        """Reads the files for host authentication over RDMA into an SSL context.
+
+        Args:
+            role: client or server.
+
+        Returns:
+            The context.
 
         Raises:
-            HostAuthenticationFailed: one is unfit.
+            HostAuthenticationFailed: a file is unfit or missing.
         """
         self._expect_certificate()
         self._expect_authorities()
@@ -152,7 +176,7 @@ class HostAuthentication:
             )
 
     def _context(self, role: Role) -> ssl.SSLContext:
-        """A context with the certificate and the authorities, as far as there are files of them."""
+        """Makes an SSL context with the certificate and the authorities whose files are set."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER)
         if self.certificate is not None:
             self._load_certificate(context, self.certificate, self.key or self.certificate)
@@ -180,14 +204,14 @@ class HostAuthentication:
 
 
 class AuthoritiesInUse:
-    """The content of the file of authorities by which the hosts of a server's connections were judged."""
+    """The content of the file of authorities that verified the hosts of a server's connections."""
 
     def __init__(self, options: HostAuthentication) -> None:
         self._path = options.authorities
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Whether the content differs from that at the last call, or at the start."""
+        """Returns whether the content differs from that at the last call, or at the start."""
         before, self._content = self._content, self._read()
         return self._content != before
 
@@ -212,20 +236,20 @@ class TlsSettings:
         """The DNS name by which a client reaches the server; None for an address."""
 
     def context(self) -> ssl.SSLContext:
-        """As the files are now."""
+        """Returns the context made of the present files."""
         return self._files.context()
 
     def reload(self) -> None:
         """Reads the files again.
 
         Raises:
-            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
+            HostAuthenticationFailed: a file is unfit; the earlier certificate stays in use.
         """
         self._files.reload()
 
 
 class _Files:
-    """The context that the files make, which may be renewed while a server runs."""
+    """The SSL context made of files, which may be renewed while a server runs."""
 
     def __init__(self, options: HostAuthentication, load: Callable[[], ssl.SSLContext]) -> None:
         self._options = options
@@ -234,7 +258,7 @@ class _Files:
         self._context = load()
 
     def context(self) -> ssl.SSLContext:
-        """As the files are now, or were, if they cannot be used: perhaps not all of them are renewed yet."""
+        """Returns the context of the present files, or of the earlier ones while the present ones are unfit."""
         seen = self._state()
         if seen != self._seen:
             try:
@@ -244,7 +268,7 @@ class _Files:
         return self._context
 
     def reload(self) -> None:
-        """Reads the files, changed or not; the context stays as it was where this raises."""
+        """Reads the files, changed or not; an error leaves the context unchanged."""
         self._seen = self._state()
         self._context = self._load()
 
@@ -265,7 +289,7 @@ def _dns_name(host: str) -> str | None:
 
 
 def _expect(path: str | PathLike[str], label: str, what: str, parameter: str) -> str:
-    """The content of the file, which must hold a PEM block of that label."""
+    """Returns the content of a file with a PEM block of `label`; `what` and `parameter` are words for the message."""
     setting = f"HostAuthentication({parameter}=...)"
     try:
         text = Path(path).read_text(encoding="ascii", errors="replace")

@@ -97,7 +97,7 @@ class KerberosMechanism:
         return self._gssapi.OID.from_int_seq(_OID)
 
     def _credentials(self, usage: str) -> Any:
-        """The tickets, or the keys, in the places that the options or the system name."""
+        """Returns the tickets, or the keys, in the places that the options or the system name."""
         gssapi = self._gssapi
         store = {"ccache": self._ccache} if usage == "initiate" else {"keytab": self._keytab}
         given = {key: os.fspath(value) for key, value in store.items() if value is not None}
@@ -237,7 +237,7 @@ class _KerberosContext:
 
 
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
-    """The failure that an error of the library stands for; `token` is the peer's, which may say why."""
+    """Returns the failure for an error of the library; `token` is the peer's, which may have the reason."""
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
     words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
     if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):
@@ -255,12 +255,12 @@ def _known(minor: int, host: str) -> str | None:
 
 
 def _text(error: Any) -> str:
-    """The library's words for its error, in one line."""
+    """Returns the library's words for its error, in one line."""
     return str(error.gen_message()).replace("\n", " ")
 
 
 def local_user(principal: str) -> LocalUser | None:
-    """The user of this machine that a principal stands for, by the system's rules, with the groups of its database.
+    """Returns the local user for a principal by the system's rules, with the groups of its database; None if unknown.
 
     None for principals that no rule maps, those of hosts and services among them, and for names without an account.
     May block.
@@ -280,7 +280,7 @@ _NAME_OCTETS_MAX: Final = 256
 
 
 def _local_name(principal: str) -> str | None:
-    """The result of auth_to_local in krb5.conf, as krb5_aname_to_localname gives it."""
+    """Returns the result of auth_to_local in krb5.conf, as krb5_aname_to_localname gives it."""
     try:
         library = ctypes.CDLL("libkrb5.so.3")
     except OSError:

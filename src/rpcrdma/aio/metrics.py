@@ -1,4 +1,4 @@
-"""Statistics for Prometheus: the metrics that clients and servers share, and the page that tells them.
+"""Statistics for Prometheus: the metrics that clients and servers share, and the page that shows them.
 
 Needs the package prometheus-client (the extra `metrics`), which is imported when it is first needed.
 """
@@ -107,16 +107,17 @@ T = TypeVar("T")
 
 
 class Asked(NamedTuple, Generic[T]):
-    """The answers that event loops owe, and how the metrics are made of all of them."""
+    """The future answers of event loops, and the function that makes metrics of them."""
 
     answers: list[concurrent.futures.Future[T]]
     metrics: Callable[[list[T]], Iterable[Metric]]
 
 
 class MetricsEndpoint(ABC, Generic[T]):
-    """Tells Prometheus of event loops, each of which is asked for a `T` when the metrics are collected.
+    """Offers Prometheus the metrics of event loops over HTTP; at each scrape every loop supplies a `T`.
 
-    `pages` are HTTP pages beside /metrics, by their paths.
+    Args:
+        pages: further HTTP pages beside /metrics, by their paths.
     """
 
     def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
@@ -129,7 +130,11 @@ class MetricsEndpoint(ABC, Generic[T]):
         """Asks the event loops."""
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics now, from any thread; none while an event loop does not answer."""
+        """Collects the metrics, in any thread; the registry of prometheus-client calls it.
+
+        Returns:
+            The present metrics; none if an event loop does not answer within 5 s.
+        """
         asked = self._ask()
         done, late = concurrent.futures.wait(asked.answers, SNAPSHOT_S)
         for future in late:
@@ -137,11 +142,11 @@ class MetricsEndpoint(ABC, Generic[T]):
         return [] if late else list(asked.metrics([future.result() for future in done]))
 
     def describe(self) -> Iterable[Metric]:
-        """No metrics: which ones there are is known when they are collected."""
+        """Returns no metrics: their names are known only when they are collected."""
         return ()
 
     async def _page(self, request: Request) -> Answer:
-        """The answer to a scrape; in the thread of the HTTP server."""
+        """Returns the answer to a scrape; in the thread of the HTTP server."""
         from prometheus_client import CollectorRegistry  # noqa: PLC0415
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
@@ -158,10 +163,14 @@ class MetricsEndpoint(ABC, Generic[T]):
         return Answer(HTTPStatus.OK, body, content_type)
 
     def start(self, host: str, port: int) -> None:
-        """Listens in a thread of its own; port 0 takes a free one.
+        """Starts an HTTP server in a thread of its own and sets `url`.
+
+        Args:
+            host: the address to listen at.
+            port: the port; 0 takes a free one.
 
         Raises:
-            ConnectFailed: the package is missing, or the address cannot be listened on.
+            ConnectFailed: prometheus-client is not installed, or the server cannot listen at the address.
         """
         try:
             import prometheus_client  # noqa: F401, PLC0415
@@ -176,7 +185,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Ends the HTTP server, with the scrapes under way."""
+        """Stops the HTTP server and ends scrapes in progress."""
         self._http.close()
 
 
@@ -194,7 +203,7 @@ class _Collected:
 
 
 def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> concurrent.futures.Future[T]:
-    """The answer to `question` in the event loop `loop`; at once where that loop asks itself, or has been closed."""
+    """Asks the event loop `loop` for the result of `question`; at once in that loop itself, or if it was closed."""
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def take() -> None:
@@ -217,7 +226,7 @@ def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> conc
 
 
 async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
-    """The answers of all event loops; None while one of them does not answer."""
+    """Returns the answers of all event loops; None while one of them does not answer."""
     try:
         async with asyncio.timeout(SNAPSHOT_S):
             return await asyncio.gather(*map(asyncio.wrap_future, asked))
@@ -266,13 +275,13 @@ class CallMetrics:
                 self._times[part].add_metric(labels, buckets, histogram.sum_ns / 1e9)
 
     def families(self) -> Iterator[Metric]:
-        """All of it, for Prometheus."""
+        """Yields all metrics, for Prometheus."""
         yield from self._counts.values()
         yield from self._times.values()
 
 
 def transport_metrics(told: Mapping[str, TransportStatistics] | TransportStatistics) -> Iterator[Metric]:
-    """The counters of RDMA connections: those of a server, or of a client by the URL of its servers."""
+    """Yields the counters of RDMA connections: those of a server, or of a client by the URL of its servers."""
     from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 
     counted = [([server], counters) for server, counters in told.items()] if isinstance(told, Mapping) else [([], told)]

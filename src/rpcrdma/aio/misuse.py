@@ -15,7 +15,7 @@ _REMEDY = "open it anew there, or use rpcrdma.sync, whose objects work in every 
 
 
 def check_loop(own: asyncio.AbstractEventLoop) -> None:
-    """To be called before something that belongs to the loop `own` is waited for.
+    """Checks that the caller runs in the loop `own`, before it waits for an object of that loop.
 
     Raises:
         LocalProtocolError: the caller does not run in that loop.

@@ -17,15 +17,18 @@ __all__ = ["Kerberos", "KerberosKeys"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerberosKeys:
-    """The keys with which a server accepts contexts."""
+    """The keys with which a server proves itself to Kerberos clients."""
 
     keytab: Path | str | None = None
-    """None: the system's, usually /etc/krb5.keytab, or the one that KRB5_KTNAME names."""
+    """The keytab file; None: the system's, usually /etc/krb5.keytab, or that of KRB5_KTNAME."""
     mechanism: GssMechanism | None = None
-    """Another mechanism instead of Kerberos: for tests."""
+    """A mechanism in place of Kerberos, for tests."""
 
     def made(self) -> GssMechanism:
-        """The mechanism.
+        """Makes the GSS mechanism.
+
+        Returns:
+            `mechanism`, or Kerberos with `keytab`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed.
@@ -37,7 +40,7 @@ class KerberosKeys:
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Calls under RPCSEC_GSS with Kerberos.
+    """Settings of calls under RPCSEC_GSS (RFC 2203) with Kerberos.
 
     Raises:
         ValueError: `flavor` is not one of krb5, krb5i and krb5p.
@@ -48,11 +51,11 @@ class Kerberos:
     principal: str | None = None
     """The client's principal; None: that of the tickets."""
     ccache: Path | str | None = None
-    """Where the tickets are; None: where the system has them, or KRB5CCNAME says."""
+    """The credential cache with the tickets; None: the system's, or that of KRB5CCNAME."""
     host: str | None = None
-    """The name of the server in its principal nfs/HOST; None: as in the URL."""
+    """HOST in the server's principal nfs/HOST; None: the host of the URL."""
     mechanism: GssMechanism | None = None
-    """Another mechanism instead of Kerberos: for tests."""
+    """A mechanism in place of Kerberos, for tests."""
 
     def __post_init__(self) -> None:
         if self.security.service is None:
@@ -60,11 +63,15 @@ class Kerberos:
 
     @property
     def security(self) -> SecurityFlavor:
-        """The flavor."""
+        """The security flavor."""
         return security_flavor(self.flavor)
 
     def lacks(self) -> str:
-        """The reason why calls cannot be made: cause and remedy; "" if they can. May block."""
+        """Checks that there is a ticket; may block.
+
+        Returns:
+            Cause and remedy if calls cannot be made; "" if they can.
+        """
         try:
             self.made().check_ticket()
         except RpcRdmaError as error:
@@ -72,7 +79,10 @@ class Kerberos:
         return ""
 
     def made(self) -> GssMechanism:
-        """The mechanism.
+        """Makes the GSS mechanism.
+
+        Returns:
+            `mechanism`, or Kerberos with `principal` and `ccache`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed.

@@ -34,7 +34,7 @@ _PLUS = re.compile(r"^([^:/]+://[^/+]+)\+([^/]*)")
 """The server's part up to a plus sign, and the port of MOUNT behind that."""
 
 _UNSAFE = re.compile(r"%|\?(?=[^/?=]*=[^/?]*$)|[\udc80-\udcff]+")
-"""What of a path `parse_url` would take for something else, and octets that are no UTF-8."""
+"""Characters of a path that `parse_url` would take for something else, and octets that are no UTF-8."""
 
 _OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in "#?\t\n\r"})
 """Characters of names: `urlsplit` would end the path at the first two and drop the other ones."""
@@ -42,10 +42,9 @@ _OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A parsed URL; `path` is percent-decoded and starts with "/" or is empty.
+    """A parsed URL; `path` is percent-decoded, and starts with "/" or is empty. `str` of it is a URL that parses to it.
 
-    `mount_port` is where MOUNT listens on TCP, `provider` the one to listen over; None where the URL does not say.
-    `str` of it parses to it.
+    `mount_port` is the TCP port of MOUNT, `provider` the provider to listen over; None if the URL does not name it.
     """
 
     scheme: Scheme
@@ -75,7 +74,7 @@ class Url:
 
 
 def url_form(text: str) -> str:
-    """What to write in place of `text`, which is no URL: the URL of a HOST:/PATH as mount takes it, or the form."""
+    """Returns a hint in place of `text`, which is no URL: the URL for mount's HOST:/PATH, or the form of URLs."""
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:
         return "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"

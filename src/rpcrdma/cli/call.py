@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _own_definition(name: str) -> str | None:
-    """The path of a definition that comes with the library, unless there is a file of this name."""
+    """Returns the path of a definition of the library, unless there is a file of this name."""
     from importlib.resources import files  # noqa: PLC0415
 
     path = Path(str(files("rpcrdma.nfs"))) / name
@@ -238,7 +238,7 @@ class _Call:
         )
 
     async def _located(self, options: ConnectOptions) -> Url:
-        """The URL with its port; over TCP the port mapper knows it, where the user does not say."""
+        """Returns the URL with its port; over TCP the port mapper supplies it if the user gave none."""
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 
         url: Url = self.args.url

@@ -10,7 +10,7 @@ __all__ = ["add_arguments", "run"]
 
 _SHELLS = ("bash", "zsh", "fish")
 _PATHS = ("FILE", "FILE.svg", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
-"""How the help calls local paths; what is a URL has that as its type."""
+"""The names of local paths in the help; a URL has that as its type."""
 _EXAMPLES = """\
   rpcrdma completion bash > ~/.local/share/bash-completion/completions/rpcrdma
   rpcrdma completion zsh > "${fpath[1]}/_rpcrdma"
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
-    """Has local paths completed where they may stand, in the commands below as well."""
+    """Marks the arguments for local paths, also in subcommands, so that shells complete them."""
     several: list[argparse.Action] = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001

@@ -69,7 +69,7 @@ class Copies:
         self.hard_links = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
-        """The `--json` objects of failures, as many as are kept."""
+        """The `--json` objects of failures, up to the bound."""
         self.failures = Failures(self.failed)
         self._failures_left_out = 0
         self.skipped: list[str] = []
@@ -85,11 +85,11 @@ class Copies:
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """The arguments of one copy that files and trees have in common."""
+        """Returns the arguments of one copy that files and trees have in common."""
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """The function that one copy calls with the files and octets copied so far."""
+        """Returns the function that one copy calls with the files and octets copied so far."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:
@@ -100,7 +100,7 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Whether copies go into `dest` as a directory; raises if the number of sources does not permit that."""
+        """Returns whether copies belong into the directory `dest`; raises if the number of sources contradicts that."""
         if sources == 1:
             return directory and not args.own_name
         if args.own_name:

@@ -52,7 +52,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
-    """`url` itself, or the exports below it if it is in none."""
+    """Yields `url` itself, or the exports below it if no export contains it."""
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 
     try:

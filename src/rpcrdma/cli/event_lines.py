@@ -25,9 +25,9 @@ _LAST_LINES_S = 2.0
 
 
 class EventLines(logging.Handler):
-    """Writes events to `descriptor` in a thread of its own; an event is a log record that carries an `event`.
+    """Writes events to `descriptor` in a thread of its own; an event is a log record with an `event`.
 
-    Lines that wait are bounded; where events are left out, an event `lost` in their place says how many.
+    Waiting lines are bounded; an event `lost` has the number of events left out in its place.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -47,7 +47,7 @@ class EventLines(logging.Handler):
             self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
-        """Has the event written as soon as the reader takes it."""
+        """Queues an event, which is written as soon as the reader takes it."""
         with self._guard:
             try:
                 if self._lost:
@@ -85,7 +85,7 @@ def server_events() -> Iterator[EventLines]:
     before = logger.level, {handler: handler.level for handler in root.handlers}
 
     def is_no_line(record: logging.LogRecord) -> bool:
-        """Records that have become a line of data are not printed a second time."""
+        """Returns whether a log record has not become a line of data, which is not printed a second time."""
         return not hasattr(record, "event")
 
     logger.setLevel(logging.INFO)

@@ -66,7 +66,7 @@ def stop_at_once() -> None:
 class _Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
-        """The number of the signal that came, if one did."""
+        """The number of the signal received; None before."""
         self._cancel: Callable[[], object] = lambda: None
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:
@@ -110,7 +110,7 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """The signals that the process does not ignore: scripts ignore SIGINT in the background, nohup ignores SIGHUP."""
+    """Returns the signals that the process does not ignore: background scripts ignore SIGINT, nohup ignores SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]

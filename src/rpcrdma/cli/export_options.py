@@ -23,7 +23,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A directory and the name that clients mount it by; options that are None are as the command's options say.
+    """A directory and the name under which clients mount it; None for options that the command's options decide.
 
     `security` has the flavors with which the export may be used, the preferred one first.
     """
@@ -36,7 +36,7 @@ class Exported:
 
 
 def parse_xprtsec(text: str) -> XprtSec:
-    """An argument none, tls or mtls."""
+    """Parses an argument none, tls or mtls."""
     for choice in XPRTSEC_CHOICES:
         if text == choice:
             return choice
@@ -44,7 +44,7 @@ def parse_xprtsec(text: str) -> XprtSec:
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
-    """An argument such as krb5p:krb5i, the preferred flavor first."""
+    """Parses an argument such as krb5p:krb5i, the preferred flavor first."""
     try:
         found = tuple(security_flavor(name) for name in text.split(":"))
     except ValueError as error:
@@ -60,11 +60,11 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
     "sec": ("security", parse_security, frozenset(SECURITY_NAMES)),
     "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
 }
-"""Options with a value: the field, the parser, and words that may go on the value after a colon."""
+"""Options with a value: the field, the parser, and words that may continue the value after a colon."""
 
 
 def parse_export(text: str) -> Exported:
-    """An argument NAME=DIR with options, each after a colon: ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls.
+    """Parses NAME=DIR with options, each after a colon: ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls.
 
     Options are read from the end, so that a directory may have colons in its name.
     """
@@ -84,7 +84,7 @@ def parse_export(text: str) -> Exported:
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:
-    """The text before the last option, the option's field and its value; None if the text ends with no option."""
+    """Splits off the last option: the text before it, its field and its value; None if the text ends with no option."""
     rest, colon, word = text.rpartition(":")
     if not colon or not rest:
         return None
@@ -104,7 +104,7 @@ def _last_option(text: str) -> tuple[str, str, Any] | None:
 
 
 def existing_directory(directory: Path) -> Path:
-    """The absolute path of a directory.
+    """Returns the absolute path of a directory.
 
     Raises:
         OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
@@ -123,7 +123,7 @@ def existing_directory(directory: Path) -> Path:
 
 
 def allowed_networks(texts: list[str]) -> list[Network]:
-    """The networks that addresses, networks and host names stand for.
+    """Returns the networks of addresses, networks and host names.
 
     Raises:
         OSError: a host name has no address.
@@ -143,7 +143,7 @@ def allowed_networks(texts: list[str]) -> list[Network]:
 
 
 def default_state_dir() -> Path:
-    """The directory of the state that must survive a restart: for root the machine's, for others the user's."""
+    """Returns the directory of the state that must survive a restart: for root the machine's, for others the user's."""
     if os.geteuid() == 0:
         return Path("/var/lib/rpcrdma")
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -23,17 +23,17 @@ _KINDS = {
 
 
 def kind_of(attributes: Stat) -> str:
-    """The type of file in a word."""
+    """Returns the type of file in a word."""
     return _KINDS.get(stat.S_IFMT(attributes.st_mode), "unknown")
 
 
 def local_time(nanoseconds: int) -> str:
-    """A time stamp in the local time zone, to the second."""
+    """Returns a time stamp in the local time zone, to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(nanoseconds // 10**9))
 
 
 def long_columns(attributes: Stat) -> list[str]:
-    """Mode, links, numeric owner and group, octets and modification time, as `ls -ln` shows them."""
+    """Returns mode, links, numeric owner and group, octets and modification time, as `ls -ln` shows them."""
     return [
         stat.filemode(attributes.st_mode),
         str(attributes.st_nlink),
@@ -45,7 +45,7 @@ def long_columns(attributes: Stat) -> list[str]:
 
 
 def attributes_json(path: str, attributes: Stat) -> dict[str, Any]:
-    """The attributes with units in the keys; `mode` holds the permission bits in octal."""
+    """Returns the attributes with units in the keys; `mode` holds the permission bits in octal."""
     return {
         "path": path,
         "type": kind_of(attributes),

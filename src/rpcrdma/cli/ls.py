@@ -32,7 +32,7 @@ E = TypeVar("E")
 
 _READLINKS_AT_ONCE = 16
 _SORTED_MAX = 20_000
-"""Entries that are held to be sorted, some 1,200 octets each; of more, runs of so many are sorted each by itself."""
+"""Entries held for sorting, some 1,200 octets each; of more entries, each run of this many is sorted by itself."""
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -152,7 +152,7 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
 ) -> AsyncIterator[list[E]]:
-    """The entries to be shown, sorted: all of them, or if they are many, `_SORTED_MAX` at a time."""
+    """Yields the entries to be shown, sorted: all of them, or if they are many, `_SORTED_MAX` at a time."""
     run: list[E] = []
     failure: OSError | None = None
     try:
@@ -175,7 +175,7 @@ def _name(entry: DirEntry) -> str:
 
 
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
-    """The directories in `run` that may wait to be listed beside `waiting` others."""
+    """Returns the directories in `run` that may wait to be listed beside `waiting` others."""
     directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
@@ -188,7 +188,7 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
 async def _targets(
     args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str], failures: Failures
 ) -> dict[str, str]:
-    """The targets of symbolic links by the links' paths, if they are to be shown; refusals go to `failures`."""
+    """Returns the targets of symbolic links by the links' paths, if they are to be shown; refusals go to `failures`."""
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     targets: dict[str, str] = {}
@@ -205,7 +205,7 @@ async def _targets(
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """The names of exports and of directories above them below `path`, which is in no export; True for exports."""
+    """Returns the names of exports and directories below `path`, which is in no export; True marks exports."""
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}
     for export in exports:

@@ -115,7 +115,7 @@ def _fill(module: str, parser: CommandParser) -> None:
 
 
 def run() -> int:
-    """`main` for a process of its own.
+    """Runs `main` in a process of its own.
 
     Imported modules live until the process ends. Garbage collections that look through them during the imports, and
     several more when the interpreter ends, are a quarter of the cost of a short command.
@@ -135,7 +135,7 @@ def _leave_out_what_lives() -> None:
 
 
 def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] = lambda: None) -> int:
-    """Runs one command and returns its exit status; errors are told in a line or two, never as a traceback.
+    """Runs one command and returns its exit status; errors are printed in a line or two, never as a traceback.
 
     `when_loaded` is called before the command begins its work.
     """

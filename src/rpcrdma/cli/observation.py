@@ -1,4 +1,4 @@
-"""`--pcap` and `--client-metrics`: the connections and calls of a command, recorded and told while it runs."""
+"""`--pcap` and `--client-metrics`: connections and calls of a command, recorded and reported while it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["capturing", "telling_metrics"]
 
 @contextlib.contextmanager
 def capturing(args: argparse.Namespace) -> Iterator[None]:
-    """For the length of the context, `args.capture` records packets; it is None where `--pcap` is not given."""
+    """Sets `args.capture` within the context: it records packets, or is None without `--pcap`."""
     args.capture = None
     if getattr(args, "pcap", None) is None:
         yield
@@ -32,7 +32,7 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
-    """For the length of the context, `args.metrics_told` is told of connections; None without `--client-metrics`."""
+    """Sets `args.metrics_told` within the context: it observes connections; None without `--client-metrics`."""
     args.metrics_told = None
     if getattr(args, "client_metrics", None) is None:
         yield

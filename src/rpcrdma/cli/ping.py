@@ -122,7 +122,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """Prints the line of one call if calls are made at intervals; otherwise it goes to the log, for -v."""
+    """Prints the line of one call if calls are made at intervals; otherwise logs it, for -v."""
     if args.interval is None:
         import logging  # noqa: PLC0415
 
@@ -200,7 +200,7 @@ def _print_counters(report: dict[str, Any]) -> None:
 
 
 def _print_operations(operations: list[dict[str, Any]]) -> None:
-    """As in /proc/self/mountstats, with percentiles."""
+    """Prints statistics in the form of /proc/self/mountstats, with percentiles."""
     counts = ["ops", "trans", "bytes_sent", "bytes_recv"]
     rows = []
     for each in operations:
@@ -264,7 +264,7 @@ def _worded(value: int | str | bool) -> str:
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:
-    """One line for each quarter of a power of two that holds round trips, from the first to the last."""
+    """Prints a line for each quarter of a power of two from the shortest round trip to the longest."""
     bounds = [10 * 2 ** (step / 4) for step in range(80)]
     counts = [0] * len(bounds)
     for value in round_trips_us:

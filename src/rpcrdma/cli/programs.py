@@ -138,7 +138,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
-    """The transports that can be asked: an IPv4 address does not lead to a listener for IPv6, nor the other way."""
+    """Returns the transports that can be probed: addresses of IPv4 lead to no listener for IPv6, nor vice versa."""
     from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
 
     every = _PROBED_NETIDS.items()
@@ -146,12 +146,12 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """The URL as it was given: without a port where none is asked but the port mapper's."""
+    """Returns the URL as it was given: without a port where none is asked but the port mapper's."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
 def _own_port(url: Url) -> bool:
-    """Whether the URL is a service to be asked: there is no default port for TCP, but for the port mapper's."""
+    """Returns whether the URL is a service to be asked: there is no default port for TCP, but for the port mapper's."""
     return url.scheme == "rdma" or url.port_given
 
 
@@ -160,7 +160,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Why nothing at all answers at the URL's own port, if it is so."""
+    """Returns the error if nothing answers at the URL's own port, else None."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 
@@ -194,7 +194,7 @@ async def _probe(
 
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
-    """The versions that the server says it has."""
+    """Returns the versions that the server states."""
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TOLD_MAX", "Failures", "Servers"]
 
 TOLD_MAX = 20
-"""Failures with one tree that are told one by one; the rest is counted."""
+"""Failures of one tree that are printed; further ones are counted."""
 
 
 class Failures:
@@ -33,7 +33,7 @@ class Failures:
         self.status = ExitStatus.DONE
         self.collected = collected
         self.export = ""
-        """The export whose paths the server's errors name: its name goes before them to make them paths of URLs."""
+        """The export of the paths in the server's errors: its name precedes them in URLs."""
         self.url: Url | None = None
         """The URL of a source or target, which errors name that have none."""
 
@@ -70,11 +70,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """The URL of a path in the export."""
+        """Returns the URL of a path in the export."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """A path in the export as URLs name it."""
+        """Returns a path in the export as a path of a URL."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -90,9 +90,9 @@ class Failures:
 
 
 class Servers:
-    """File systems by URL, with one connection to each server; an asynchronous context manager that ends them all.
+    """File systems by URL, with one connection to each server; an asynchronous context manager that closes them all.
 
-    `locate` tells `failures` the export that later errors are about.
+    `locate` sets the export of `failures` that later errors concern.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:
@@ -113,7 +113,7 @@ class Servers:
         await self._stack.aclose()
 
     async def locate(self, url: Url) -> tuple[MountedFilesystem, str]:
-        """The file system that `url` is in, and the path in it; the same object for each URL of an export.
+        """Returns the file system that `url` is in, and the path in it; the same object for each URL of an export.
 
         Raises:
             ConnectFailed: NFS or MOUNT cannot be reached.

@@ -65,7 +65,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str) -> RemoveReport | None:
-    """The report on a tree; None if `path` is no directory."""
+    """Returns the report on a tree; None if `path` is no directory."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     attributes = await filesystem.lstat(path)

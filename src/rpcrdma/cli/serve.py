@@ -86,7 +86,7 @@ _IDLE_S = 5.0
 _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
-"""How long calls in progress may take once the server was told to stop."""
+"""Seconds for calls in progress after the server was asked to stop."""
 _SWITCH_S = 0.0005
 """After how long a thread that computes makes way for another one. A call waits for that after each system call that
 blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
@@ -551,7 +551,7 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
 
 
 def _at_eof() -> bool:
-    """Reads standard input; True at its end, or if it cannot be read, as a terminal that is gone."""
+    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
     try:
         return not os.read(0, 1 << 16)
     except BlockingIOError:

@@ -22,7 +22,7 @@ DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 
 
 def asked_for(args: argparse.Namespace, export: Exported) -> XprtSec:
-    """The least protection with which an export is used."""
+    """Returns the least protection with which an export is used."""
     choice: XprtSec = args.xprtsec if export.xprtsec is None else export.xprtsec
     return choice
 
@@ -32,26 +32,26 @@ def _weakest(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
 
 
 def least_of(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
-    """The least protection with which the server answers calls over TCP at all."""
+    """Returns the least protection with which the server answers calls over TCP at all."""
     return "none" if args.mount_in_clear else _weakest(args, exports)
 
 
 def hosts_of(args: argparse.Namespace, exports: Sequence[Exported]) -> HostAuthentication:
-    """The certificates: for TLS alone if an export asks for TLS, or if no authorities vouch for clients."""
+    """Returns the certificates: for TLS alone if an export asks for TLS, or if no authorities vouch for clients."""
     in_tls = any(asked_for(args, export) != "none" for export in exports)
     hosts = host_authentication(args, in_tls=in_tls)
     return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
 
 
 def listen_at(args: argparse.Namespace, exports: Sequence[Exported]) -> list[str]:
-    """The URLs to listen at: by default not rdma:// if every export asks for TLS."""
+    """Returns the URLs to listen at: by default not rdma:// if every export asks for TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
     return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args, exports) == "none"]
 
 
 def unfit(args: argparse.Namespace, exports: Sequence[Exported]) -> tuple[str, str] | None:
-    """The first fault in these options, and its remedy; None if they fit together."""
+    """Returns the first fault in these options, and its remedy; None if they fit together."""
     from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
 
     wanted = [asked_for(args, export) for export in exports]
@@ -67,7 +67,7 @@ def unfit(args: argparse.Namespace, exports: Sequence[Exported]) -> tuple[str, s
 
 
 def renew_on_hang_up(renew: Callable[[], None], hung_up: Callable[[], None]) -> None:
-    """Calls `renew` on SIGHUP; `hung_up` instead where the signal says that the terminal of this process is gone."""
+    """Calls `renew` on SIGHUP, or `hung_up` if the signal means that this process's terminal is gone."""
     had_terminal = _has_terminal()
 
     def on_hang_up() -> None:
@@ -80,7 +80,7 @@ def renew_on_hang_up(renew: Callable[[], None], hung_up: Callable[[], None]) -> 
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a controlling terminal, which it has no longer once that hung up."""
+    """Returns whether this process has a controlling terminal, which it has no longer once that hung up."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

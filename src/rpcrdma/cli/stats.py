@@ -106,7 +106,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _fetched(url: str) -> str:
-    """The answer at `url`, if all of it comes within the deadline.
+    """Returns the answer at `url`, if it arrives whole within the deadline.
 
     The look-up of the host name and single reads cannot be interrupted. So they run in a thread for which the process
     does not wait at its end.
@@ -138,7 +138,7 @@ async def _fetched(url: str) -> str:
 
 
 def _metrics_url(text: str) -> str:
-    """The URL of a metrics endpoint."""
+    """Returns the URL of a metrics endpoint."""
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise argparse.ArgumentTypeError(
@@ -198,7 +198,7 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
 
 
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
-    """The columns that the terminal has no room for."""
+    """Returns the columns that the terminal has no room for."""
     if not sys.stdout.isatty():
         return []
     widths = {name: max(len(row[name]) for row in rows) for name in columns}

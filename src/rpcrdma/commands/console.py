@@ -56,7 +56,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "start a MetricsExporter for the server": "start the server with --metrics HOST:PORT",
     "(cpp -P)": "(--cpp)",
 }
-"""Words of the library's messages, and what stands in their place in those of the command."""
+"""Words of the library's messages, with their replacements in the command's messages."""
 
 _PARAMETER: Final = re.compile("|".join(map(re.escape, OPTIONS)))
 
@@ -65,7 +65,7 @@ _error_object: Mapping[str, Any] | None = None
 
 
 class ExitStatus(enum.IntEnum):
-    """The exit status of every command; ended by a signal and piped away as the shell reports it (128 + signal)."""
+    """The exit status of every command; one that a signal or a closed pipe ended has 128 + the signal, as in shells."""
 
     DONE = 0
     FAILED = 1
@@ -103,13 +103,13 @@ def prepare() -> None:
 
 
 def shown(name: str) -> str:
-    """A file name for standard output: as it is for programs, `printable` for terminals."""
+    """Returns a file name for standard output: as it is for programs, `printable` for terminals."""
     return printable(name) if sys.stdout.isatty() else name
 
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """An error in the context names standard output, where no file is named."""
+    """Yields an error in the context names standard output, where no file is named."""
     try:
         yield
     except OSError as error:
@@ -136,7 +136,7 @@ def write(text: str = "", *, flush: bool = False) -> None:
 
 
 def names(found: Sequence[str]) -> None:
-    """File names as lines of data, each as `shown` makes it."""
+    """Prints file names as lines of data, each in the form of `shown`."""
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
     write("\n".join([*found, ""]))
@@ -153,7 +153,7 @@ def json_line(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """A JSON document on one line.
+    """Returns a JSON document on one line.
 
     Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
@@ -167,7 +167,7 @@ def json_text(value: Any) -> str:
 
 
 def _expressible(value: Any) -> Any:
-    """`value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
+    """Returns `value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415
 
@@ -272,7 +272,7 @@ def table(
 
 
 def readable_octets(octets: float) -> str:
-    """A size such as 54.2 MB: decimal units, as disks and networks are sold."""
+    """Returns a size such as 54.2 MB: decimal units, as disks and networks are sold."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if octets < 1000:
             return f"{octets:.0f} bytes" if unit == "bytes" else f"{octets:.1f} {unit}"
@@ -281,5 +281,5 @@ def readable_octets(octets: float) -> str:
 
 
 def readable_rate(octets: float, seconds: float) -> str:
-    """Octets a second, in readable units."""
+    """Formats octets per second in readable units."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"

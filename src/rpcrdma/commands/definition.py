@@ -82,7 +82,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """The options that say how a definition is read; `default_limit` is the end of the help for that option."""
+    """Adds the options for reading a definition; `default_limit` is the end of that option's help."""
     command.add_argument(
         "--default-limit",
         type=_limit,
@@ -119,7 +119,7 @@ def _limit(text: str) -> int:
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
-    """The definition that `args.file` names; None after an error, which is printed."""
+    """Reads the definition that `args.file` names; None after an error, which is printed."""
     source = read_text(args.file)
     if source is None or not (args.cpp or args.defines or args.directories):
         return None if source is None else DefinitionText(args.file, source)
@@ -166,7 +166,7 @@ def read_text(file: str) -> str | None:
 
 
 def read_regular_file(file: str, most: int) -> bytes:
-    """The octets of a file, of which there may be `most`.
+    """Reads a file of at most `most` octets.
 
     Raises:
         OSError: there are more, the file cannot be read, or is none: a device or pipe may have no end.

@@ -60,7 +60,7 @@ def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """The failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
+    """Returns the failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -163,7 +163,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 
 def _with_remedy(text: str) -> tuple[str, str]:
-    """(cause, remedy): messages name the cause, and after a last semicolon the remedy."""
+    """Splits a message into (cause, remedy) at its last semicolon."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 
@@ -185,7 +185,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def readable_path(path: object) -> str:
-    """A path for a message: of a very long one the start and the end."""
+    """Returns a path for a message: of a very long one the start and the end."""
     name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
     half = _PATH_SHOWN_MAX // 2
     return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

@@ -64,7 +64,7 @@ _DEFAULTS: dict[str, Any] = {
 def add_shared_options(
     parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """The options that may stand before or after a command's name; `top` is the parser that holds their defaults.
+    """Adds the options that may stand before or after a command's name; `top` is the parser with their defaults.
 
     The help of a command that connects leaves them out and names `rpcrdma help connection`, unless they are `shown`.
     The help of `top` has the options of logging.
@@ -228,7 +228,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
 
 
 def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
-    """The settings that the options make; `in_tls`: the certificates are for TLS, if nothing else is said."""
+    """The settings from the options; `in_tls`: the certificates are for TLS unless an option says otherwise."""
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
@@ -245,7 +245,7 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
 
 
 def add_provider(group: argparse._ActionsContainer) -> None:
-    """`--provider`."""
+    """Adds `--provider`."""
     group.add_argument(
         "--provider",
         choices=("auto", "iwarp", "verbs"),
@@ -256,7 +256,7 @@ def add_provider(group: argparse._ActionsContainer) -> None:
 
 
 def add_busy_poll(group: argparse._ActionsContainer) -> None:
-    """`--busy-poll`."""
+    """Adds `--busy-poll`."""
     group.add_argument(
         "--busy-poll",
         type=microseconds,
@@ -268,7 +268,7 @@ def add_busy_poll(group: argparse._ActionsContainer) -> None:
 
 
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
-    """`--rpcrdma-version`."""
+    """Adds `--rpcrdma-version`."""
     group.add_argument(
         "--rpcrdma-version",
         choices=VERSIONS,
@@ -279,14 +279,14 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
 
 
 def add_extension(group: argparse._ActionsContainer, text: str) -> None:
-    """`--extension`."""
+    """Adds `--extension`."""
     group.add_argument(
         "--extension", choices=("auto", "rtr", "off"), default=argparse.SUPPRESS, metavar="CHOICE", help=text
     )
 
 
 def add_no_crc(group: argparse._ActionsContainer) -> None:
-    """`--no-crc`."""
+    """Adds `--no-crc`."""
     group.add_argument(
         "--no-crc",
         action="store_true",
@@ -297,7 +297,7 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
 
 
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--exclude`."""
+    """Adds `--exclude`."""
     parser.add_argument(
         "--exclude",
         action="append",

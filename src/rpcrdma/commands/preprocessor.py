@@ -30,7 +30,7 @@ class PreprocessorFailed(RpcRdmaError):
 
 
 def preprocess(file: str, text: str | None, *, defines: Sequence[str], directories: Sequence[str]) -> str:
-    """The output of `cpp` for `file`, or for `text` where that is given, with markers of the origin of each line.
+    """Returns the output of `cpp` for `file`, or for `text` if given, with markers of each line's origin.
 
     Raises:
         PreprocessorFailed: see there; also if it takes too long, or its output is too long.
@@ -62,7 +62,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The preprocessor; it ends with the context, and so does the compiler that it may have started."""
+    """Runs the preprocessor; its process ends with the context, and so does a compiler that it has started."""
     with subprocess.Popen(  # noqa: S603 - a program of the PATH, with the arguments that its user has given
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:
@@ -74,7 +74,7 @@ def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[b
 
 
 def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Standard output and standard error to their ends.
+    """Returns standard output and standard error, read to their ends.
 
     Raises:
         PreprocessorFailed: they are too long, or do not end in time.

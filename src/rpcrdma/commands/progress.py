@@ -49,7 +49,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """A bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
+    """Yields a bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
     if not _can_be_written_over():
         yield Bar()
         return

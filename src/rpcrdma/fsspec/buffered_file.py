@@ -34,33 +34,33 @@ _LINES_OCTETS = 1 << 14
 
 
 class OpeningFileSystem(Protocol):
-    """The file system of an open file, as far as the file needs it."""
+    """The file system of an open file, as the file uses it."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the calls run in."""
+        """The event loop of all calls."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens the file for coroutines."""
+        """Opens a file for coroutines."""
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Has the end of the process close the file, if nothing else does."""
+        """Registers a file for closing at the end of the process."""
 
     def note_written(self, path: str) -> None:
-        """Forgets the attributes of a file that has been written."""
+        """Invalidates the cached attributes of a file that has been written."""
 
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
-        """The attributes of a file; with `refresh` as the server tells them now."""
+        """Returns the attributes of a file; with `refresh` those at the server now."""
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path."""
+        """Returns the URL of a path."""
 
 
 def check_transaction(url: str, mode: str) -> None:
     """Checks the mode of the file at `url` that is opened in a transaction.
 
     Raises:
-        io.UnsupportedOperation: it is one for files that exist.
+        io.UnsupportedOperation: the mode is not that of a new file, "wb".
     """
     if mode != "wb":
         raise io.UnsupportedOperation(f"{url}: a transaction takes new files, of mode wb, not {mode}")
@@ -76,12 +76,28 @@ register_cache(_OwnReadAhead)
 
 
 class BufferedNfsFile(AbstractBufferedFile):
-    """An open file: "rb", "wb", "ab" or "xb"; see `UpdatedFile` for those with "+".
+    """An open file for programs without an event loop, in mode "rb", "wb", "ab" or "xb".
 
-    A read fetches the octets that it asks for. Reads that go on where the last one ended have the next blocks fetched
-    meanwhile, see `SequentialRun`, and take their octets from the block that has arrived. With `cache_type`, one of
-    fsspec's caches is used instead. Written data is gathered in blocks, and is on the server's stable storage after
-    `flush` and `close`. With `autocommit=False`, as in a transaction, a new file has a temporary name until `commit`.
+    `UpdatedFile` has the modes with "+". A read fetches the octets that it asks for. Sequential reads have the next
+    blocks fetched meanwhile (`SequentialRun`) and take their octets from them. Written data is gathered in blocks, and
+    is on the server's stable storage after `flush` and `close`.
+
+    Args:
+        fs: the file system.
+        path: the path of the file.
+        mode: the mode.
+        block_size: octets of a block, 4 MiB by default.
+        autocommit: False, as in a transaction, gives a new file a temporary name until `commit`.
+        cache_type: the name of a cache of fsspec in place of the read-ahead.
+        cache_options: the options of that cache.
+        size: ignored; the server's size counts.
+        opened: the file if it is open already, or None.
+        tail: the last octets of the file, if they were read before.
+        kwargs: options of `fsspec.spec.AbstractBufferedFile`.
+
+    Shared by the methods:
+        length, size: the most octets; None or negative: all up to the end of the file, or of the line.
+        ValueError: the file is closed.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -131,12 +147,16 @@ class BufferedNfsFile(AbstractBufferedFile):
     # Reading
 
     def read(self, length: int | None = -1) -> bytes:
-        """Up to `length` octets, or the rest; fewer only at the end of the file."""
+        """Returns the next octets; fewer than `length` only at the end of the file."""
         found: bytes = super().read(length)
         return found
 
     def readinto(self, b: Buffer) -> int:
-        """Fills the buffer; READs place their octets in one of 1 MiB, or as large as a block."""
+        """Fills a buffer and returns the octets read; one of 1 MiB, or of a block, is filled without a copy.
+
+        Args:
+            b: writable memory.
+        """
         buffer = as_view(b, "b", writable=True)
         held = self._held_at(self.loc, self.loc + len(buffer))
         if self.mode != "rb" or self.closed or len(buffer) - len(held) < self._direct_octets:
@@ -153,7 +173,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return min(int(self.blocksize), _DIRECT_OCTETS)
 
     def readline(self, size: int | None = -1) -> bytes:
-        """The rest of the line, with its end; no more than `size` octets if that is not negative."""
+        """Returns the rest of the present line with its end, at most `size` octets."""
         left = -1 if size is None else size
         parts = []
         while left:
@@ -165,7 +185,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _part_of_line(self, size: int) -> bytes:
-        """The octets of the line up to its end, or up to the end of the part of the file that is looked through."""
+        """Returns a part of the present line, up to its end or the end of the octets that were read for lines."""
         start = self.loc - self._lines_start
         if not 0 <= start < len(self._lines):
             self._lines_start, start = self.loc, 0
@@ -176,7 +196,11 @@ class BufferedNfsFile(AbstractBufferedFile):
         return part
 
     def readlines(self, hint: int | None = -1) -> list[bytes]:
-        """The rest as lines; with a `hint` above zero no more of them when they have so many octets."""
+        """Returns the rest of the file as lines.
+
+        Args:
+            hint: if positive, the octets after which no further line is read.
+        """
         lines: list[bytes] = []
         octets = 0
         for line in self:
@@ -187,7 +211,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """The octets from `start` up to `end`, for the cache."""
+        """Returns the octets from `start` up to `end`, for the cache."""
         end = min(end, self.size)
         if end <= start:
             return b""
@@ -209,14 +233,21 @@ class BufferedNfsFile(AbstractBufferedFile):
         return b"".join((before, data)) if before else data
 
     def _held_at(self, start: int, end: int) -> bytes | memoryview:
-        """The octets from `start` on that are here already, up to `end`."""
+        """Returns the octets from `start` up to `end` that were read before."""
         at = start - self._held_start
         return self._held[at : at + end - start] if 0 <= at < len(self._held) else b""
 
     # Writing
 
     def write(self, data: Buffer) -> int:
-        """Takes all of `data`; data as large as a block is sent without a copy."""
+        """Writes all of `data` and returns its length; data as large as a block is sent without a copy.
+
+        Args:
+            data: the octets.
+
+        Raises:
+            ValueError: the file is closed, or open for reading.
+        """
         if not self.writable():
             raise ValueError("I/O operation on closed file" if self.closed else f"{self.full_name} is open for reading")
         view = as_view(data, "data")
@@ -233,8 +264,12 @@ class BufferedNfsFile(AbstractBufferedFile):
     def seek(self, loc: int, whence: int = io.SEEK_SET) -> int:
         """Moves the position of a file that is open for reading, and returns it.
 
+        Args:
+            loc: octets, counted from the place that `whence` names.
+            whence: `io.SEEK_SET`, `io.SEEK_CUR` or `io.SEEK_END`.
+
         Raises:
-            io.UnsupportedOperation: it is open for writing.
+            io.UnsupportedOperation: the file is open for writing.
         """
         if self.writable():
             raise io.UnsupportedOperation(f"{self.full_name} is written in one go: for seeks open it with w+b or r+b")
@@ -242,7 +277,11 @@ class BufferedNfsFile(AbstractBufferedFile):
         return position
 
     def flush(self, force: bool = False) -> None:  # noqa: ARG002 - fsspec's name for the flush of `close`
-        """Waits until everything written is on the server's stable storage."""
+        """Waits until all written data is on the server's stable storage.
+
+        Args:
+            force: ignored; fsspec's name for the flush of `close`.
+        """
         if self.closed:
             raise ValueError("I/O operation on closed file")
         if self.writable():
@@ -252,7 +291,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the rest, and ends the use of the file, which it does also where it raises that writing has failed."""
+        """Sends the rest and ends the use of the file, also if it raises a failure to write."""
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:
@@ -277,13 +316,13 @@ class BufferedNfsFile(AbstractBufferedFile):
                 self.fs.note_written(self.path)
 
     def commit(self) -> None:
-        """Gives a file of a transaction its name."""
+        """Gives the file of a transaction its final name."""
         if self._temporary is not None:
             self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None
 
     def discard(self) -> None:
-        """Removes a file of a transaction that has failed; its writer may have left it open."""
+        """Removes the file of a failed transaction, whose writer may have left it open."""
         if not self.closed:
             self.buffer = LentMemory()
             with contextlib.suppress(Exception):

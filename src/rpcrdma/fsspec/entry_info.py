@@ -41,12 +41,12 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """The info of the object at `path`, links followed; with the `destination` of a symbolic link.
+    """Returns the info of the object at `path`, links followed, with the `destination` of a symbolic link.
 
-    The entry comes with it, except for a symbolic link and for the root.
+    The entry is returned with it, except for a symbolic link and for the root.
 
     Raises:
-        FileNotFoundError: nothing is there, or a link leads nowhere.
+        FileNotFoundError: nothing exists there, or a link leads nowhere.
     """
     if path == "/":
         return _info(name, await fs.stat(path)), None
@@ -58,12 +58,12 @@ async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEnt
 
 
 def entry_info(entry: DirEntry, name: str) -> Info:
-    """The info of an entry that is no symbolic link."""
+    """Returns the info of an entry that is no symbolic link."""
     return _info(name, entry.stat())
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """The infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link.
+    """Returns the infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link.
 
     An entry that the server refuses to describe has the type "other" and no size; a warning names it.
     """
@@ -86,7 +86,7 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 
 
 async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
-    """The info of a symbolic link in a listing: the size and type of the file that it leads to.
+    """Returns the info of a symbolic link in a listing: the size and type of the file that it leads to.
 
     A link to a directory, or to a missing object, has type "other": walks through trees do not follow it.
     """
@@ -112,5 +112,5 @@ def _refused_info(name: str, error: OSError) -> Info:
 
 
 def info_above(name: str) -> Info:
-    """The info of a directory that only leads to exports, and is none at the server."""
+    """Returns the info of a directory that only leads to exports, and is none at the server."""
     return {"name": name, "size": 0, "type": "directory", "islink": False}

@@ -32,25 +32,37 @@ T = TypeVar("T")
 
 @waits_by_sync
 class RdmaFileSystem(ServerFileSystem):
-    """The files of NFSv3 servers over RDMA: `fsspec.filesystem("rdma")`, or by URL.
+    """The files of NFSv3 servers over RDMA for fsspec: `fsspec.filesystem("rdma")`, or by URL.
 
-    Paths begin with the server, then name the export: "server:20049/data/x.csv" of `rdma://server:20049/data/x.csv`.
-    One object reaches any number of servers. A path that begins with a slash is of the server `host`. `port` and
-    `mountport`, the TCP port of MOUNT, are those of `host`, or without it those of all servers whose paths name none;
-    `mountport` may also be a dictionary by HOST or HOST:PORT. `options` and `files` are those of `rpcrdma.nfs_open`, or
-    dictionaries of their fields.
+    Paths begin with the server, then name the export: "server:20049/data/x.csv" for `rdma://server:20049/data/x.csv`.
+    One object reaches any number of servers. Errors are those of `os` and `open`.
 
-    With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
-    as tools for object stores expect. Errors are those of `os` and `open`.
+    `info`, `exists`, `isfile` and `isdir` use cached attributes, unless they get `refresh=True`. Changes through this
+    object invalidate them, and `open` asks the server (close-to-open consistency). `invalidate_cache` empties the
+    cache.
 
-    `info`, `exists`, `isfile` and `isdir` use cached attributes of up to `attributes_valid_s` seconds, unless they are
-    given `refresh=True`. Changes through this file system invalidate them, and `open` always asks the server
-    (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open` uses cached
-    attributes as well, and the cached data of files of up to 1 MiB. `invalidate_cache` empties the cache; 0 seconds
-    turn it off.
+    Objects with the same options share the connections of their event loop; `close`, or the end of the process, ends
+    them. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
 
-    All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
-    of the process. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
+    Args:
+        host: the server of paths that begin with a slash.
+        port: the port of `host`, or without it of all servers whose paths name none.
+        mountport: the TCP port of MOUNT likewise, or a dictionary of ports by HOST or HOST:PORT.
+        options: the `options` of `rpcrdma.nfs_open`, or a dictionary of fields.
+        files: the `files` of `rpcrdma.nfs_open`, or a dictionary of fields.
+        auto_mkdir: whether missing directories above a written file are made, as tools for object stores expect.
+        attributes_valid_s: seconds for which cached attributes are used; 0: never.
+        close_to_open: False for files that do not change meanwhile: `open` then uses cached attributes as well, and the
+            cached data of files of up to 1 MiB.
+        kwargs: options of `fsspec.AbstractFileSystem`.
+
+    Raises:
+        TypeError: an option is unknown.
+
+    Shared by the methods:
+        path: a path or URL.
+        refresh: whether to ask the server instead of the cache.
+        _kwargs: options that fsspec and its users pass; ignored.
     """
 
     protocol = "rdma"
@@ -207,7 +219,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Whether `path` is the open `file`, which was opened as `source`."""
+        """Returns whether `path` is the open `file`, which was opened as `source`."""
         try:
             async with self._at(path) as (fs, at):
                 there = await fs.stat(at)
@@ -221,7 +233,13 @@ class RdmaFileSystem(ServerFileSystem):
         return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
-        """Makes an empty file; of one that exists without `truncate` only sets the times."""
+        """Makes an empty file, or changes an existing one.
+
+        Args:
+            path: a path or URL.
+            truncate: whether an existing file is emptied; otherwise its times are set to now.
+            _kwargs: ignored.
+        """
         sync(self.loop, self._touch, path, truncate)
 
     async def _touch(self, path: str, truncate: bool = True) -> None:
@@ -261,7 +279,16 @@ class RdmaFileSystem(ServerFileSystem):
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
-        """An open file for coroutines; see `rpcrdma.NfsFilesystem.open`."""
+        """Opens a file for coroutines.
+
+        Args:
+            path: a path or URL.
+            mode: a mode of `rpcrdma.NfsFilesystem.open`.
+            _kwargs: ignored.
+
+        Returns:
+            The open file.
+        """
         place = self.place(path)
         if mode == "rb":
             known = place.known.find(place.path, self._valid_s)
@@ -278,12 +305,12 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """The cached result of `_open_reading` for a small file, without asking the server."""
+        """Returns the cached result of `_open_reading` for a small file, without asking the server, or None."""
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
-        """(None, all octets of a small regular file), or (an open file, its last octets if readers begin there)."""
+        """Returns (None, all octets of a small regular file), or (an open file, its tail if readers begin there)."""
         place = self.place(path)
         known = await self._found(place)
         entry = (await self._look(place))[1] if known is None else known.entry
@@ -300,7 +327,7 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
+        """Returns a file's octets from `start`, `held` or read now; None if the file has changed since `entry`."""
         if not held and entry.attributes.size:
             async with self._at(place) as (fs, _):
                 return await fs.read_unchanged(entry, offset=start)
@@ -314,12 +341,16 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_written(self, path: str) -> None:
-        """Has the server be asked for the attributes of a file that has been written."""
+        """Invalidates the cached attributes of a file that has been written."""
         place = self.place(path)
         place.known.forget(place.path)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Has the end of the process close the file, if nothing else does."""
+        """Registers a file for closing at the end of the process.
+
+        Args:
+            file: a file open for writing.
+        """
         self._mounts_here(file.path).writers.add(file)
 
     def _mounts_here(self, path: str) -> Mounts:
@@ -396,7 +427,15 @@ class RdmaFileSystem(ServerFileSystem):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames; between exports, and for a pattern, copies and removes."""
+        """Renames an object; between exports, and for a pattern, copies and removes.
+
+        Args:
+            path1: the present path, or a pattern.
+            path2: the new path, or a directory.
+            recursive: whether a copy includes the contents of directories.
+            maxdepth: levels of directories that a copy includes; None: all.
+            _kwargs: ignored.
+        """
         sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
@@ -415,7 +454,7 @@ class RdmaFileSystem(ServerFileSystem):
         await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
 
     async def _is_name(self, path: str) -> bool:
-        """Whether `path` is no pattern: names may have the characters of patterns."""
+        """Returns whether `path` is no pattern: names may contain the characters of patterns."""
         if not has_magic(path):
             return True
         try:
@@ -444,19 +483,19 @@ class RdmaFileSystem(ServerFileSystem):
 
 
 class TcpFileSystem(RdmaFileSystem):
-    """The same over TCP: `nfstcp://HOST[:PORT]/PATH`."""
+    """`RdmaFileSystem` over TCP: `nfstcp://HOST[:PORT]/PATH`."""
 
     protocol = "nfstcp"
 
 
 def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """The range of a file of `size` octets that a slice means: negative numbers count from the end."""
+    """Returns the range of a file of `size` octets for a slice, whose negative numbers count from the end."""
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    """The limit of each of `count` ranges."""
+    """Returns the limit of each of `count` ranges."""
     if values is None or isinstance(values, int):
         return [values] * count
     if len(values) != count:

@@ -24,7 +24,7 @@ _END_OCTETS = 1 << 16
 
 
 def first_read(path: str, entry: DirEntry) -> int | None:
-    """The offset of the first READ at opening: 0 for a small file, None where the reader is unknown."""
+    """Returns the offset of the first READ at opening: 0 for a small file, None if readers may begin anywhere."""
     size = entry.attributes.size
     if size <= HELD_OCTETS:
         return 0
@@ -32,10 +32,15 @@ def first_read(path: str, entry: DirEntry) -> int | None:
 
 
 class HeldFile(io.BytesIO):
-    """A small file, open for reading, as it was at that moment.
+    """A small file, open for reading, with its content at the time of opening.
 
     It has `fs`, `path`, `mode`, `size` and `info` as other files of fsspec. `io.BytesIO` reads the memory in which READ
     placed the data. Unpickling opens the file anew at the same position.
+
+    Args:
+        fs: the file system.
+        path: the path of the file.
+        data: the content.
     """
 
     mode = "rb"
@@ -49,7 +54,7 @@ class HeldFile(io.BytesIO):
 
     @property
     def full_name(self) -> str:
-        """The URL."""
+        """The URL of the file."""
         url: str = self.fs.unstrip_protocol(self.path)
         return url
 
@@ -64,24 +69,36 @@ class HeldFile(io.BytesIO):
         return self.info()
 
     def info(self) -> dict[str, Any]:
-        """The attributes of the file, as `fs.info` tells them."""
+        """Returns the attributes of the file, as `fs.info` does."""
         found: dict[str, Any] = self.fs.info(self.path)
         return found
 
     def writable(self) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def write(self, _data: object) -> NoReturn:
-        """Raises io.UnsupportedOperation: the file is open for reading."""
+        """Refuses to write.
+
+        Raises:
+            io.UnsupportedOperation: always: the file is open for reading.
+        """
         raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
 
     def writelines(self, _lines: Iterable[object]) -> NoReturn:
-        """Raises io.UnsupportedOperation: the file is open for reading."""
+        """Refuses to write.
+
+        Raises:
+            io.UnsupportedOperation: always: the file is open for reading.
+        """
         self.write(_lines)
 
     def truncate(self, _size: int | None = None) -> NoReturn:
-        """Raises io.UnsupportedOperation: the file is open for reading."""
+        """Refuses to truncate.
+
+        Raises:
+            io.UnsupportedOperation: always: the file is open for reading.
+        """
         self.write(_size)
 
     def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:

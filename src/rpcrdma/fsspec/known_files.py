@@ -58,7 +58,7 @@ class KnownFiles:
         """By directory: when the first of its unknown files was asked for, and how many were."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """The state of `path` if it is at most `valid_s` seconds old; may be called in any thread."""
+        """Returns the state of `path` if it is at most `valid_s` seconds old; may be called in any thread."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
@@ -132,7 +132,7 @@ class KnownFiles:
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
-        """`forget` of a path and of everything below it."""
+        """Forgets a path and all paths below it."""
         self.forget(path)
         below = path.rstrip("/") + "/"
         with self._lock:
@@ -147,6 +147,6 @@ _BY_KEY: dict[tuple[int, str], KnownFiles] = {}
 
 
 def known_files(key: str) -> KnownFiles:
-    """The answers that all file systems of this key, a server and options, share in this process."""
+    """Returns the answers that all file systems of this key, a server and options, share in this process."""
     process_key = (os.getpid(), key)
     return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

@@ -33,7 +33,7 @@ _CLOSE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server and how to connect to it; `key` tells those with other options apart."""
+    """A server and the way to connect to it; `key` distinguishes servers with other options."""
 
     url: Url
     options: ConnectOptions
@@ -123,7 +123,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """The known export that `path` is deepest in; empty if it is in none."""
+        """Returns the known export that `path` is deepest in; empty if it is in none."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -155,7 +155,7 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """A connection that is not made again is replaced by the next call that needs it."""
+        """Drops a connection that will not be restored: the next call that needs one makes a new one."""
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -214,7 +214,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """The mounts of `loop` at the server."""
+    """Returns the mounts of `loop` at the server."""
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:

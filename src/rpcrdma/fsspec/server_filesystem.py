@@ -82,7 +82,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """The path of a URL, a list of paths for a list; a path in its usual form."""
+        """Returns the path of a URL, or a path in its usual form; for a list, a list."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         return strip_url(stringify_path(path), cls.protocol)
@@ -94,10 +94,14 @@ class ServerFileSystem(AsyncFileSystem):
         return above or (cls.root_marker if separator else stripped)
 
     def place(self, path: str) -> ServerPath:
-        """The server that a path or a URL names, and the path there.
+        """Finds the server that a path or URL names, and the path there.
+
+        Returns:
+            The server, the part of `path` before its path there, that path, and the cache.
 
         Raises:
-            ValueError: it names no server, and the option `host` does not either; or it is a URL of another protocol.
+            ValueError: `path` names no server, and the option `host` does not either; or it is a URL of another
+                protocol.
         """
         return self._servers.place(stringify_path(path))
 
@@ -111,7 +115,11 @@ class ServerFileSystem(AsyncFileSystem):
         return self.place(self.root_marker).server
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path, which names the server and its ports."""
+        """Returns the URL of a path, with the server and its ports.
+
+        Args:
+            name: a path.
+        """
         place = self.place(name)
         return f"{self.protocol}://{place._replace(prefix=authority_of(place.server.url)).name}"
 
@@ -123,7 +131,11 @@ class ServerFileSystem(AsyncFileSystem):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the calls run in: after a fork the child's own, where connections are made anew."""
+        """The event loop of all calls; after a fork the child's own, where connections are made anew.
+
+        Raises:
+            RuntimeError: the object was made with `asynchronous=True`: only its coroutines can be used.
+        """
         if self._pid != os.getpid():
             self._loop = None if self.asynchronous else get_loop()
             self._pid = os.getpid()
@@ -157,7 +169,7 @@ class ServerFileSystem(AsyncFileSystem):
     # Names and attributes
 
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        """The attributes of the object at `path`, links followed."""
+        """Returns an object's attributes, links followed, by name: "name", "size", "type" and those of `os.stat`."""
         known = None if refresh else self._believed(path)
         if known is not None:
             return {**known.info, "name": self._strip_protocol(path)}
@@ -177,7 +189,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """The cached state of a path; before that caches a page of its directory, if that is worth listing."""
+        """Returns the cached state of a path, after caching a page of its directory if that seems useful."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -196,7 +208,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the first entries of a directory; none of one that may only be searched, or is above all exports."""
+        """Caches the first entries of a directory, unless it may only be searched or is above all exports."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -212,7 +224,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """The server's answer about a path, which is cached."""
+        """Returns the server's answer about a path, which is cached."""
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):
@@ -222,7 +234,11 @@ class ServerFileSystem(AsyncFileSystem):
         return info, entry
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Drops the cached state of `path` and of all paths below it; of all paths for None."""
+        """Drops the cached state of a path and of all paths below it.
+
+        Args:
+            path: the path; None: all paths.
+        """
         if path is None:
             for server in self._servers.used():
                 known_files(server.key).forget_all()
@@ -234,17 +250,20 @@ class ServerFileSystem(AsyncFileSystem):
     def walk(
         self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
     ) -> Iterator[Walked]:
-        """(directory, names or infos of directories, the same of other entries) for each directory of a tree.
+        """Walks a tree of directories.
 
-        Unlike other file systems of fsspec, `find`, `glob` and `du` included, it passes over a directory that is not
-        there, and no other failure, unless `on_error` asks for that.
+        Unlike other file systems of fsspec, `find`, `glob` and `du` included, it ignores a missing directory, and no
+        other failure unless `on_error` asks for that.
 
         Args:
-            path: where the walk begins.
+            path: the directory at the top.
             maxdepth: levels of directories, at least 1; None: all.
-            topdown: a directory comes before those below it.
-            on_error: "omit": no failure is raised; "raise": each is; or a function that is called with each.
+            topdown: whether a directory precedes those below it.
+            on_error: "omit" ignores all failures, "raise" raises all; or a function that is called with each.
             kwargs: `detail=True` for infos by name.
+
+        Yields:
+            (directory, names or infos of directories, the same of other entries) for each directory.
 
         Raises:
             OSError: a directory cannot be listed; NFS itself cannot be reached: see `rpcrdma.errors`.
@@ -289,17 +308,17 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Whether `path` leads to something."""
+        """Returns whether `path` leads to an object."""
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Whether `path` leads to a directory."""
+        """Returns whether `path` leads to a directory."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Whether `path` leads to a regular file."""
+        """Returns whether `path` leads to a regular file."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
@@ -315,7 +334,7 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """The answer to `question`; for a path in no export whether it is above one, if that is asked for."""
+        """Returns the answer to `question`; with `above`, for a path in no export, whether it is above one."""
         try:
             async with self._at(path) as (fs, at):
                 return await question(fs, at)
@@ -323,7 +342,7 @@ class ServerFileSystem(AsyncFileSystem):
             return above and bool(names_below(self.place(path).path, error.exports))
 
     def checksum(self, path: str) -> int:
-        """A number that another content of the file has not, by its size and times."""
+        """Returns a number from a file's size and times; another content has another number."""
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
         return int(
@@ -331,11 +350,11 @@ class ServerFileSystem(AsyncFileSystem):
         )
 
     def modified(self, path: str) -> dt.datetime:
-        """When the file was last modified."""
+        """Returns the time of a file's last modification, in UTC."""
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:
-        """No server can tell.
+        """Refuses: NFSv3 has no time of creation.
 
         Raises:
             io.UnsupportedOperation: always.
@@ -346,7 +365,7 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """What `walk` does with failures, here and in the directories below.
+    """Returns the failure handling of `walk`, here and in the directories below.
 
     fsspec hands its walks of directories below the other arguments, but not `on_error`.
     """
@@ -360,6 +379,6 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """The next names on the way from `path`, which is in no export, to those below it."""
+    """Returns the names directly below `path`, which is in no export, on the way to exports."""
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

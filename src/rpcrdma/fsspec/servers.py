@@ -56,7 +56,7 @@ _HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
 class ServerPath(NamedTuple):
     """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it.
 
-    `known` has the files of which the server has told a moment ago.
+    `known` has the recent answers of the server about its files.
     """
 
     server: Server
@@ -109,7 +109,7 @@ class Servers:
         self._found: dict[str, Server] = {}
 
     def place(self, path: str) -> ServerPath:
-        """The place that a path or a URL names.
+        """Returns the place that a path or a URL names.
 
         Raises:
             ValueError: it names no server, and neither does the option `host`; or it is a URL of another protocol.
@@ -128,11 +128,11 @@ class Servers:
         return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
-        """The servers of the paths so far."""
+        """Returns the servers of the paths so far."""
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
-        """The server that a path names, with the ports that it leaves to the options."""
+        """Returns the URL of a server with the ports that the path leaves to the options."""
         if not url.port_given and (self.own is None or self.own.host == url.host):
             url = replace(url, port=self._port)
         if url.mount_port is None:
@@ -162,7 +162,7 @@ class Servers:
 
 
 def strip_url(text: str, protocol: str) -> str:
-    """The path of a URL, or a path in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
+    """Returns the path of a URL, or a path in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
 
     Raises:
         ValueError: the URL is one of another protocol.
@@ -188,14 +188,14 @@ def strip_url(text: str, protocol: str) -> str:
 
 
 def split_path(stripped: str) -> tuple[str, str]:
-    """(the server, the path in it) of a path in its usual form; the server is empty if the path names none."""
+    """Splits a path in its usual form into (server, path in it); the server is empty if the path names none."""
     server, _, path = stripped.partition("/")
     return server, f"/{path}"
 
 
 @lru_cache(maxsize=256)
 def server_of(protocol: str, authority: str) -> Url:
-    """The server that is named at the beginning of a path or URL.
+    """Returns the server that is named at the beginning of a path or URL.
 
     Raises:
         LocalProtocolError: it is not valid; the message says why and shows the form.
@@ -213,7 +213,7 @@ def server_of(protocol: str, authority: str) -> Url:
 
 
 def authority_of(url: Url) -> str:
-    """The server as paths name it, with those of its ports that are known."""
+    """Returns the server as paths name it, with those of its ports that are known."""
     host = url.host
     if ":" in host:
         address = IPv6Address(host)

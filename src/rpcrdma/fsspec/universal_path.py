@@ -41,7 +41,7 @@ class NfsUPath(UPath):
 
     @property
     def parts(self) -> Sequence[str]:
-        """The anchor and the names; universal-pathlib passes over a directory that is called like its server."""
+        """The anchor and the names of the path; universal-pathlib would omit a directory with its server's name."""
         if not self.is_absolute():
             return super().parts
         names = self.parser.splitdrive(self.path)[1].split("/")

@@ -12,21 +12,26 @@ __all__ = ["UpdatedFile"]
 
 
 class UpdatedFile(NfsFile):
-    """A raw binary file with the attributes of fsspec's files: `fs`, `path`, `full_name`, `info`.
+    """An open file in mode "r+b", "w+b", "a+b" or "x+b", read and written at any position: an `rpcrdma.sync.NfsFile`.
 
-    Its octets are read and written at any position, and written ones are gathered in blocks as in `rpcrdma.sync`.
+    It has `fs`, `path`, `full_name` and `info` as other files of fsspec.
+
+    Args:
+        fs: the file system.
+        path: the path of the file.
+        mode: the mode.
+        writers: closes the file at the end of the process, if nothing else does.
+        autocommit: False, as in a transaction, is refused.
+        _kwargs: ignored.
+
+    Raises:
+        io.UnsupportedOperation: the file is opened in a transaction. ValueError: the mode is unknown. OSError: as
+        `open`.
     """
 
     def __init__(
         self, fs: OpeningFileSystem, path: str, mode: str, writers: Writers, *, autocommit: bool = True, **_kwargs: Any
     ) -> None:
-        """Opens the file; `writers` closes it at the end of the process, if nothing else does.
-
-        Raises:
-            io.UnsupportedOperation: it is opened in a transaction (`autocommit=False`).
-            ValueError: there is no such mode.
-            OSError: as `open`.
-        """
         if not autocommit:
             check_transaction(fs.unstrip_protocol(path), mode)
         loop = FilesLoop(fs, path)
@@ -36,16 +41,16 @@ class UpdatedFile(NfsFile):
 
     @property
     def full_name(self) -> str:
-        """The URL."""
+        """The URL of the file."""
         return self.fs.unstrip_protocol(self.path)
 
     def info(self) -> dict[str, Any]:
-        """The attributes of the file, as `fs.info` tells them, with all data written before."""
+        """Returns the attributes of the file, as `fs.info` does, with all data written before."""
         self.flush()
         return self.fs.info(self.path, refresh=True)
 
     def close(self) -> None:
-        """Sends the rest, and ends the use of the file."""
+        """Sends the rest and ends the use of the file."""
         if not self.closed:
             try:
                 super().close()

@@ -33,7 +33,7 @@ def sync(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """The result of a coroutine function that `loop` runs in another thread.
+    """Returns the result of a coroutine function that `loop` runs in another thread.
 
     An exception in this thread, such as KeyboardInterrupt, cancels it, and is raised when it has ended.
 
@@ -48,20 +48,20 @@ def sync(
 
 
 class OwnLoop(Protocol):
-    """What `FilesLoop` needs of a file system."""
+    """The interface of a file system that `FilesLoop` uses."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that its calls run in."""
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path."""
+        """Returns the URL of a path."""
 
 
 class FilesLoop:
-    """The event loop of one open file of `fs`; messages show its URL.
+    """The event loop of one open file of `fs`; messages show the file's URL.
 
-    A child process may not use what its parent opened.
+    A child process must not use the files of its parent.
     """
 
     def __init__(self, fs: OwnLoop, path: str) -> None:
@@ -89,7 +89,7 @@ class FilesLoop:
         return sync(self._loop, begin)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
+        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
         if not self.forked and self._loop is not None:
             loop = self._loop
             with contextlib.suppress(RuntimeError):

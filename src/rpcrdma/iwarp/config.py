@@ -16,7 +16,10 @@ ULPDU_OCTETS_MAX = 64768
 
 
 class MpaRole(enum.Enum):
-    """Who sends the MPA Request; unrelated to who opened the TCP connection (RFC 5044 section 7.1.2)."""
+    """The sender of the MPA Request and its receiver; unrelated to who opened the TCP connection.
+
+    RFC 5044 section 7.1.2.
+    """
 
     INITIATOR = "initiator"
     RESPONDER = "responder"
@@ -32,23 +35,29 @@ class ReadyFrame(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IwarpConfig:
-    """One side's wishes for a connection.
+    """Settings of the software RNIC, for one end of a connection.
 
-    `crc`: demand CRC-32C. Off only where another layer protects the octets as well (RFC 5044 section 4.4); the peer
-    can still demand it.
-    `enhanced`: set up as RFC 6581 says, which agrees on read queue depths; without it an initiator speaks revision 1.
-    `inbound_reads`, `outbound_reads`: RDMA Reads that the peer, and this side, may have outstanding (IRD, ORD).
-    `peer_to_peer`: as initiator, ask for the model in which the responder may send first.
-    `ready_frames`: the RTR frames supported.
-    `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
-    `startup_timeout_s`: how long the peer's start-up frames may take.
-    `first_send_pause_s`: how long the driver of an initiator waits between the peer's Reply and its own first message.
-    Linux siw may overlook a message that arrives before it has taken up the connection, until another one arrives:
-    every tenth first call would hang. Nothing on the wire tells siw from other RNICs, so the pause is for all. 2 ms
-    were enough in every trial, and timers are coarse; a connection pays for it only once. 0 for none.
-    `nudge_after_s`: on a loaded machine no such pause is long enough. So while no answer to its first message has come,
-    an initiator sends an RDMA Write of no octets after this time, and again after twice as long, and so on: its arrival
-    makes siw read the message before it, too. 0 for never.
+    Raises:
+        ValueError: a setting is out of its range, or contradicts another.
+
+    Args:
+        crc: demand CRC-32C. Turn it off only where another layer protects the octets as well (RFC 5044 section 4.4);
+            the peer can still demand it.
+        enhanced: use enhanced set-up (RFC 6581), which agrees on read queue depths; without it an initiator speaks
+            revision 1.
+        inbound_reads: RDMA Reads that the peer may have outstanding (IRD), 0 to 16382.
+        outbound_reads: RDMA Reads that this side may have outstanding (ORD), 0 to 16382.
+        peer_to_peer: as initiator, ask for the model in which the responder may send first; needs `enhanced`.
+        ready_frames: the RTR frames supported, at least one (RFC 6581 section 9.2).
+        flush_each_message: pass on at most one message's end at a time, so that a capture shows messages one by one.
+        startup_timeout_s: time limit of the peer's start-up frames.
+        first_send_pause_s: pause of an initiator between the peer's Reply and its own first message; 0 for none. Linux
+            siw may overlook a message that arrives before it has taken up the connection, until another one arrives:
+            every tenth first call would hang. siw cannot be told from other RNICs, so the pause is for all. 2 ms were
+            enough in every trial, and timers are coarse; a connection pays for it only once.
+        nudge_after_s: time without an answer to its first message after which an initiator sends an RDMA Write of no
+            octets, and again after each doubling of that time; 0 for never. On a loaded machine no pause is long
+            enough, and the arrival makes siw read the message before it, too.
     """
 
     crc: bool = True

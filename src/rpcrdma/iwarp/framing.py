@@ -39,7 +39,7 @@ _MARKER = struct.Struct(">HH")
 
 
 def size_mulpdu(emss: int, *, markers: bool) -> int:
-    """The largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5)."""
+    """Returns the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5)."""
     overhead = 6 + emss % 4
     if markers:
         overhead += 4 * -(-emss // MARKER_SPACING_OCTETS)
@@ -47,12 +47,12 @@ def size_mulpdu(emss: int, *, markers: bool) -> int:
 
 
 def size_fpdu(ulpdu_octets: int) -> int:
-    """Octets of a whole FPDU without markers: length field, ULPDU, padding and CRC."""
+    """Returns the octets of an FPDU without markers: length field, ULPDU, padding and CRC."""
     return (ulpdu_octets + 5 & ~3) + 4
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
-    """The gather list of the FPDU whose first octets, length field included, are `ulpdu`, `octets` in all."""
+    """Builds the gather list of an FPDU from `ulpdu`, its octets with the length field, `octets` in all."""
     pad = PADS[octets & 3]
     if not crc:
         return [*ulpdu, pad + NO_CRC]
@@ -79,7 +79,7 @@ def verify_crc(octets: memoryview, digest: int = 0) -> None:
 
 
 def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, crc: bool) -> tuple[list[Buffer], int]:
-    """As `build_fpdu`, with a marker at every 512th octet of the stream, and the stream's position behind the FPDU.
+    """Builds an FPDU with a marker at every 512th octet of the stream; returns also the position behind it.
 
     `position` counts from the first octet of full operation, which begins with a marker; only its remainder matters,
     so that TCP's sequence numbers may wrap. The CRC also covers a marker before the FPDU's first octet, and one between

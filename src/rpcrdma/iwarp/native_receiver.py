@@ -1,8 +1,8 @@
 """The receiving half of full operation with the native step, which takes the usual FPDUs.
 
-The native step has the same state as the receiver in Python. It receives until something unusual comes. Then the
-receiver in Python goes on, with the octets that the native step has not taken. It hands over again once no FPDU or
-message of its own is under way.
+The native step has the same state as the receiver in Python. It receives until an unusual FPDU arrives. Then the
+receiver in Python continues, with the octets that the native step has not taken. It hands over again once it has no
+unfinished FPDU or message.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native step receive from here on, unless a message of this receiver is under way."""
+        """Lets the native step receive from now on, unless this receiver has an unfinished message."""
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return
@@ -70,7 +70,7 @@ class NativeReceiver(Receiver):
         self.frames = frames
 
     def take_over(self) -> None:
-        """Goes on in the place of the native step, with the octets that it has not taken."""
+        """Continues in place of the native step, with the octets that it has not taken."""
         frames = self.frames
         if frames is None:
             return

@@ -88,7 +88,7 @@ class NativeSender(Sender):
                 return False
 
     def _turns(self) -> list[Work]:
-        """The next messages: the one that is begun, then work and Read Responses by turns."""
+        """Returns the next messages: the unfinished one, then work and Read Responses by turns."""
         work = self.send_queue[:_TURNS_MAX]
         if self.current is not None:
             work.insert(0, self.current)
@@ -108,11 +108,11 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether a further RDMA Read has to wait for the end of an earlier one."""
+        """Whether a further RDMA Read must wait for the end of an earlier one."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
-        """A Read Response as a message, if its memory may be read."""
+        """Returns a Read Response as a message, if its memory may be read."""
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         view = _NOTHING
         if length:
@@ -123,7 +123,7 @@ class NativeSender(Sender):
         return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
 
     def _note_sent(self, messages: list[Work], done: int) -> None:
-        """Notes that `done` of the messages are sent, and of the next one as many octets as `_position` says."""
+        """Notes that `done` of the messages are sent, and of the next one the octets up to `_position`."""
         self._responding = False
         current, self.current = self.current, None
         for work in messages[: done + (self._position > 0)]:

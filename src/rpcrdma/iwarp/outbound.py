@@ -61,7 +61,7 @@ class Outbound:
         self.built += len(frame)
 
     def put_rest(self, rest: bytes) -> None:
-        """The native step has sent all octets up to `built` but `rest`, the end of an FPDU that is partly sent."""
+        """Notes that the native step has sent all octets up to `built` but `rest`, the end of an FPDU partly sent."""
         self.pieces = [rest]
         self.frames = [(self.built, None)]
         self.sent -= len(rest)
@@ -91,7 +91,7 @@ class Outbound:
         self.built = built
 
     def bytes_sent(self, octets: int) -> None:
-        """The first `octets` of `pieces` have been given to TCP."""
+        """Removes the first `octets` of `pieces`, which TCP has taken."""
         assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
         if octets == self.built - self.sent:
             self.sent = self.built
@@ -110,7 +110,7 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of the sent octets of an FPDU that shows a region, as they were when they were sent."""
+        """Keeps the CRC of an FPDU's sent octets, which show a region and may change later."""
         after = self.sent + octets
         start = self.start
         digest = self._digest
@@ -203,7 +203,7 @@ class Outbound:
 def build_tagged_run(
     rdmap: int, handle: int, offset: int, payload: memoryview, payload_max: int, room: tuple[int, int], *, crc: bool
 ) -> tuple[list[Buffer], list[int]]:
-    """FPDUs of one tagged message, of which `payload` is not yet built: headers and digests of all of them in one step.
+    """Builds FPDUs of one tagged message from the unbuilt `payload`: all headers and digests in one step.
 
     Each has up to `payload_max` octets of payload; the message's last one has the L bit. The first FPDU is always
     built, a further one while those before it take no more than `room` (octets, pieces of the gather list). Returns the

@@ -207,7 +207,7 @@ class IwarpQueuePair:
     # Octets in
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
+        """Returns the buffers for the next octets of the stream, at least one; to be called before each receive."""
         if self._full_operation:
             return self._receiver.next_buffers()
         if self._ended:
@@ -215,7 +215,7 @@ class IwarpQueuePair:
         return [memoryview(self._startup)[self._startup_filled :]]
 
     def bytes_received(self, octets: int) -> None:
-        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order."""
+        """Processes `octets`, more than 0, received into the buffers of `next_buffers` in order."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -239,13 +239,13 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native step receive from here on, if there is one and nothing unusual is under way."""
+        """Lets the native step receive from now on, if there is one and nothing unusual is unfinished."""
         receiver = self.native_receiver
         if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
-        """The native step has received, and returned `outcome`, which is not 0."""
+        """Processes what the native step has received; `outcome` is the code that it returned, not 0."""
         assert self.native is not None
         if outcome & self.native.STOPPED:
             self._take_over()
@@ -258,7 +258,7 @@ class IwarpQueuePair:
             self.native_receiver.take_over()
 
     def end_of_stream(self) -> None:
-        """The peer closed its side of the TCP connection, or reset it."""
+        """Handles the end, or the reset, of the peer's side of the TCP connection."""
         self._take_over()
         if self._ended:
             self._close()
@@ -274,7 +274,7 @@ class IwarpQueuePair:
     # Octets out
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """The octets to send, empty for none: whole FPDUs, at most `max_octets` unless the first one alone is more.
+        """Returns octets to send, empty for none: whole FPDUs, at most `max_octets` unless the first alone is longer.
 
         The same octets again until `bytes_sent`, unless a region was invalidated meanwhile; therefore the driver asks
         before each send. At most 512 pieces.
@@ -290,9 +290,9 @@ class IwarpQueuePair:
         return gather
 
     def send(self, send: NativeSend) -> bool | None:
-        """Sends all that may be sent by the native step: False if the socket takes no more.
+        """Sends all that may be sent by the native step; returns False if the socket takes no more.
 
-        None: the octets of `next_gather` come first.
+        None: the octets of `next_gather` must be sent first.
 
         Raises:
             OSError: the connection is broken.
@@ -310,12 +310,12 @@ class IwarpQueuePair:
         return sent
 
     def _break_off(self, error: TerminateFault | LocalProtocolError) -> None:
-        """The sender cannot go on, for a reason of this side."""
+        """Ends the connection because the sender cannot continue, for a reason of this side."""
         fault = error if isinstance(error, TerminateFault) else TerminateFault(str(error), Code.LOCAL_CATASTROPHIC)
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
+        """Notes that TCP has taken the first `octets`, more than 0, of the last `next_gather`."""
         sender = self._sender
         sender.report(octets)
         state = self.state
@@ -436,7 +436,7 @@ class IwarpQueuePair:
         )
 
     def _first_frame(self) -> None:
-        """The initiator has sent a valid FPDU: the responder may send."""
+        """Lets the responder send: the initiator has sent a valid FPDU."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()
@@ -450,7 +450,7 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` is to be called next; None for not at all. A deadline that begins here counts from `now_s`."""
+        """Returns the time of the next `on_time`, None for never; a deadline that begins here counts from `now_s`."""
         if self.state in _STARTING:
             if self._startup_ends_s is None:
                 self._startup_ends_s = now_s + self.config.startup_timeout_s
@@ -463,7 +463,7 @@ class IwarpQueuePair:
         return self._nudge_at_s
 
     def on_time(self, now_s: float) -> None:
-        """If the deadline has passed: ends a start-up that takes too long, or nudges a peer that has sent no FPDU."""
+        """Ends a start-up that takes too long, or nudges a peer that has sent no FPDU, if the deadline has passed."""
         due_s = self.next_deadline_s(now_s)
         if due_s is None or now_s < due_s:
             return
@@ -542,7 +542,7 @@ class IwarpQueuePair:
 
 
 def _ready_work(frame: ReadyFrame) -> Work:
-    """The RTR frame that tells the responder to go ahead (RFC 6581 section 9.2)."""
+    """Returns the RTR frame that permits the responder to send (RFC 6581 section 9.2)."""
     work: Work
     if frame is ReadyFrame.READ:
         work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)

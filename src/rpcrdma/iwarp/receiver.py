@@ -65,7 +65,7 @@ _TAGGED_BIT = 0x80
 
 
 class Scratch:
-    """Memory in which octets are received whose place is not known yet; `view` is all of it.
+    """Memory for received octets whose place is not known yet; `view` is all of it.
 
     Nothing stays in one that queue pairs share: a queue pair with an incomplete FPDU takes memory of its own.
     """
@@ -78,7 +78,7 @@ class Scratch:
 
 
 class DirectPayload:
-    """The FPDU whose payload goes from the socket straight into its target memory.
+    """The FPDU whose payload is received from the socket into its target memory.
 
     One record serves all such FPDUs of a connection, one after another.
 
@@ -147,18 +147,18 @@ class Receiver:
         self.ready_frame: ReadyFrame | None = None
 
     def flush(self) -> None:
-        """Ends all receives, and lets go of an incomplete FPDU."""
+        """Ends all receives, and drops an incomplete FPDU."""
         self.untagged.flush()
         self.direct.target = _NOWHERE
         self._forget_octets()
 
     def _forget_octets(self) -> None:
-        """Lets go of the octets of an incomplete FPDU, and of the memory that they were received into."""
+        """Drops the octets of an incomplete FPDU with their memory."""
         self.filled = 0
         self._own(0, _NOWHERE)
 
     def _continue_with(self, octets: bytes) -> None:
-        """Goes on with octets that another receiver has not taken."""
+        """Continues with octets that another receiver has not taken."""
         self._own(_FULL_OCTETS, octets)
         self.filled = len(octets)
         self._bulk = self._full = False
@@ -174,7 +174,7 @@ class Receiver:
         return bool(self.direct.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
-        """The buffers for the next octets. To be asked before each receive: memory may have been invalidated.
+        """Returns the buffers for the next octets. To be asked before each receive: memory may have been invalidated.
 
         The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
         of one are left.
@@ -196,7 +196,7 @@ class Receiver:
         return [target, free] if len(target) == direct.left else [target]
 
     def _find_target(self) -> memoryview:
-        """The memory for the rest of the payload, or for as much of it as belongs into one piece of scattered memory.
+        """Returns the memory for the rest of the payload, or for the part of it in one piece of scattered memory.
 
         `_DISCARD` if the segment breaks a rule or its region has ended.
         """

@@ -84,7 +84,7 @@ class ReadHeader(NamedTuple):
 
 
 def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
-    """Its 28 octets."""
+    """Encodes the 28 octets of the header."""
     return _READ.pack(*header)
 
 

@@ -111,7 +111,7 @@ class Work:
 
 
 class ReadWork(Work):
-    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far.
+    """An RDMA Read: its response is placed at `sink_handle` and `sink_offset`; `received` counts its octets so far.
 
     `gather` has the Read Request header.
     """
@@ -215,7 +215,7 @@ class Sender:
         return self.current is not None or self._responding
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
+        """Returns octets to send: whole FPDUs, at most `max_octets` unless the first alone is longer.
 
         Raises:
             TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
@@ -272,14 +272,14 @@ class Sender:
         return True
 
     def _wait(self, work: Work) -> None:
-        """The first message may not be sent now: it is a disconnect, or an RDMA Read beyond the agreed depth."""
+        """Notes why the first message waits: it is a disconnect, or an RDMA Read beyond the agreed depth."""
         if work.verb is None:
             self.drained = True
         elif not self.outbound_reads:
             raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
 
     def _build_work(self, end: int) -> None:
-        """One FPDU of `current`; of bulk, all that begin before position `end` of the stream."""
+        """Builds one FPDU of `current`; of bulk, all FPDUs that begin before position `end` of the stream."""
         work = self.current
         assert work is not None
         position = self._position
@@ -331,7 +331,7 @@ class Sender:
     def _build_run(
         self, control: int, handle: int, offset: int, left: memoryview, end: int
     ) -> tuple[list[Buffer], list[int]]:
-        """As many FPDUs as may be handed out now, of a tagged message of which `left` is not yet built."""
+        """Builds as many FPDUs as may be handed out now, of a tagged message whose unbuilt rest is `left`."""
         out = self.out
         room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
         pieces, sizes = build_tagged_run(control, handle, offset, left, self._tagged_max, room, crc=self.crc)
@@ -350,7 +350,7 @@ class Sender:
         self._message_ended = True
 
     def _build_response(self, end: int) -> None:
-        """FPDUs of the first of `responses`, as views of the source region: as many as begin before position `end`.
+        """Builds FPDUs of the first of `responses` that begin before position `end`, as views of the source region.
 
         The right to read the region is checked once a call: no region can be invalidated while the FPDUs are built.
         """
@@ -390,7 +390,7 @@ class Sender:
 
     @staticmethod
     def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> TerminateFault:
-        """The fault of a response that breaks off: the Terminate quotes the rest of the Read (RFC 5040 section 4.8)."""
+        """Returns the fault of an aborted response; its Terminate quotes the rest of the Read (RFC 5040 s. 4.8)."""
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         rest = ReadHeader(
             sink_handle,
@@ -408,7 +408,7 @@ class Sender:
         )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
-        """The next `octets` of a gather list."""
+        """Returns the next `octets` of a gather list."""
         pieces: list[Buffer] = []
         index, start = self._piece, self._piece_start
         while octets:
@@ -441,7 +441,7 @@ class Sender:
         self.out.append(fpdu, length, source)
 
     def read_answered(self) -> None:
-        """The response to the first of `reads` is complete."""
+        """Completes the first of `reads`, whose response is complete."""
         self.reads.pop(0).done = True
         self.report()
 
@@ -499,7 +499,7 @@ class Sender:
         self.out.clear()
 
     def last_words(self, terminate: TerminateMessage) -> None:
-        """After `flush`: sends the rest of the FPDU that is partly sent, and a Terminate as the last message.
+        """Sends the rest of an FPDU partly sent, then a Terminate as the last message; called after `flush`.
 
         The rest is a copy, since its memory belongs to the upper layer again. If it would show an invalidated region,
         nothing is sent at all: the stream ends inside the FPDU, which the peer will not deliver.

@@ -103,7 +103,7 @@ class MpaAgreement(NamedTuple):
 
 
 class StartupRefused(RemoteProtocolError):
-    """A well-formed Reply whose terms this side cannot accept; the peer is told by a Terminate with `code`."""
+    """A well-formed Reply whose terms this side cannot accept; a Terminate reports `code` to the peer."""
 
     def __init__(self, message: str, code: Code) -> None:
         super().__init__(message, rfc="6581 8")
@@ -111,7 +111,7 @@ class StartupRefused(RemoteProtocolError):
 
 
 def encode_startup_frame(frame: StartupFrame) -> bytes:
-    """The frame's octets; the private data fits (see `private_data_room`)."""
+    """Encodes the frame; the private data fits (see `private_data_room`)."""
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
     if frame.enhanced is not None:
@@ -162,7 +162,7 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
 
 
 def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
-    """How many octets the frame of `kind` that starts with `data` has, as far as `data` tells: at least 20.
+    """Returns the octets of the frame of `kind` that starts with `data`, as far as `data` shows: at least 20.
 
     Raises:
         RemoteProtocolError: no such frame starts so; raised at the first octet that differs.
@@ -185,12 +185,12 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
 
 
 def private_data_room(*, enhanced: bool) -> int:
-    """Octets of private data that are left to the upper layer: 512, or 508 behind the enhanced words."""
+    """Returns the octets of private data left to the upper layer: 512, or 508 behind the enhanced words."""
     return PRIVATE_DATA_OCTETS_MAX - _WORDS.size * enhanced
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
-    """The initiator's Request."""
+    """Returns the initiator's Request."""
     enhanced = None
     if config.enhanced:
         ready = config.ready_frames if config.peer_to_peer else ReadyFrame(0)
@@ -210,7 +210,7 @@ def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
 def answer(
     request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
 ) -> tuple[StartupFrame, MpaAgreement]:
-    """The responder's Reply to `request`, and the agreement that holds once it is sent.
+    """Returns the responder's Reply to `request`, and the agreement that holds once it is sent.
 
     Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
     """
@@ -247,7 +247,7 @@ def answer(
 
 
 def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> MpaAgreement:
-    """The initiator's agreement after an accepting `reply` to its `request`.
+    """Returns the initiator's agreement after an accepting `reply` to its `request`.
 
     Raises:
         StartupRefused: read queue depths or RTR frames do not fit.

@@ -15,7 +15,7 @@ _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 
 
 class TaggedMessages:
-    """Which message is open, and whether a segment may go on with it, or begin one.
+    """The open tagged message, and the check of the segments that continue or begin one.
 
     `opened` has the RDMAP control octet and the STag of the message that has arrived in part.
     """
@@ -28,7 +28,7 @@ class TaggedMessages:
         self.opened: tuple[int, int] | None = None
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """The rule that a segment breaks, other than those of memory access (RFC 5041 7.1, RFC 5040 7.2).
+        """Returns the rule that a segment breaks, other than those of memory access (RFC 5041 7.1, RFC 5040 7.2).
 
         `ready_frame` is the RTR frame that the segment has to be, if any.
         """
@@ -83,7 +83,7 @@ class TaggedMessages:
         self.end(header, octets)
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """A segment with `octets` of payload is in place."""
+        """Notes that a segment with `octets` of payload is in place."""
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
             read = self._sender.reads[0]

@@ -1,4 +1,4 @@
-"""Terminate: the message by which one side tells the other which rule it broke.
+"""Terminate: the message by which one side reports the rule that the other has broken.
 
 Layout: RFC 5040 section 4.8. Codes: there, RFC 5041 section 7.2, RFC 5044 section 8, RFC 6581 section 8.
 """
@@ -166,7 +166,7 @@ class TerminateFault(RemoteProtocolError):
         self.read_header = read_header
 
     def terminate(self) -> TerminateMessage:
-        """The Terminate for this fault, with the headers that RFC 5040 figure 10 demands for its layer and type."""
+        """Makes the Terminate for this fault, with the headers that RFC 5040 figure 10 demands for layer and type."""
         layer_and_type = self.code >> 8
         # RDMAP's catastrophic errors and MPA's errors quote no headers; only protection errors quote the Read Request.
         if layer_and_type in {0x00, 0x20} or self.segment_octets is None:
@@ -184,7 +184,7 @@ Violation: TypeAlias = tuple[str, Code]
 
 
 def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
-    """The fault of a segment; `header` has the fields of TAGGED or UNTAGGED."""
+    """Returns the fault of a segment; `header` has the fields of TAGGED or UNTAGGED."""
     layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED
     return TerminateFault(
         violation[0],
@@ -196,12 +196,12 @@ def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes =
 
 
 def read_source_code(error: RemoteAccessError) -> Code:
-    """The code for a refused source of an RDMA Read, which RDMAP checks (RFC 5040 section 7.2)."""
+    """Returns the code for a refused source of an RDMA Read, which RDMAP checks (RFC 5040 section 7.2)."""
     return _READ_SOURCE[error.reason]
 
 
 def tagged_code(error: RemoteAccessError) -> Code:
-    """The code for the refused target memory of a tagged segment, which DDP checks (RFC 5041 section 7.2)."""
+    """Returns the code for the refused target memory of a tagged segment, which DDP checks (RFC 5041 section 7.2)."""
     return _TAGGED[error.reason]
 
 
@@ -223,7 +223,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """The octets after the DDP header: only the fields that M, D and R announce."""
+    """Encodes the octets after the DDP header: only the fields that M, D and R announce."""
     flags = 0
     body = b""
     if message.segment_octets is not None:

@@ -73,7 +73,7 @@ class UntaggedMessages:
         self.shared = 0
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """The rule that a segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2).
+        """Returns the rule that a segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2).
 
         `ready_frame` is the RTR frame that the segment has to be, if any.
         """
@@ -110,14 +110,14 @@ class UntaggedMessages:
         return None
 
     def target(self, start: int, octets: int) -> memoryview:
-        """The memory for octets of the arriving Send from `start` on; less where a piece of scattered memory ends."""
+        """Returns the memory for octets of the arriving Send from `start`; less if a piece of scattered memory ends."""
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             return buffer.target(start, octets)
         return buffer[start : start + octets]
 
     def _buffer(self) -> ReceiveBuffer:
-        """The buffer of the arriving Send, drawn from the pool unless a receive was posted with its own."""
+        """Returns the buffer of the arriving Send, drawn from the pool unless a receive was posted with its own."""
         if not self.receives:
             assert self.pool is not None
             self.shared -= 1
@@ -189,7 +189,7 @@ class UntaggedMessages:
         responses.append(ReadResponse(request, header))
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """A segment of a Send with `octets` of payload is in place; the last one delivers the message.
+        """Notes that a segment of a Send with `octets` of payload is in place; the last one delivers the message.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

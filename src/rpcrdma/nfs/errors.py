@@ -48,7 +48,7 @@ STATUS_OF_ERRNO: dict[int, nfsstat3] = {
     errno.ESTALE: nfsstat3.NFS3ERR_STALE,
     errno.EOPNOTSUPP: nfsstat3.NFS3ERR_NOTSUPP,
 }
-"""The errors that have a status of their own: for a server's replies, and the other way round for a client's errors."""
+"""Status codes by errno: for a server's replies, and reversed for a client's errors."""
 
 _ERRNO: dict[nfsstat3, int] = {status: number for number, status in STATUS_OF_ERRNO.items()} | {
     nfsstat3.NFS3ERR_REMOTE: errno.EREMOTE,
@@ -88,12 +88,12 @@ class ExportPath(str):
         return ExportPath, (str(self), self.export_url)
 
     def with_text(self, path: str) -> ExportPath:
-        """Another path in the same export."""
+        """Returns another path in the same export."""
         return ExportPath(path, self.export_url)
 
 
 def in_words(path: str) -> str:
-    """The URL of the object at `path` where that of the export is known, and otherwise the path: for messages."""
+    """Returns the URL of the object at `path` if the export's URL is known, else the path; for messages."""
     return _url_of(path) or path
 
 
@@ -105,10 +105,10 @@ def _url_of(path: str | None) -> str | None:
 
 
 class ServerPathError(OSError):
-    """A failure with an object of a server: `filename`, and `filename2` where there are two, are paths in the export.
+    """A failure with an object of a server: `filename`, and `filename2` of two objects, are paths in the export.
 
-    `url` and `url2` are the URLs of the same objects, which the text of the error shows; None where no URL is known. An
-    OSError that is none of these is about paths of this machine.
+    The text shows the URLs `url` and `url2` of the objects instead, if they are known. Another OSError is about paths
+    of this machine.
     """
 
     _url: str | None = None
@@ -116,12 +116,12 @@ class ServerPathError(OSError):
 
     @property
     def url(self) -> str | None:
-        """The URL of the object at `filename`."""
+        """The URL of the object at `filename`; None if unknown."""
         return self._url or _url_of(self.filename)
 
     @property
     def url2(self) -> str | None:
-        """The URL of the object at `filename2`."""
+        """The URL of the object at `filename2`; None if unknown."""
         return self._url2 or _url_of(self.filename2)
 
     def __str__(self) -> str:
@@ -131,17 +131,25 @@ class ServerPathError(OSError):
         return f"[Errno {self.errno}] {self.strerror}: {self.url!r}{second}"
 
     def found_at(self, url: Url) -> None:
-        """Sets the URL where the error has none, since the export is not known."""
+        """Sets the URL of an error without one, whose export is unknown.
+
+        Args:
+            url: the URL.
+        """
         self._url = self.url or str(replace(url, mount_port=None))
 
     @property
     def path(self) -> str | None:
-        """The same as `filename`."""
+        """The path, equal to `filename`."""
         path: str | None = self.filename
         return path
 
     def name_below(self, prefix: str) -> None:
-        """Puts `prefix`, which is the export and the part of the caller's path before it, in front of both paths."""
+        """Adds a prefix to both paths.
+
+        Args:
+            prefix: the export, and the part of the caller's path before it.
+        """
         self._url, self._url2 = self.url, self.url2
         if isinstance(self.filename, str):
             self.filename = prefix + self.filename
@@ -153,11 +161,15 @@ _KEPT = ("__notes__", "_url", "_url2")
 
 
 class NfsError(ServerPathError):
-    """An operation was refused with a status other than NFS3_OK (RFC 1813 section 2.6).
+    """The server answered with a status other than NFS3_OK (RFC 1813 section 2.6).
 
-    `status` is the code, `errno` its local counterpart, `path` (and `filename`) the operand; `filename2` is
-    the second path of operations with two. Made by `nfs_error`, which picks the subclass that Python's own file
-    operations raise for the same errno, so that `except FileNotFoundError` works.
+    Errors are of the subclass that Python's own file operations raise for the same errno (`nfs_error`), so that `except
+    FileNotFoundError` works. `errno` is the status as a local number.
+
+    Args:
+        status: the status.
+        path: the path of the object.
+        path2: the second path of operations with two.
     """
 
     def __init__(self, status: nfsstat3, path: str | None = None, path2: str | None = None) -> None:
@@ -205,5 +217,5 @@ _CLASS: dict[nfsstat3, type[NfsError]] = {
 
 
 def nfs_error(status: nfsstat3, path: str | None = None, path2: str | None = None) -> NfsError:
-    """The exception for `status`, which is not NFS3_OK, on `path` (and `path2`)."""
+    """Returns the exception for a status that is not NFS3_OK, of the subclass for it."""
     return _CLASS.get(status, NfsError)(status, path, path2)

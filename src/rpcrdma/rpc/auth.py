@@ -52,7 +52,7 @@ _GIDS = tuple(struct.Struct(f">{count}I") for count in range(GIDS_MAX + 1))
 
 
 class AuthFlavor(enum.IntEnum):
-    """auth_flavor (RFC 5531 section 8.2, RFC 9289 section 7.1)."""
+    """The authentication flavors auth_flavor of RFC 5531 section 8.2 and RFC 9289 section 7.1."""
 
     AUTH_NONE = 0
     AUTH_SYS = 1
@@ -63,7 +63,7 @@ class AuthFlavor(enum.IntEnum):
 
 
 class AuthStat(enum.IntEnum):
-    """auth_stat (RFC 5531 section 9, RFC 2203 section 5.3.3.3)."""
+    """The codes auth_stat of a refused credential or verifier (RFC 5531 section 9, RFC 2203 section 5.3.3.3)."""
 
     AUTH_OK = 0
     AUTH_BADCRED = 1
@@ -83,7 +83,7 @@ class AuthStat(enum.IntEnum):
 
 
 class OpaqueAuth(NamedTuple):
-    """opaque_auth: a credential or a verifier as it travels; `flavor` may be a number that `AuthFlavor` lacks."""
+    """opaque_auth: an encoded credential or verifier; `flavor` may be a number that `AuthFlavor` lacks."""
 
     flavor: int
     body: bytes
@@ -95,7 +95,7 @@ NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
 
 @dataclass(frozen=True, slots=True)
 class AuthNone:
-    """No identity."""
+    """The credential AUTH_NONE: no identity (RFC 5531 section 10)."""
 
     flavor: ClassVar = SecurityFlavor.NONE
     principal: ClassVar[None] = None
@@ -103,19 +103,24 @@ class AuthNone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSys:
-    """A Unix identity as the caller states it: unproven."""
+    """The credential AUTH_SYS: a Unix identity that the caller states without proof (RFC 5531 appendix A)."""
 
     flavor: ClassVar = SecurityFlavor.SYS
     principal: ClassVar[None] = None
     stamp: int = 0
+    """An arbitrary number; `ConnectOptions` replaces 0 by a random one for each connection."""
     machine: str = ""
+    """The caller's host name, at most 255 octets."""
     uid: int
+    """Effective user number, 0 to 2^32 - 1."""
     gid: int
+    """Effective group number."""
     gids: tuple[int, ...] = ()
+    """Numbers of supplementary groups, at most 16."""
 
 
 class LocalUser(NamedTuple):
-    """A user of this machine, with the groups that this machine's database has."""
+    """A user of this machine, with the groups of this machine's user database."""
 
     uid: int
     gid: int
@@ -124,9 +129,9 @@ class LocalUser(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGss:
-    """An identity that a context of RPCSEC_GSS has proved; there is one object for all calls of a context and service.
+    """An identity that an RPCSEC_GSS context has proved; all calls of one context and service share the object.
 
-    `user` is the local user that the principal stands for; None for principals of services and unknown users.
+    `user` is the local user that the principal maps to; None for principals of services and unknown users.
     """
 
     principal: str
@@ -138,7 +143,7 @@ Credential: TypeAlias = AuthNone | AuthSys | AuthGss
 
 
 def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
-    """The body of an AUTH_SYS credential: authsys_parms (RFC 5531 appendix A).
+    """Encodes the body of an AUTH_SYS credential: authsys_parms (RFC 5531 appendix A).
 
     Raises:
         LocalProtocolError: the name or the list of groups is too long, or a number is no unsigned 32-bit integer.
@@ -153,10 +158,10 @@ def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
 
 
 def decode_auth_sys(body: bytes) -> AuthSys:
-    """The identity in an AUTH_SYS credential's body.
+    """Decodes the body of an AUTH_SYS credential.
 
     Raises:
-        DecodeError: the body is cut short, exceeds a bound or goes on after its last field.
+        DecodeError: the body is cut short, exceeds a bound or has octets after its last field.
     """
     dec = Decoder(body)
     stamp = dec.u32("stamp")
@@ -169,10 +174,10 @@ def decode_auth_sys(body: bytes) -> AuthSys:
 
 
 def opaque_auth(credential: Credential) -> OpaqueAuth:
-    """The credential as it travels.
+    """Encodes a credential.
 
     Raises:
-        LocalProtocolError: the credential cannot be encoded: see `encode_auth_sys`; or it is an `AuthGss`.
+        LocalProtocolError: the credential cannot be encoded (`encode_auth_sys`), or is an `AuthGss`.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH

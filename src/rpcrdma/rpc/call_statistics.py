@@ -41,20 +41,20 @@ __all__ = [
 ]
 
 SUCCESS = "SUCCESS"
-"""The status of a call whose result is there and, where the result has a status of its own, is its 0."""
+"""The status of a call with a result whose own status, if it has one, is 0."""
 TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 CONNECTION_LOST = "CONNECTION_LOST"
 """The status of a call that was lost with its connection and was not sent again."""
 NOT_SENT = "NOT_SENT"
 REPEATED = "REPEATED"
-"""The status of a call that is answered with the reply to the one that it repeats."""
+"""The status of a repeated call that is answered with the reply to the first one."""
 DROPPED = "DROPPED"
-"""The status of a call that gets no reply: its connection has ended, or its reply goes to a repeat of it."""
+"""The status of a call without a reply: its connection has ended, or its reply is sent to a repeat."""
 REFUSED = "REFUSED"
-"""The status of a call that was refused in the transport's way."""
+"""The status of a call that the transport refused."""
 OTHER = "other"
-"""Stands for procedures that are not known, and for what is beyond the bound."""
+"""The name for unknown procedures, and for all procedures and statuses over the bound."""
 
 _RECENT_MAX = 384
 """Numbers of calls that are noted, three for each: some 12 KiB for each procedure until they are counted, in 30
@@ -71,41 +71,43 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatistics:
-    """The calls of one procedure that ended with one status; octets are those of this side's view.
+    """The calls of one procedure that ended with one status; octets are those that this side sent and received.
 
-    A client's `execute` is `queue` and `rtt` together, a server's `queue` and `handler`.
+    A client's `execute` is the sum of `queue` and `rtt`, a server's that of `queue` and `handler`.
     """
 
     program: int
-    """Its number, and the next one its version; both are 0 for "other"."""
+    """Program number; 0 for "other"."""
     version: int
+    """Program version; 0 for "other"."""
     procedure: str
-    """Its name in the interface definition, or "other"."""
+    """Name in the interface definition, or "other"."""
     status: str
-    """"SUCCESS", or the name of what the procedure or the RPC layer answered ("NFS3ERR_NOENT", "SYSTEM_ERR"), or why
-    there was no answer ("TIMEOUT"); "" for all statuses together."""
+    """"SUCCESS", the error of the procedure or the RPC layer ("NFS3ERR_NOENT", "SYSTEM_ERR"), or the reason for a
+    missing reply ("TIMEOUT"); "" for all statuses together."""
     ops: int
     """Calls that have ended."""
     trans: int
-    """How often they were sent; at a server, as `ops`."""
+    """Transmissions of these calls; at a server equal to `ops`."""
     timeouts: int
-    """Calls that no reply came to in time."""
+    """Calls without a reply within their time limit."""
     bytes_sent: int
     """Octets of RPC messages, chunks included, without transport headers."""
     bytes_recv: int
     queue: Histogram
-    """Client: from the call until it was sent, for a credit or a connection. Server: waiting for a thread or memory."""
+    """Client: time from the call to its Send, waiting for a credit or a connection. Server: waiting for a thread or
+    memory."""
     rtt: Histogram
-    """Client: from when the call was (last) sent until its reply was there. Calls without a reply are left out."""
+    """Client: time from the last Send of the call to its reply; calls without a reply are left out."""
     handler: Histogram
-    """Server: the time of the handler."""
+    """Server: time of the handler."""
     execute: Histogram
-    """Client: from the call until its end. Server: from the arrival of the call until its reply is handed over."""
+    """Client: time from the call to its end. Server: from the arrival of the call to the handover of its reply."""
     errors: int
     """Calls that did not end with SUCCESS."""
 
     def as_json(self) -> dict[str, Any]:
-        """The numbers of mountstats, its times in milliseconds; means, percentiles and maxima in microseconds."""
+        """Returns mountstats' numbers with times in milliseconds; means, percentiles and maxima in microseconds."""
         times = {"queue": self.queue, "rtt": self.rtt, "handler": self.handler, "execute": self.execute}
         times = {name: histogram for name, histogram in times.items() if histogram.count or name != "handler"}
         return {
@@ -158,7 +160,7 @@ class Durations:
             begin = end
 
     def snapshot(self) -> Histogram:
-        """A copy of the counts until now."""
+        """Returns a copy of the counts until now."""
         return Histogram(counts=tuple(self.buckets), sum_ns=self.sum_ns, max_ns=self.max_ns)
 
 
@@ -207,7 +209,7 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """A copy with all calls counted: another thread than the reader's may count in this one."""
+        """Returns a copy with all calls counted: another thread than the reader's may count in this one."""
         copy = CallCounts()
         copy.buckets = self.buckets[:]
         copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns
@@ -216,7 +218,7 @@ class CallCounts(Durations):
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
-        """A copy of the counts until now."""
+        """Returns a copy of the counts until now."""
         settled = self._settled()
         direct = settled.snapshot()
         at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
@@ -278,17 +280,17 @@ class CallStatistics:
         # How many statuses of each procedure are told apart, other than our own.
         self._statuses: dict[_Where, int] = {}
         self.successes: dict[Procedure[Any, Any], CallCounts] = {}
-        """Those of SUCCESS that `of_success` has found: a look into it is what finding them costs."""
+        """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """The counts of the successful calls of a procedure."""
+        """Returns the counts of the successful calls of a procedure."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """The counts for a procedure, None for those not known, and status; for "other" where there are too many."""
+        """Returns the counts for a procedure (None: unknown) and a status; beyond the bounds those of "other"."""
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)
 
@@ -306,7 +308,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """The counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
+        """Returns the counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
         if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
@@ -328,7 +330,7 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """A copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
+        """Returns a copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
         found = (counts.snapshot_as(*key, served=self._served) for key, counts in outcomes)
@@ -336,7 +338,7 @@ class CallStatistics:
 
 
 def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """By procedure, and of every procedure SUCCESS first, then the other statuses by name."""
+    """Sorts by procedure, and within a procedure SUCCESS first, then the other statuses by name."""
 
     def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
         return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
@@ -345,7 +347,7 @@ def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatis
 
 
 def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
-    """The sums over several operations of one procedure, of which there is at least one."""
+    """Returns the sums over several operations of one procedure, of which there is at least one."""
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
     for operation in others:
@@ -360,12 +362,19 @@ _SUMMED = tuple(
 
 
 def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure: the sum over its statuses."""
+    """Adds up the statistics of each procedure over its statuses.
+
+    Args:
+        operations: such as `Connection.statistics.operations`.
+
+    Returns:
+        One object for each procedure, with status "".
+    """
     return tuple(together(each) for each in _grouped(operations, ("program", "version", "procedure")))
 
 
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure and status: the sum over several connections, for example."""
+    """Adds up the statistics of each procedure and status, such as those of several connections."""
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)
 

@@ -24,10 +24,10 @@ _NO_WORDS = (0,) * 6
 
 
 class XidSource:
-    """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID.
+    """Numbers calls from `first`, which should be random; no two unfinished calls have the same XID.
 
-    `taken` has the XIDs of unfinished calls, each with what was given to `take`. The caller of `take` deletes the XID
-    from there when the call has been answered, has failed or was given up.
+    `taken` has the XIDs of unfinished calls, each with the argument of `take`. The caller of `take` deletes the XID
+    there when the call has been answered, has failed or was abandoned.
     """
 
     __slots__ = ("_next", "taken")
@@ -37,7 +37,7 @@ class XidSource:
         self.taken: dict[int, Any] = {}
 
     def take(self, call: object = None) -> int:
-        """An XID that no other unfinished call has, for `call`."""
+        """Returns an XID that no other unfinished call has, for `call`."""
         xid = self._next
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
@@ -66,7 +66,7 @@ class CallEncoder:
         return (len(self._auth.body) + 3) & ~3
 
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
-        """The whole call.
+        """Encodes the whole call.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -81,17 +81,17 @@ class CallEncoder:
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
-        """The header of every call of a procedure, without the XID."""
+        """Returns the header of every call of a procedure, without the XID."""
         if procedure.version == 0:
             raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
         return call_tail(procedure.program, procedure.version, procedure.number, self._auth)
 
 
 class ReplyDecoder(Decoder):
-    """Decodes a reply, and passes over up to three octets of padding that are missing or too many at its end.
+    """Decodes a reply, and tolerates up to three octets of padding that are missing or superfluous at its end.
 
-    The length word of the last item has told its data, so that nothing is lost; `pos` is not `end` then. nfs-ganesha
-    pads data in this way.
+    The length word of the last item bounds its data, so that no data is lost; `pos` is not `end` then. nfs-ganesha pads
+    data in this way.
     """
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class ReplyDecoder(Decoder):
 
 
 class ResultDecoder(ReplyDecoder):
-    """Decodes a reply whose caller gave buffers for results: results that came in the message are copied there."""
+    """Decodes a reply whose caller gave buffers for results: results inside of the message are copied there."""
 
     __slots__ = ("_into", "_taken")
 
@@ -141,7 +141,7 @@ class ResultDecoder(ReplyDecoder):
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
-    """The result in a whole reply to call `xid`.
+    """Decodes the result in a whole reply to call `xid`.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.

@@ -19,20 +19,33 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class WaitingCaller(ABC):
-    """A caller whose calls wait for their results: `rpcrdma.sync.Connection`, and base of wrappers around one."""
+    """An object whose calls block until their results arrive: `rpcrdma.sync.Connection`, or a wrapper around it."""
 
     @abstractmethod
     def call(
         self, procedure: Procedure[A, R], args: A, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> R:
-        """Calls and waits for the result; see `Caller.call`."""
+        """Calls a procedure and blocks until its result arrives.
+
+        Args:
+            procedure: the procedure.
+            args: the arguments, of the procedure's type; None for void.
+            into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
+            timeout_s: the time limit in seconds; None takes the caller's default.
+
+        Returns:
+            The decoded result.
+
+        Raises:
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, LocalProtocolError: as `Caller.call`.
+        """
 
 
 def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync") -> None:
-    """Checks the caller of `user`, an asynchronous object; `instead` is named as the remedy.
+    """Checks that the calls of `caller` can be awaited; `user` is the object that needs them, `instead` the remedy.
 
     Raises:
-        TypeError: the calls of `caller` wait, and return nothing to await.
+        TypeError: `caller` is a `WaitingCaller`.
     """
     if isinstance(caller, WaitingCaller):
         raise TypeError(
@@ -41,7 +54,14 @@ def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync")
 
 
 class ClientStub:
-    """Base of generated clients whose methods are awaited."""
+    """Base of generated clients whose methods are coroutines.
+
+    Args:
+        caller: the object that makes the calls.
+
+    Raises:
+        TypeError: the calls of `caller` block.
+    """
 
     def __init__(self, caller: Caller) -> None:
         check_awaits(caller, self, instead=_other_kind(self, ClientStub, "_Client", "_SyncClient"))
@@ -49,7 +69,14 @@ class ClientStub:
 
 
 class SyncClientStub:
-    """Base of generated clients whose methods wait for their results."""
+    """Base of generated clients whose methods block until their results arrive.
+
+    Args:
+        caller: the object that makes the calls.
+
+    Raises:
+        TypeError: `caller` is no `WaitingCaller`.
+    """
 
     def __init__(self, caller: WaitingCaller) -> None:
         if not isinstance(caller, WaitingCaller):
@@ -61,7 +88,7 @@ class SyncClientStub:
 
 
 def _other_kind(client: object, base: type, own: str, other: str) -> str:
-    """Returns the name of the class with the other kind of methods, of the generated class that `client` comes from."""
+    """Returns the name of the generated class beside that of `client` which has the other kind of methods."""
     names = [cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__ and cls.__name__.endswith(own)]
     return names[0].removesuffix(own) + other if names else f"a class of the kind {other.removeprefix('_')}"
 
@@ -84,7 +111,11 @@ class _ClientMethod(Generic[A, R]):
 
 
 class CallMethod(_ClientMethod[A, R]):
-    """A method of a client that calls `procedure`, as `client.method(args, into=buffer)`; see `Caller.call`."""
+    """A method of a generated client that calls a procedure with arguments: `client.method(args, into=buffer)`.
+
+    Args:
+        procedure: the procedure; see `Caller.call` for the method's arguments, result and errors.
+    """
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...
@@ -97,7 +128,11 @@ class CallMethod(_ClientMethod[A, R]):
 
 
 class VoidCallMethod(_ClientMethod[None, R]):
-    """`CallMethod` for a procedure without arguments: `client.method(timeout_s=5)`."""
+    """A method of a generated client that calls a procedure without arguments: `client.method(timeout_s=5)`.
+
+    Args:
+        procedure: the procedure; see `Caller.call` for the method's arguments, result and errors.
+    """
 
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...

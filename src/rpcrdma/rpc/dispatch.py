@@ -94,7 +94,7 @@ class Route:
 
 
 class ArrivedCall(Protocol):
-    """A call whose header `decoder` stands at. `Dispatcher.open_call` sets the rest."""
+    """A call with its `decoder` at the header; `Dispatcher.open_call` sets the rest."""
 
     decoder: Decoder
     xid: int
@@ -253,7 +253,7 @@ class Dispatcher:
         return None
 
     def null_reply(self, xid: int, program: int, version: int) -> Payload:
-        """The reply to procedure 0 of a program where it takes no other way, as that of a client which asks for TLS."""
+        """Returns the reply to procedure 0 of a program for a call that bypasses dispatch, such as a TLS request."""
         versions = self._versions.get(program)
         if versions is None:
             return refusal(xid, AcceptStat.PROG_UNAVAIL)
@@ -283,7 +283,7 @@ class Dispatcher:
         return protection
 
     def calls_of_procedures(self) -> dict[str, int]:
-        """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
+        """Returns the calls whose arguments decoded, by the procedure's name; only procedures with calls."""
         calls: Counter[str] = Counter()
         for route in self._routes.values():
             # Versions of a program may have procedures of one name.
@@ -337,7 +337,7 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
 
 
 def refusal(xid: int, stat: AcceptStat) -> Payload:
-    """The reply that says why call `xid` has no result."""
+    """Returns the reply that refuses call `xid`."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
     return enc

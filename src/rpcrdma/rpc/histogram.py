@@ -1,7 +1,7 @@
-"""Durations in buckets, four to each power of two: where they lie is known at any time, in memory of a fixed size.
+"""Durations in buckets, four to each power of two: their distribution at any time, in memory of a fixed size.
 
-The buckets are counted with integers alone: the number of a bucket comes from the length of the duration in bits and
-its three highest bits. Below `UNIT_NS` times eight each unit has a bucket of its own.
+The buckets are counted with integers alone: the number of a bucket is computed from the length of the duration in bits
+and its three highest bits. Below `UNIT_NS` times eight each unit has a bucket of its own.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
 def bucket_start_ns(index: int) -> int:
-    """The shortest duration in a bucket; that of the next bucket is the end of this one."""
+    """Returns the shortest duration in a bucket; that of the next bucket is the end of this one."""
     if index < 8:
         return index << UNIT_BITS
     return (4 | index & 3) << ((index >> 2) - 1 + UNIT_BITS)
 
 
 def bucket_of(duration_ns: int) -> int:
-    """The bucket that a duration is in."""
+    """Returns the bucket that a duration is in."""
     units = duration_ns >> UNIT_BITS
     shift = units.bit_length() - 3
     return min(units if shift <= 0 else (shift << 2) + (units >> shift), BUCKETS - 1)
@@ -41,7 +41,7 @@ class Histogram:
     """Durations that were counted: how many in each bucket, their sum, and the longest."""
 
     counts: tuple[int, ...] = (0,) * BUCKETS
-    """By bucket; `bucket_start_ns` says where each begins."""
+    """Durations in each bucket; `bucket_start_ns` gives the start of a bucket."""
     sum_ns: int = 0
     max_ns: int = 0
 
@@ -52,15 +52,14 @@ class Histogram:
 
     @property
     def mean_ns(self) -> float:
-        """Their mean; 0 of none."""
+        """Mean; 0 if empty."""
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:
-        """The duration that `share` of all, from 0 to 1, do not exceed (the nearest rank); 0 where none was counted.
+        """Returns the duration that `share` (0 to 1) of all do not exceed, by the nearest rank; 0 if empty.
 
-        The middle of its bucket stands for it, so it is at most an eighth of itself away, or 128 ns if that is more.
-        The largest one is exact, and none is said to be larger. Of durations over half an hour only the maximum is
-        known.
+        The result is the middle of the bucket, at most an eighth of itself away from the duration, or 128 ns if that is
+        more, and never above the maximum, which is exact. Of durations over half an hour only the maximum is known.
         """
         rank = max(ceil(share * self.count), 1)
         if rank >= self.count:
@@ -72,7 +71,7 @@ class Histogram:
         return self.max_ns
 
     def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
-        """For each of the rising bounds, which are starts of buckets, how many durations are shorter."""
+        """Yields for each of the rising bounds, which are starts of buckets, how many durations are shorter."""
         index = below = 0
         for bound_ns in bounds_ns:
             while index < BUCKETS and bucket_start_ns(index) < bound_ns:
@@ -81,7 +80,7 @@ class Histogram:
             yield below
 
     def __add__(self, other: Histogram) -> Histogram:
-        """The durations of both."""
+        """Returns the durations of both."""
         return Histogram(
             counts=tuple(map(int.__add__, self.counts, other.counts)),
             sum_ns=self.sum_ns + other.sum_ns,
@@ -89,7 +88,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Mean, percentiles and maximum in microseconds; None where nothing was counted."""
+        """Returns mean, percentiles and maximum in microseconds; None values if empty."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

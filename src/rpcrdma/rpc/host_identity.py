@@ -16,29 +16,36 @@ _WILDCARD: Final = "*."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostIdentity:
-    """Which host the peer of a connection has proved to be.
+    """The identity that a peer's host has proved by its certificate.
 
-    The names are those of the certificate's subjectAltName, as they stand there. `subject` and `issuer` are for people
-    to read, without control characters: they name nothing that was checked.
+    The names are those of the certificate's subjectAltName, unchanged. `subject` and `issuer` are for people: control
+    characters are removed, and nothing checks them.
     """
 
     dns_names: tuple[str, ...]
-    """Host names; one may begin with a wildcard label."""
+    """DNS names; one may begin with a wildcard label."""
     addresses: tuple[str, ...]
     """IP addresses in their canonical form."""
     uris: tuple[str, ...]
+    """URIs."""
     subject: str
+    """The certificate's subject as text."""
     issuer: str
+    """The certificate's issuer as text."""
     channel_binding: bytes
-    """32 octets that are the same at both ends and differ for any other handshake: see docs/tls.md."""
+    """32 octets that are equal at both ends and differ for every other handshake; see docs/tls.md."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names."""
+        """All DNS names, addresses and URIs."""
         return (*self.dns_names, *self.addresses, *self.uris)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs that read JSON; the channel binding in hexadecimal."""
+        """Converts the identity to values of JSON.
+
+        Returns:
+            "names", "subject", "issuer", and "channel_binding" in hexadecimal.
+        """
         return {
             "names": list(self.names),
             "subject": self.subject,
@@ -48,17 +55,17 @@ class HostIdentity:
 
 
 class HostName(NamedTuple):
-    """A name that a peer may be asked to have: `kind` is the type in the certificate, `name` is in canonical form."""
+    """A name that a peer may have to prove: `kind` is the type in the certificate, `name` is in canonical form."""
 
     kind: str
     name: str
 
 
 def host_name(text: str) -> HostName:
-    """The name that a person has written: an IP address, a URI (which has a colon), or the name of a host.
+    """Parses the name of a host from a person: an IP address, a URI (with a colon), or a DNS name.
 
     Raises:
-        ValueError: it is none of them; the message says why.
+        ValueError: the text is none of them; the message says why.
     """
     text = text.strip()
     address = _address(text)
@@ -75,7 +82,7 @@ def host_name(text: str) -> HostName:
 
 
 def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> HostIdentity:
-    """Of a validated certificate, as `ssl.SSLObject.getpeercert` describes it."""
+    """Makes the identity of a validated certificate, as `ssl.SSLObject.getpeercert` describes it."""
     names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())
     addresses = [_address(name) for kind, name in names if kind == "IP Address"]
     return HostIdentity(
@@ -89,10 +96,10 @@ def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> Hos
 
 
 def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards: bool = True) -> bool:
-    """Whether one of the certificate's names is one of the wanted ones.
+    """Checks whether a certificate has one of the wanted names (RFC 9525).
 
-    A wildcard is the whole first label, stands for one label, and has at least two labels after it. Without `wildcards`
-    it stands for none (RFC 9289 section 5.2.1).
+    A wildcard is the whole first label, matches one label, and has at least two labels after it. Without `wildcards` it
+    matches none (RFC 9289 section 5.2.1).
     """
     names = {*wanted}
     if any(HostName("IP Address", address) in names for address in identity.addresses):
@@ -112,7 +119,7 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards:
 
 
 def _address(text: str) -> str | None:
-    """The canonical form of an IP address, without the zone, which no certificate has; None for other text."""
+    """Returns the canonical form of an IP address, without the zone, which no certificate has; None for other text."""
     try:
         return str(ipaddress.ip_address(text.strip().partition("%")[0]))
     except ValueError:

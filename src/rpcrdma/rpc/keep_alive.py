@@ -8,11 +8,11 @@ __all__ = ["KeepAlive"]
 
 
 class KeepAlive:
-    """Watches over the replies on one connection.
+    """Checks that replies arrive on one connection.
 
-    When none has come for `idle_s` seconds (None or 0: this is not looked at), `ask` is called to make a NULL call; it
-    returns whether it does. That call must be answered (`answered`) within `reply_s` seconds, or else `give_up` is
-    called once, and there are no more deadlines. `replies` returns a count that goes up with each reply.
+    After `idle_s` seconds without a reply (None or 0: never), `ask` is called to make a NULL call; it returns whether
+    it does. That call must be answered (`answered`) within `reply_s` seconds, or else `give_up` is called once, and
+    there are no more deadlines. `replies` returns a count that rises with each reply.
 
     With `asked` a NULL call has been made on the connection before anything else.
     """
@@ -41,7 +41,7 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` has to be called; a wait that began since the last call is timed from `now_s`."""
+        """Returns the time of the next `on_time`; a wait that began since the last call counts from `now_s`."""
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
             if wait_s:
@@ -49,7 +49,7 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """Asks, or gives the server up, if that is due."""
+        """Calls `ask` or `give_up` if that is due."""
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None
@@ -62,7 +62,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """The NULL call has been answered, be it with a refusal: the next deadline is that of silence again."""
+        """Notes that the NULL call was answered, even by a refusal: the next deadline is that of silence again."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

@@ -34,20 +34,25 @@ class LoadedProcedure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedInterface:
-    """A definition's model, the classes and procedures generated from it by name, and the compiler's warnings."""
+    """A compiled definition: its model, the generated classes and procedures by name, and the compiler's warnings."""
 
     module: model.Module
     classes: Mapping[str, Any]
     warnings: Sequence[Diagnostic]
 
     def procedure(self, name: str, *, program: str | None = None, version: int | None = None) -> LoadedProcedure:
-        """The procedure of a name: the definition's, or the part of it after PROC_ ("getattr"), both in any case.
+        """Finds a procedure by its name in the definition, or the part of it after PROC_ ("getattr"), in any case.
 
-        `program`: a program's name or number. Of several versions it is the newest that has the procedure, unless
-        `version` says which.
+        Args:
+            name: the name.
+            program: a program's name or number; None: any program.
+            version: the program's version; None: the newest that has the procedure.
+
+        Returns:
+            The procedure with its types.
 
         Raises:
-            LocalProtocolError: there is none, or there are several; the message names them.
+            LocalProtocolError: no procedure, or procedures of several programs, have the name; the message lists them.
         """
         versions = self._versions(program, version)
         every = [(each, found) for each in versions for found in each.procedures]
@@ -93,10 +98,19 @@ class LoadedInterface:
 def load_interface(
     text: str, *, source_name: str, lenient: bool = False, default_limit: int | None = None
 ) -> LoadedInterface:
-    """Compiles a definition and loads the generated module; without `default_limit` messages are the only bound.
+    """Compiles an XDR definition and loads the generated module.
+
+    Args:
+        text: the definition (RFC 4506, RFC 5531).
+        source_name: the file name for messages.
+        lenient: whether to accept what rpcgen accepts beyond the RFCs.
+        default_limit: the bound of variable-length items without one; None: the message alone bounds them.
+
+    Returns:
+        The model of the definition, the classes and procedures by name, and the compiler's warnings.
 
     Raises:
-        LanguageError: see `compile_source`.
+        LanguageError: the definition is faulty; the error has line and column.
     """
     limit = _MESSAGE_IS_THE_BOUND if default_limit is None else default_limit
     module, warnings = check(parse(text, source_name), text, source_name, lenient=lenient, default_limit=limit)

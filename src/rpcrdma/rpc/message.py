@@ -65,7 +65,7 @@ _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 class MessageType(enum.IntEnum):
-    """msg_type."""
+    """msg_type: call or reply (RFC 5531 section 9)."""
 
     CALL = 0
     REPLY = 1
@@ -118,7 +118,7 @@ class CallRefused(DecodeError):
 
 
 def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
-    """A credential or verifier as it travels.
+    """Encodes a credential or verifier.
 
     Raises:
         LocalProtocolError: its body is too long.
@@ -132,7 +132,7 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """A call header without its first word, the XID: the same for every call of a procedure with one credential.
+    """Returns a call header without the XID: equal for every call of a procedure with one credential.
 
     Raises:
         LocalProtocolError: a body is too long, or a number does not fit.
@@ -156,7 +156,7 @@ def encode_call(
     credential: OpaqueAuth = NO_AUTH,
     verifier: OpaqueAuth = NO_AUTH,
 ) -> None:
-    """A call header; the arguments follow.
+    """Encodes a call header; the arguments follow.
 
     Raises:
         LocalProtocolError: see `call_tail`.
@@ -166,7 +166,7 @@ def encode_call(
 
 
 def decode_call(dec: Decoder) -> CallHeader:
-    """A call header (OR-1: of RPC version 2); the cursor stops before the arguments.
+    """Decodes a call header (OR-1: of RPC version 2); the cursor stops before the arguments.
 
     Raises:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
@@ -199,24 +199,24 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:
-    """An accepted reply with an empty verifier; `low` and `high` are the versions that PROG_MISMATCH names."""
+    """Encodes an accepted reply with an empty verifier; `low` and `high` are the versions of PROG_MISMATCH."""
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_ACCEPTED, AuthFlavor.AUTH_NONE, 0, stat)
     if stat is AcceptStat.PROG_MISMATCH:
         enc.put(_TWO, low, high)
 
 
 def encode_rpc_mismatch(enc: Encoder, xid: int) -> None:
-    """The rejection of a call of another RPC version than 2."""
+    """Encodes the rejection of a call of another RPC version than 2."""
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.RPC_MISMATCH, RPC_VERSION, RPC_VERSION)
 
 
 def encode_auth_error(enc: Encoder, xid: int, stat: AuthStat) -> None:
-    """The rejection of a credential or verifier."""
+    """Encodes the rejection of a credential or verifier."""
     enc.put(_FIVE, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.AUTH_ERROR, stat)
 
 
 def peek_xid(message: Buffer) -> int | None:
-    """The first word of a message, None if the message is shorter.
+    """Returns the first word of a message, None if the message is shorter.
 
     An XID is compared for equality and nothing else (OR-6).
     """
@@ -227,12 +227,12 @@ def peek_xid(message: Buffer) -> int | None:
 
 
 def peek_is_call(message: Buffer) -> bool:
-    """Whether the message type is CALL; where both sides call, all other messages are replies."""
+    """Returns whether the message type is CALL; where both sides call, all other messages are replies."""
     return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 
 def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | None = None) -> None:
-    """The header of the reply to call `xid`; on return the cursor stands before the results.
+    """Decodes the header of the reply to call `xid`; afterwards the cursor is at the results.
 
     `check` is called with the verifier of an accepted reply, before anything after it is read; without `check` any
     verifier is taken.

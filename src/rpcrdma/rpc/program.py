@@ -20,24 +20,35 @@ R = TypeVar("R")
 
 
 class OctetsMax(NamedTuple):
-    """The most octets by a program's definition, for any arguments; None: the definition sets no bound."""
+    """The most octets that a program's definition permits, for any arguments; None: no bound."""
 
     arguments: int | None
     """Octets of the encoded arguments, RPC header excluded."""
     bulk_arguments: int
-    """Those of them in DDP-eligible items, padding included."""
+    """Octets of their DDP-eligible items, padding included."""
     results: int | None
     """Octets of the encoded result, DDP-eligible items included, RPC header excluded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Procedure(Generic[A, R]):
-    """One remote procedure (RFC 5531 section 12); `name` is the interface definition's, `method` the Python one.
+    """One remote procedure (RFC 5531 section 12), as the compiler makes it of a definition; void values are None.
 
-    Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
-    compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound. `status` takes
-    from a result the member that says whether the call succeeded, 0, or which error there was; None without one.
-    `octets_max` is None if the definition was not compiled, or by a compiler that did not derive it.
+    `dataclasses.replace` makes a procedure with another `bound`.
+
+    Args:
+        program: the program's number.
+        version: the program's version.
+        number: the procedure's number.
+        name: the name in the definition, such as "NFSPROC3_READ".
+        method: the name of the method in Python, such as "read".
+        encode_args: encodes the arguments.
+        decode_args: decodes the arguments.
+        encode_result: encodes the result.
+        decode_result: decodes the result.
+        bound: the largest result, always or for given arguments; None: 64 KiB without bulk items.
+        status: returns a result's status, 0 for success; None if results have no status.
+        octets_max: the limits that the definition sets; None if unknown.
     """
 
     program: int
@@ -54,7 +65,14 @@ class Procedure(Generic[A, R]):
     octets_max: OctetsMax | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
-        """How large the result of a call with these arguments gets."""
+        """Computes the largest result of a call.
+
+        Args:
+            args: the arguments of the call.
+
+        Returns:
+            The bound; by default 64 KiB without bulk items, for procedure 0 no result.
+        """
         bound = self.bound
         if isinstance(bound, ReplyBound):
             return bound
@@ -66,7 +84,14 @@ class Procedure(Generic[A, R]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One version of a remote program with its procedures by number."""
+    """One version of a remote program.
+
+    Args:
+        number: the program's number.
+        version: the version.
+        name: the name in the definition.
+        procedures: the procedures by number.
+    """
 
     number: int
     version: int
@@ -76,7 +101,15 @@ class Program:
 
 @functools.lru_cache
 def null_procedure(program: int, version: int) -> Procedure[None, None]:
-    """Procedure 0, by convention the test whether the responder offers the program (RFC 5531 section 12.1)."""
+    """Makes procedure 0 of a program, by which a client tests whether a server offers it (RFC 5531 section 12.1).
+
+    Args:
+        program: the program's number.
+        version: the program's version.
+
+    Returns:
+        The procedure, without arguments and result.
+    """
     return Procedure(
         program=program,
         version=version,
@@ -99,22 +132,28 @@ def _decode_void(_dec: Decoder) -> None:
 
 
 class Caller(Protocol):
-    """An object that calls remote procedures; generated client stubs call through it.
-
-    Implemented over RDMA and over TCP in `rpcrdma.aio`.
-    """
+    """An object that calls remote procedures, such as `rpcrdma.Connection`; generated client stubs use it."""
 
     async def call(
         self, procedure: Procedure[A, R], args: A, *, into: Memory | None = None, timeout_s: float | None = None
     ) -> R:
-        """Calls and waits for the result.
+        """Calls a procedure and waits for its result.
 
-        `into`: a writable buffer in which the DDP-eligible item of the result is placed; the item in the result is then
-        a view of it. The peer may return no more octets than the buffer has.
+        Args:
+            procedure: the procedure.
+            args: the arguments, of the procedure's type; None for void.
+            into: a writable buffer for the result's first DDP-eligible item, which becomes a view of it. A longer item
+                is an error. None: the item gets memory of its own.
+            timeout_s: the time limit in seconds; None takes the caller's default.
+
+        Returns:
+            The decoded result.
 
         Raises:
-            RpcError: the responder refused the call.
-            CallTimeout: no reply within `timeout_s` seconds.
+            RpcError: the responder refused the call, or the reply did not fit (its subclasses tell why).
+            CallTimeout: no reply within the time limit.
             TransportClosed: the connection ended first.
             DecodeError: the result does not decode.
+            MessageTooLong: over TCP: the call or its reply is over this side's limit.
+            LocalProtocolError: the arguments break the definition.
         """

@@ -1,10 +1,10 @@
 """Record marking: RPC messages on a byte stream (RFC 5531 section 11).
 
-A record is one message, cut into fragments; each has a header word: its length, and in bit 31 whether it is the last.
+A record is one message, cut into fragments. The header word of a fragment has its length, and bit 31 for the last one.
 
-The receiver tells its driver where the next octets go. While a fragment is being received they go straight into the
-memory of the message. Record headers and small messages pass through a scratch buffer. So does all of a message that is
-too long; only its first two words are kept, from which the answer to it is made.
+The receiver hands its driver the memory for the next octets: of a fragment, the memory of the message itself. Record
+headers and small messages pass through a scratch buffer. So do the octets of a message that is too long; only its first
+two words are kept, from which the answer is made.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Message:
         return self._length
 
     def extend(self, octets: int) -> memoryview:
-        """Returns the place of a further part, which is to be filled."""
+        """Returns memory for a further part of the message."""
         start = self._length
         end = self._length = start + octets
         if end > len(self._room):
@@ -74,17 +74,17 @@ class _Message:
         return message
 
     def clear(self) -> None:
-        """Lets go of the memory."""
+        """Releases the memory."""
         self._room = memoryview(bytearray())
         self._length = 0
 
 
 class RecordReceiver:
-    """Takes a byte stream apart into messages.
+    """Divides a byte stream into messages.
 
     `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty. An
     RPC message that is too long is reported in `too_long` as soon as its first two words have arrived, and skipped.
-    `memory`, which receivers may share, gives the memory of large messages; None: its own does.
+    `memory`, which receivers may share, lends the memory of large messages; None: memory of its own.
     """
 
     __slots__ = (
@@ -139,11 +139,11 @@ class RecordReceiver:
 
     @property
     def expected_octets(self) -> int:
-        """Octets of the record that is being received, up to the end of its last fragment that is known of."""
+        """Octets of the record being received, as announced so far."""
         return len(self._message) + self._missing
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets of the stream go, in this order; valid until `bytes_received`."""
+        """Returns the buffers for the next octets of the stream, in order; valid until `bytes_received`."""
         if self._view is None:
             return [self._scratch[self._fill :]]
         if self._missing:
@@ -152,7 +152,7 @@ class RecordReceiver:
         return [self._view, self._scratch]
 
     def bytes_received(self, count: int) -> None:
-        """Says that `count` > 0 octets have been put into `next_buffers`.
+        """Processes `count` > 0 octets that were received into `next_buffers`.
 
         Raises:
             RemoteProtocolError: the stream breaks a bound; it cannot be read any further.
@@ -173,11 +173,11 @@ class RecordReceiver:
         self._parse_scratch(self._fill + count)
 
     def next_record(self) -> Buffer | None:
-        """The next whole message, whose memory is then the caller's; None if no message is complete."""
+        """Returns the next whole message, whose memory is then the caller's; None if no message is complete."""
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Lets go of all memory: the stream has ended."""
+        """Releases all memory at the end of the stream."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -254,7 +254,7 @@ class RecordReceiver:
         )
 
     def _make_room(self, part: Buffer = b"") -> None:
-        """Makes room for the missing octets: at most for one step, or for as many as have arrived if these are more.
+        """Makes room for missing octets: at most those of one step, or as many as have arrived if these are more.
 
         `part` has the octets before them, which are not in the message yet.
         """
@@ -322,7 +322,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """The buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
+        """Returns the buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers
@@ -330,10 +330,10 @@ class RecordSender:
         return list(itertools.islice((buffer for queued in queue for buffer in queued.buffers), _GATHER_MAX))
 
     def bytes_sent(self, count: int) -> list[Any]:
-        """Says that the first `count` octets of `next_gather` have been sent; returns the tickets of sent messages.
+        """Notes that the first `count` octets of `next_gather` were sent; returns the tickets of messages sent whole.
 
         Raises:
-            AssertionError: none have, or more than there are: the stream must end.
+            AssertionError: `count` is 0, or more than there are: the stream must end.
         """
         assert 0 < count <= self.unsent_octets, f"{count} octets were sent of {self.unsent_octets}"
         self.unsent_octets -= count
@@ -369,7 +369,7 @@ class RecordSender:
         return tickets
 
     def withdraw(self, ticket: Any) -> None:
-        """Lets go of the memory of a message that need not be sent any more.
+        """Releases the memory of a message that need not be sent any more.
 
         A message not yet begun leaves the queue. The rest of a message that is partly sent is copied, as its record
         must be completed.

@@ -8,19 +8,25 @@ __all__ = ["UNSTATED", "ReplyBound"]
 
 
 class ReplyBound(NamedTuple):
-    """The largest result of one call.
+    """The largest result of one call, which a requester must know before it sends the call (RFC 8166 section 4.3).
 
-    `results`: octets of the encoded result without its DDP-eligible items and their padding, RPC header excluded.
-    `items`: for each DDP-eligible item that the result may have, in stream order, the most octets it can have.
+    Args:
+        results: octets of the encoded result without DDP-eligible items and their padding, RPC header excluded.
+        items: for each DDP-eligible item, in stream order, its most octets.
     """
 
     results: int
     items: tuple[int, ...] = ()
 
     def capped(self, octets_max: int, *, given: bool = False) -> ReplyBound:
-        """At most `octets_max` for the results and for each item.
+        """Limits the bound.
 
-        `given`: the caller's own buffer bounds the first item, which is then left as it is.
+        Args:
+            octets_max: the limit of `results` and of each item.
+            given: whether the caller's buffer bounds the first item, which then stays as it is.
+
+        Returns:
+            The lower bound.
         """
         items = tuple(min(item, octets_max) for item in self.items)
         if given and items:
@@ -28,7 +34,14 @@ class ReplyBound(NamedTuple):
         return ReplyBound(min(self.results, octets_max), items)
 
     def inline(self, octets_max: int) -> ReplyBound:
-        """The bound for a reply without direct placement: all items within the results, at most `octets_max`."""
+        """Adds the items to `results`, for a reply without direct placement.
+
+        Args:
+            octets_max: the limit of the sum.
+
+        Returns:
+            A bound without items.
+        """
         total = self.results + sum((item + 3) & ~3 for item in self.items)
         return ReplyBound(min(total, octets_max))
 

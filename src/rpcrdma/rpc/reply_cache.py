@@ -53,10 +53,10 @@ class CallKey(NamedTuple):
 
 
 def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, skipped: int = 0) -> CallKey:
-    """The key of the call that was decoded from `stream`, from `client`, its network address without port.
+    """Returns the key of the call that was decoded from `stream`, from `client`, an address without port.
 
     The first `skipped` octets do not count. Under RPCSEC_GSS these are header and sequence number, which differ with
-    each transmission, and `client` names the principal as well.
+    each transmission, and `client` contains the principal as well.
     """
     octets = memoryview(stream.data)[stream.start : stream.end]
     removed = checksum = 0
@@ -76,7 +76,7 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
 
 
 def detached(reply: Payload) -> Payload:
-    """`reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
+    """Returns `reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
     if not reply.items:
         return reply
     return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
@@ -111,12 +111,11 @@ class _Client(Generic[K]):
 
 
 class RefusedReplies(Generic[K]):
-    """Replies that were larger than the memory their calls offered, held until the calls come again and offer more.
+    """Replies that exceeded the memory their calls offered, held until the repeated calls offer more.
 
-    They are found by the keys of their calls, and have at most `octets_max` octets.
-
-    Beyond that the oldest of the client that holds most goes, so that no client costs another one its second try. A
-    reply that is longer than all of it is not held.
+    The keys of the calls identify them; together they have at most `octets_max` octets. Beyond that the oldest reply of
+    the client that holds most is dropped, so that no client costs another one its second try. A reply longer than the
+    bound is not held.
     """
 
     __slots__ = ("_clients", "_octets_max", "octets")
@@ -143,7 +142,7 @@ class RefusedReplies(Generic[K]):
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:
-        """The reply, if it is held."""
+        """Returns the reply, if it is held."""
         client = self._clients.get(address)
         return None if client is None else client.replies.get(key)
 
@@ -160,7 +159,7 @@ class RefusedReplies(Generic[K]):
 
 
 class ReplyCache:
-    """Calls by key, with the time handed in as seconds of any clock that never goes back.
+    """Calls by key; times are seconds of any clock that never runs backwards.
 
     `entries_max` answered calls are remembered for `age_s` seconds, with `octets_max` octets of their replies. Beyond
     that the oldest replies are dropped, large ones first, since a few large replies take the room of many small ones; a
@@ -201,11 +200,11 @@ class ReplyCache:
         """Octets of the replies that are kept."""
 
     def __len__(self) -> int:
-        """Calls that are known, running ones included."""
+        """Returns the number of known calls, running ones included."""
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """The call with this key, if it runs or has been answered lately."""
+        """Returns the call with this key, if it runs or has been answered lately."""
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -244,16 +243,16 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """The reply to an answered call fits nothing that the call has offered: keeps it until `sent`."""
+        """Keeps a reply that fits nothing its call has offered, until `sent`."""
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)
 
     def held(self, call: KnownCall) -> Payload | None:
-        """The reply to an answered call, kept or held; None if it is neither."""
+        """Returns the reply to an answered call, kept or held; None if it is neither."""
         return self._refused.find(call.key.client, call.key) if call.reply is None else call.reply
 
     def sent(self, call: KnownCall) -> None:
-        """The reply has been sent: it is held no longer."""
+        """Releases a held reply, which has been sent."""
         self._refused.drop(call.key.client, call.key)
 
     def _expire(self, now_s: float) -> None:

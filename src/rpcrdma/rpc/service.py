@@ -36,18 +36,18 @@ H = TypeVar("H", bound=Callable[..., Any])
 P = ParamSpec("P")
 
 MAY_BLOCK: Final = None
-"""The step of a handler (see `inline_or_worker`) that may block from here on: the rest runs in a worker thread."""
+"""The step of a handler (see `inline_or_worker`) after which it may block: the rest runs in a worker thread."""
 
 
 class ActAs:
-    """The step of a handler that continues in a worker thread, within a context manager up to the next step.
+    """The step of a handler after which it runs in a worker thread within a context manager, up to the next step.
 
-    An `OSError` of entering `identity` is raised by the `yield`. If this is the first step of the handler, the rest
-    must be brief: it may block, but seldom does. Brief calls run in one thread, which stays within `identity` if the
-    next call has the same.
+    An `OSError` of entering `identity` is raised by the `yield`. If this is the handler's first step, the rest must be
+    brief: it may block, but seldom does. Brief calls run in one thread, which keeps `identity` entered for the next
+    call with the same one.
 
     Args:
-        identity: the context manager, which may be entered many times, such as a user as whom the thread acts.
+        identity: a reusable context manager, such as a user as whom the thread acts.
     """
 
     __slots__ = ("identity",)
@@ -57,7 +57,7 @@ class ActAs:
 
 
 Steps: TypeAlias = Generator[ActAs | None, None, R]
-"""The steps of a handler (see `inline_or_worker`), MAY_BLOCK or ActAs, and its result."""
+"""The type of a handler with steps (see `inline_or_worker`): it yields MAY_BLOCK or ActAs and returns its result."""
 
 
 class Execution(enum.Enum):
@@ -74,17 +74,17 @@ class Execution(enum.Enum):
 
 
 class ProcedureUnavailable(RpcRdmaError):
-    """Raised by a handler (and by every one that a service leaves out): answered with PROC_UNAVAIL."""
+    """A handler's refusal that is answered with PROC_UNAVAIL; procedures without a handler raise it, too."""
 
 
 class CredentialTooWeak(RpcRdmaError):
-    """Raised by a handler that asks for another security flavor: answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
+    """A handler's demand for another security flavor, answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
 
 
 class ReverseCaller(Caller, Protocol):
-    """Calls the client back, on the connection that the client made (RFC 8167).
+    """Calls the client on the connection that the client made (RFC 8167).
 
-    A handler may keep this object after it has returned. `call` is for the event loop; the other methods may be used in
+    A handler may keep this object after its return. `call` is for the event loop; the other methods may be used in
     worker threads as well.
     """
 
@@ -98,20 +98,35 @@ class ReverseCaller(Caller, Protocol):
         xid: int | None = None,
         placement: str = "",
     ) -> R:
-        """See `Caller.call`; `timeout_s=None` waits for ever.
+        """Calls a procedure of the client and waits for its result.
 
-        `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
-        `placement`: see `rpcrdma.Connection.call`; "" as `RdmaServerConfig.extension` says.
+        Args:
+            procedure: the procedure.
+            args: the arguments, of the procedure's type; None for void.
+            into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
+            timeout_s: the time limit in seconds; None: no limit.
+            xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes a
+                new one.
+            placement: how the round-trip extension moves the call's bulk items: a value of
+                `rpcrdma.extension.Preference`; "" as `RdmaServerConfig.extension` says.
+
+        Returns:
+            The decoded result.
+
+        Raises:
+            LocalProtocolError: `ready` was not called before, or the arguments break the definition.
+            RpcError, CallTimeout, TransportClosed, DecodeError: as `Caller.call`.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """To be called when the peer has said, in a call of its own program, that it accepts calls.
+        """States that the client takes calls: a call of its own program has said so.
 
-        Before that `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the peer, and a peer that
-        expects no calls may end the connection (RFC 8167 section 6).
+        Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
+        that expects no calls may end the connection (RFC 8167 section 6).
 
-        `credential`: the credential of all further calls; AUTH_NONE until one is given. A client of NFS version 4.1
-        chooses the credential of the calls to it (RFC 8881 section 18.36.3); Linux refuses calls without one.
+        Args:
+            credential: the credential of all further calls; None: that of an earlier `ready`, or AUTH_NONE. A client of
+                NFS version 4.1 chooses it (RFC 8881 section 18.36.3); Linux refuses calls without one.
 
         Raises:
             LocalProtocolError: the credential cannot be encoded.
@@ -119,15 +134,15 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def arguments_octets_max(self) -> int:
-        """Octets that the arguments of a call may have: over RDMA, without chunks, the rest of an inline message."""
+        """The most octets of a call's arguments: over RDMA without chunks, what an inline message has left."""
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """Which host the peer has proved to be; None if it was not asked to, and over TCP without TLS."""
+        """The host identity that the client has proved; None without proof, as over TCP without TLS."""
 
     @property
     def xprtsec(self) -> XprtSec:
-        """How TLS protects the connection; "none" over RDMA, which has none."""
+        """The protection of the connection by TLS; "none" over RDMA."""
 
     @property
     def closed(self) -> bool:
@@ -138,15 +153,15 @@ class ReverseCaller(Caller, Protocol):
 
 
 class CallContext(Protocol):
-    """The call that a handler answers: its properties, and memory for its result."""
+    """A call that a handler answers: its caller, and memory for its result."""
 
     @property
     def credential(self) -> Credential:
-        """Who calls: AUTH_NONE or AUTH_SYS (RFC 5531 section 8.2), or the identity that RPCSEC_GSS has proved."""
+        """The caller: AUTH_NONE or AUTH_SYS (RFC 5531 section 8.2), or the identity that RPCSEC_GSS has proved."""
 
     @property
     def principal(self) -> str | None:
-        """The principal that RPCSEC_GSS has proved, such as "alice@EXAMPLE.ORG"; None: nothing was proved."""
+        """The principal that RPCSEC_GSS has proved, such as "alice@EXAMPLE.ORG"; None without proof."""
 
     @property
     def peer(self) -> str:
@@ -154,7 +169,7 @@ class CallContext(Protocol):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """See `ReverseCaller.host_identity`: of the host; `credential` names the user."""
+        """The host identity that the client's host has proved, None without proof; `credential` is the user."""
 
     @property
     def xid(self) -> int:
@@ -162,19 +177,23 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """Calls procedures of the client that made this call, if it offers services; `ReverseCaller.ready` comes first.
+        """Calls procedures of this call's client, if it offers services; `ReverseCaller.ready` must be called first.
 
-        Calls carry the credential that is given to `ready`.
+        Calls carry the credential that `ready` was given.
         """
 
     @property
     def may_block(self) -> bool:
-        """True in a worker thread: also for the rest of a handler that began in the event loop."""
+        """Whether the handler runs in a worker thread, where it may block."""
 
     def buffer(self, length: int) -> memoryview:
-        """Writable memory of `length` octets for a bulk result, returned to its pool after the reply has been sent.
+        """Lends memory for a bulk result; it returns to its pool after the reply was sent.
 
-        Its content is unspecified.
+        Args:
+            length: octets.
+
+        Returns:
+            Writable memory with unspecified content.
         """
 
 
@@ -186,36 +205,49 @@ class Service:
     """
 
     PROGRAM: ClassVar[Program]
+    """The program whose procedures the methods handle."""
     OVER_RDMA: ClassVar[bool] = True
     """Whether the program is offered on RDMA listeners."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset()
-    """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
-    not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as
+    """Numbers of procedures that may safely run again after the loss of a reply: the server remembers none of their
+    replies. Other procedures run at most once for each call while the server lives. Procedure 0 always counts as
     idempotent."""
     ANY_SECURITY: ClassVar[bool] = False
-    """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
-    that tell clients which, as MOUNT does."""
+    """Whether calls with every security flavor are answered, also where the server accepts only certain ones: for
+    programs that tell clients the flavors, such as MOUNT."""
     OWN_LIMITS: ClassVar[bool] = False
-    """Whether the service keeps calls and results shorter than its definition permits, as NFS does by FSINFO: `serve`
-    does not compare the definition with the limits of the server."""
+    """Whether the service itself keeps calls and results shorter than its definition permits, as NFS does by FSINFO:
+    `serve` then does not compare the definition with the server's limits."""
     WAITS_FOR: Callable[[Any], Hashable] | None = None
-    """From the arguments of a call to what it may have to wait for in a worker thread, such as one of several file
-    systems; None: nothing in particular. Calls that wait for one and the same thing never occupy all threads."""
+    """Maps a call's arguments to the resource that it may block on, such as one of several file systems; None: no
+    particular resource. Calls that wait for the same resource never occupy all worker threads."""
 
 
 def in_worker(handler: H) -> H:
-    """Marks a handler that may block."""
+    """Marks a handler that may block: it runs in a worker thread.
+
+    Args:
+        handler: the method of a service.
+
+    Returns:
+        The same method.
+    """
     handler.__rpc_execution__ = Execution.WORKER  # type: ignore[attr-defined]
     return handler
 
 
 def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
-    """Marks a generator function that blocks at times: it says `yield MAY_BLOCK` or `yield ActAs(...)` before.
+    """Marks a handler that blocks at times: a generator that yields MAY_BLOCK or an ActAs before it blocks.
 
-    The handler continues in a worker thread then; `CallContext.may_block` tells where it runs. One that is not in need
-    of a thread returns its result in the event loop without a `yield`. Across a `yield` it keeps its buffers, but must
-    hold no lock and nothing else of the thread. A type checker sees the handler as its caller does: a function from
-    arguments to result.
+    The handler starts in the event loop and continues in a worker thread after the `yield`; `CallContext.may_block`
+    tells where it runs. Without a `yield` it returns its result in the event loop. Across a `yield` it keeps its
+    buffers, but must hold no lock and nothing else that belongs to the thread.
+
+    Args:
+        handler: the method of a service, a generator function.
+
+    Returns:
+        The same method; its type is that of a function from arguments to result, as its caller uses it.
 
     Raises:
         TypeError: the handler is no generator function.
@@ -227,7 +259,7 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:
-    """Where `handler` runs."""
+    """Returns where a handler runs."""
     if inspect.iscoroutinefunction(handler):
         return Execution.TASK
     return getattr(handler, "__rpc_execution__", Execution.INLINE)

@@ -39,7 +39,7 @@ _VERIFIER_AT: Final = 12
 
 
 def probe_call(xid: int, program: int, version: int) -> bytes:
-    """The call that asks a server for TLS: procedure 0 with an empty AUTH_TLS credential (RFC 9289 section 4.1).
+    """Returns the call that asks a server for TLS: procedure 0 with empty AUTH_TLS credential (RFC 9289 section 4.1).
 
     Raises:
         LocalProtocolError: a number does not fit.
@@ -48,7 +48,7 @@ def probe_call(xid: int, program: int, version: int) -> bytes:
 
 
 def offers_tls(message: Buffer, xid: int) -> bool:
-    """Whether the reply to the probe offers TLS: it is accepted, with a verifier AUTH_NONE that contains STARTTLS.
+    """Returns whether the reply to the probe offers TLS: accepted, with a verifier AUTH_NONE that contains STARTTLS.
 
     Raises:
         DecodeError: the message is no reply to the probe.
@@ -69,7 +69,7 @@ def offers_tls(message: Buffer, xid: int) -> bool:
 
 
 def is_probe(message: Buffer) -> bool:
-    """Whether the credential of a call has the flavor AUTH_TLS; False for a message that is too short to tell."""
+    """Returns whether a call's credential has the flavor AUTH_TLS; False for a message that is too short."""
     if len(message) < _SEVEN.size:
         return False
     words = _SEVEN.unpack_from(message, 0)
@@ -85,7 +85,7 @@ class ProbeAnswer(NamedTuple):
 
 
 def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
-    """A server's answer to a call with AUTH_TLS on a connection without TLS (RFC 9289 section 4.1).
+    """Returns a server's answer to a call with AUTH_TLS on a connection without TLS (RFC 9289 section 4.1).
 
     An accepted reply has the verifier STARTTLS, also where the program is not offered.
 
@@ -108,7 +108,7 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
 
 def refuse_in_clear(message: Buffer) -> bytes | None:
-    """The refusal of a call on a connection with too little protection: AUTH_TOOWEAK; None for no call."""
+    """Returns the refusal of a call on a connection with too little protection: AUTH_TOOWEAK; None for no call."""
     if len(message) < _TWO.size or _TWO.unpack_from(message, 0)[1] != MessageType.CALL:
         return None
     return _denied(_TWO.unpack_from(message, 0)[0], AuthStat.AUTH_TOOWEAK)

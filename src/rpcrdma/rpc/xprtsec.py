@@ -13,5 +13,5 @@ XPRTSEC_CHOICES: Final[tuple[XprtSec, ...]] = get_args(XprtSec)
 
 
 def protects(present: XprtSec, wanted: XprtSec) -> bool:
-    """Whether a connection with the protection `present` is good enough for a use that asks for `wanted`."""
+    """Returns whether a connection with the protection `present` is good enough for a use that asks for `wanted`."""
     return XPRTSEC_CHOICES.index(present) >= XPRTSEC_CHOICES.index(wanted)

@@ -24,16 +24,18 @@ from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 __all__ = ["EXTENSION_CHOICES", "Costs", "Preference", "RoundTripConfig", "extension_choice", "prefers_segments"]
 
 EXTENSION_CHOICES = ("auto", "rtr", "off")
+"""The choices of the round-trip extension: "auto" for calls that it makes faster, "rtr" for all items it can carry,
+"off"."""
 
 _HEAD_OCTETS_MIN = 1024
 """The least length of the first segment: a header with many segments, and the payload of a usual call or reply."""
 
 
 class Preference(enum.Enum):
-    """The placement that a user requests for a connection or a call; the names are those of options."""
+    """The placement that a user requests for a connection or a call; the values are names for options."""
 
     AUTO = "auto"
-    """The rule above."""
+    """By the rule of lowest cost (docs/round-trips.md)."""
     SEGMENTS = "rtr"
     """In segments as far as possible; longer results by size."""
     CHOICE = "choice"
@@ -51,13 +53,15 @@ class Costs:
     """Seconds of both ends together; `benchmarks/round_trips.py` measures them, docs/round-trips.md has the results."""
 
     transmission_s: float = 45e-6
+    """One transmission of a group."""
     registration_s: float = 15e-6
+    """The registration of memory for one call."""
     read_s: float = 45e-6
     """An RDMA Read without its round trip."""
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Applies points 3 and 4 of the rule; for results, `frames` counts the transmissions beyond the first one."""
+    """Returns whether segments cost less, by points 3 and 4 of the rule; of results `frames` excludes the first."""
     if given and not arguments:
         return False
     by_rdma_s = costs.registration_s
@@ -68,20 +72,27 @@ def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, argument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTripConfig:
-    """The settings of a client or server. `support` is the set of header types that this side takes."""
+    """Settings of the round-trip extension for a client or server.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
 
     preference: Preference = Preference.AUTO
     """The placement of bulk data in calls of this side that do not choose one, in either direction."""
     support: Support = Support.REQUEST | Support.RESPONSE | Support.CONTINUE
+    """The header types that this side takes."""
     segment_octets: int = 4096
-    """The length of a placeable segment: a page, so that its data can be passed on as pages. 0 for no such segments."""
+    """The length of a placeable segment, a power of two: a page, so that data can be passed on as pages. 0: no
+    segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
     """The transmissions of the longest request that this side takes."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
     """The transmissions of the longest response that this side sends."""
     promises_max: int = 256
-    """Receives of this side for replies beyond the first one of each, at any time."""
+    """Receives of this side, beyond the first of each reply, that may be promised at any time; 0 to 4096."""
     costs: Costs = field(default_factory=Costs)
+    """The costs by which `Preference.AUTO` decides."""
 
     def __post_init__(self) -> None:
         if self.segment_octets & (self.segment_octets - 1):
@@ -93,9 +104,15 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Describes receive buffers of so many octets: one segment for headers, the rest for data.
+        """Describes receive buffers: one segment for headers, the rest for data.
 
         The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer.
+
+        Args:
+            octets: the size of each buffer.
+
+        Returns:
+            The structure in the form of the property.
         """
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:

@@ -76,9 +76,13 @@ _TYPE = struct.Struct(">12xI")
 
 
 class RoundTrip:
-    """The extension of a client or a server, whose connections share memory for arriving messages.
+    """The round-trip extension of a client or server, whose connections share memory for arriving messages.
 
-    `receive_octets` is the receive buffer size in the transport properties (`TransportConfig`).
+    Its attribute `extension` is the `Extension` for `ConnectOptions.extensions` or `RdmaServerConfig.extensions`.
+
+    Args:
+        config: the settings; None for the defaults.
+        receive_octets: the receive buffer size, equal to `TransportConfig.offered_receive_octets`.
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
@@ -172,7 +176,7 @@ class RoundTrip:
 
 
 class _Connection:
-    """The groups of one connection; one at a time is open, since no other message may come between its transmissions.
+    """The groups of one connection; only one is open, since no other message may be between its transmissions.
 
     `peer` has the abilities of the other end.
     """
@@ -236,7 +240,7 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """The limit on transmissions of a group; a client states with each request the limit of its response."""
+        """Returns the limit on transmissions of a group; each request of a client states the limit of its response."""
         own = self._extension.own
         if isinstance(head, TransmitRequest):
             if head.extra_receives:
@@ -410,7 +414,7 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Whether the flag RESPONSE contradicts the header type that began the group."""
+        """Returns whether the flag RESPONSE contradicts the header type that began the group."""
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
@@ -433,7 +437,7 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message while a group is open; one that is not the extension's interrupts the group.
+        """Handles a message while a group is open, and returns whether it has; others' messages interrupt the group.
 
         A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22).
         """
@@ -451,7 +455,7 @@ class _Connection:
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:
-        """Handles the peer's report: a refused call goes out again in plain messages, or fails.
+        """Handles the peer's report: a refused call is sent again in plain messages, or fails.
 
         A refused reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
         """

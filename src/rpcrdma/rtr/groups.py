@@ -191,7 +191,7 @@ class Group:
 
 
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
-    """Raises TransmissionFault if items overlap or exceed the stream, which has so many octets without them."""
+    """Raises TransmissionFault if items overlap or exceed the stream, whose octets without items are given."""
     end = removed = 0
     for position, length, where in items:
         if isinstance(where, NotPlaced):

@@ -149,7 +149,7 @@ def _fill(
     message_octets: int,
     frames_max: int,
 ) -> GroupLayout | None:
-    """Lays out a message whose first transmission has a header of so many octets."""
+    """Lays out a message whose first transmission has a header of the given octets."""
     frames: list[Frame] = []
     room = message_octets - header
     if room < min(payload, 1):
@@ -258,11 +258,11 @@ class Peer(NamedTuple):
 
     @property
     def request_frames(self) -> int:
-        """The transmissions of the longest request that it takes."""
+        """The transmissions of the longest request that the peer takes."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """The transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
+        """Returns the transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 

@@ -69,7 +69,7 @@ class Item(NamedTuple):
 
 
 class Way(enum.IntEnum):
-    """xmddp_type of a direction: the placement that the responder has to use for an item of the response."""
+    """xmddp_type of a direction: the placement that the responder must use for an item of the response."""
 
     EXPLICIT = 1
     """By RDMA Write."""
@@ -82,7 +82,7 @@ class Way(enum.IntEnum):
 
 
 class ResultDirection(NamedTuple):
-    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` goes inline.
+    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` stays inline.
 
     `segments` is the memory for RDMA Writes, if `way` allows them. `explicit_from` is the shortest item for an RDMA
     Write, if `way` is `BY_SIZE`.
@@ -132,7 +132,7 @@ _ZERO = b"\0\0\0\0"
 
 
 def encode_items(items: tuple[Item, ...]) -> bytes:
-    """xmddp_grpinfo."""
+    """Encodes xmddp_grpinfo."""
     if not items:
         return _ZERO
     if len(items) == 1:
@@ -156,7 +156,7 @@ def encode_items(items: tuple[Item, ...]) -> bytes:
 
 
 def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item, ...], int]:
-    """xmddp_grpinfo, and where it ends; both short shapes here, the others in `_read_items`."""
+    """Decodes xmddp_grpinfo and returns its end; both short shapes here, the others in `_read_items`."""
     room = len(data) - start
     if room >= _ONE_ITEM.size:
         items, position, length, kind, offset, count = _ONE_ITEM.unpack_from(data, start)
@@ -193,7 +193,7 @@ def _read_items(reader: Reader, *, request: bool) -> tuple[Item, ...]:
 
 
 def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
-    """xmddp_rsdgroup."""
+    """Encodes xmddp_rsdgroup."""
     if not directions:
         return _ZERO
     if len(directions) == 1 and len(directions[0].results) == 1:
@@ -218,7 +218,7 @@ def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
 
 
 def decode_directions(data: Buffer, start: int) -> tuple[tuple[DirectionSet, ...], int]:
-    """xmddp_rsdgroup, and where it ends; the short shapes here, the others in `_read_directions`."""
+    """Decodes xmddp_rsdgroup and returns its end; the short shapes here, the others in `_read_directions`."""
     room = len(data) - start
     if room >= _WORD.size and not _WORD.unpack_from(data, start)[0]:
         return (), start + _WORD.size

@@ -90,7 +90,7 @@ class BufferStructure:
 
     @classmethod
     def plain(cls, octets: int) -> BufferStructure:
-        """The default structure: one segment, not placeable."""
+        """Returns the default structure: one segment, not placeable."""
         return cls(octets, ((1, SegmentKind(octets, 0, placeable=False)),))
 
     def __str__(self) -> str:
@@ -206,10 +206,10 @@ def encode_transmission_limit(count: int) -> bytes:
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes either limit, which fills `data`.
+    """Decodes either transmission limit, which is all of `data`.
 
     Raises:
-        DecodeError: it is not one word.
+        DecodeError: `data` is not one word.
     """
     return _decode_word(data, "transmission limit")
 

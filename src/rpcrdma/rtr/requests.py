@@ -147,7 +147,7 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply so many messages."""
+        """Promises one reply the given number of messages."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
@@ -158,7 +158,7 @@ class Promises:
 
 
 class SentCall:
-    """A call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`.
+    """A call sent as a Transmit Request; see `rpcrdma.transport.CarriedCall`.
 
     `responses_max` is the number of transmissions that its response may have. `by_send`: arguments travel by Send.
     """
@@ -287,7 +287,10 @@ class SentCall:
 
 
 class RequestCarrier:
-    """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
+    """Decides which calls of one connection travel as Transmit Requests, and prepares them; a `Carrier`.
+
+    `own` and `peer` have the abilities of both ends; `preference`, `costs` and `promises_max` are the settings.
+    """
 
     __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")
 

@@ -1,8 +1,8 @@
 """The event loop, in a thread of its own, that does the work of `rpcrdma.sync`; the calling threads wait for it.
 
-There is one for all connections of a process, from the first that is opened. It ends with the process, and before a
-fork if no connection is open then: the child starts its own. Connections that are open while the process forks go on
-in the parent; the child has no thread for them, and may not use them.
+All connections of a process share it, from the first on. It ends with the process, and before a fork if no connection
+is open then: the child starts its own. Connections that are open while the process forks continue in the parent; the
+child has no thread for them, and may not use them.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _INSIDE = (
 
 
 class WaitedLoop(Protocol):
-    """An event loop in another thread than the one that waits for it."""
+    """An event loop in another thread than the waiting one."""
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a child of the one that has the thread."""
+        """Whether this process is a child of the process with the thread."""
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Waits until the loop has run the coroutine that `begin` makes; its result."""
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
+        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
 
 
 class BackgroundLoop:
@@ -103,13 +103,13 @@ class BackgroundLoop:
         return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
+        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
         if not self.forked:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
 
     def keep(self, key: object, close: _End, *, finish: Callable[[], None] | None = None) -> None:
-        """Has the end of the process call `finish` and run `close`, which ends a connection; `release` prevents it."""
+        """Registers `finish` and `close`, which ends a connection, for the end of the process; `release` undoes it."""
         self._closers[id(key)] = (finish, close)
 
     def release(self, key: object) -> None:
@@ -155,7 +155,7 @@ shared with the parent."""
 
 @contextlib.contextmanager
 def claimed_loop() -> Iterator[BackgroundLoop]:
-    """The loop of this process, which runs on while a connection is made, and while `keep` has one that is open."""
+    """Yields the loop of this process, which runs during the context and as long as `keep` has an open connection."""
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:
         if _present is None:
@@ -228,7 +228,7 @@ class Waits(OwnProcess, Generic[T]):
 
 
 def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """The method of a `Waits` that calls `method`, a coroutine function of the asynchronous class, and waits for it."""
+    """Returns a method of a `Waits` that calls `method`, a coroutine function of the asynchronous class, and blocks."""
     name = method.__name__
 
     @without_frames
@@ -246,7 +246,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
 
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
-    """The items of an asynchronous iterator, up to `at_once` of them for each time that the thread waits."""
+    """Yields the items of an asynchronous iterator; the thread waits once for up to `at_once` of them."""
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None
     ended = False

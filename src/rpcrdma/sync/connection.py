@@ -24,7 +24,12 @@ R = TypeVar("R")
 
 
 class Connection(Waits[asynchronous.Connection], WaitingCaller):
-    """A connection to one server: `rpcrdma.Connection` with calls that wait. Threads may share it."""
+    """A connection to one server, made by `connect`: `rpcrdma.Connection` with calls that block. Threads may share it.
+
+    Args:
+        connection: the asynchronous connection.
+        loop: the background thread's loop.
+    """
 
     def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop) -> None:
         self._asynchronous = connection
@@ -41,7 +46,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def program(self) -> Program | None:
-        """The program whose procedures alone may be called; None: any."""
+        """The only program whose procedures may be called; None: any."""
         return self._asynchronous.program
 
     @property
@@ -71,12 +76,12 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection has ended and is not made again yet."""
+        """See `rpcrdma.Connection.lost`."""
         return self._asynchronous.lost
 
     @property
     def reconnects(self) -> int:
-        """How often a lost connection was made again."""
+        """See `rpcrdma.Connection.reconnects`."""
         return self._asynchronous.reconnects
 
     @without_frames
@@ -89,7 +94,11 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls and waits for the result; see `rpcrdma.Connection.call`."""
+        """Calls a procedure and blocks until its result arrives; arguments and errors: see `rpcrdma.Connection.call`.
+
+        Returns:
+            The decoded result.
+        """
         call = functools.partial(
             self._asynchronous.call, procedure, args, into=into, timeout_s=timeout_s, placement=placement
         )
@@ -113,9 +122,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
 @without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
-    """Connects to the service at `url`, as `rpcrdma.connect` does; the result is a context manager.
+    """Connects to an RPC service; for arguments and errors see `rpcrdma.connect`.
 
-    Raises: see `rpcrdma.connect`.
+    Returns:
+        The connection, a context manager.
     """
     with claimed_loop() as loop:
 

@@ -34,12 +34,24 @@ _TEXT_OCTETS = 1 << 17
 
 
 class NfsFile(OwnProcess, io.RawIOBase):
-    """A file opened by `NfsFilesystem.open`: a raw binary file, which the classes of `io` may wrap.
+    """An open binary file, made by `NfsFilesystem.open`: an `io.RawIOBase`, which the classes of `io` may wrap.
 
-    It is an `rpcrdma.nfs.client.NfsFile`, with its read-ahead and write-behind, whose calls wait: `read`, `readinto`
-    and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast.
-    A file that is open for writing when it is dropped, when its file system is
-    closed or when the program ends, is closed then.
+    Its methods block, see `rpcrdma.nfs.NfsFile`; `read`, `readinto` and `write` are short only at the end of the file.
+    `io.BufferedReader(file, 1 << 20)` makes many small reads fast. A file open for writing is closed when it is
+    dropped, when its file system closes and when the program ends.
+
+    Args:
+        file: the asynchronous file.
+        loop: the background thread's loop.
+        mode: the mode.
+        writers: closes the file if nothing else does.
+
+    Shared by the methods:
+        buffer: writable memory to fill.
+        size: the most octets; None or negative: all up to the end of the file.
+        data: the octets to write.
+        ValueError: the file is closed.
+        OSError, RpcError, CallTimeout, TransportClosed, DecodeError: as the methods of `rpcrdma.nfs.NfsFile`.
     """
 
     def __init__(self, file: AsynchronousFile, loop: WaitedLoop, mode: str, writers: Writers) -> None:
@@ -83,28 +95,28 @@ class NfsFile(OwnProcess, io.RawIOBase):
         return self._asynchronous.size
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Returns whether the file was opened for reading."""
         self._check_open()
         return self._asynchronous.readable()
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Returns whether the file was opened for writing."""
         self._check_open()
         return self._asynchronous.writable()
 
     def seekable(self) -> bool:
-        """True."""
+        """Returns True."""
         self._check_open()
         return self._asynchronous.seekable()
 
     def tell(self) -> int:
-        """The position of the next `read` or `write`."""
+        """Returns the position of the next `read` or `write`."""
         self._check_open()
         return self._asynchronous.tell()
 
     @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position and returns it."""
+        """Moves the position and returns it; see `rpcrdma.nfs.NfsFile.seek`."""
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     stat = waiting(AsynchronousFile.stat)
@@ -114,49 +126,50 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def read(self, size: int | None = -1, /) -> bytes:
-        """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
+        """Returns the next octets; fewer than `size` only at the end of the file."""
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
-        """The rest of the file."""
+        """Returns the rest of the file."""
         return self.read()
 
     @without_frames
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
+        """Fills `buffer` with the next octets and returns their number; short only at the end of the file.
 
-        The server places them in `buffer` itself if that is larger than the read-ahead, 8 MiB; `preadinto` always does.
+        The octets are placed in `buffer` itself if it is larger than the read-ahead, 8 MiB; `preadinto` always does
+        that.
         """
         return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
     @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
-        """The rest of the line that the position is in, with its end; no more than `size` octets, unless negative."""
+        """Returns the rest of the present line with its end, at most `size` octets."""
         return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
+        """Returns the rest of the file as lines; see `rpcrdma.nfs.NfsFile.readlines`."""
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
-        """The rest of the file block by block without a copy: each view is valid until the file is used again."""
+        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again."""
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
     @without_frames
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes all of `data` at the position; opened for appending: at the end."""
+        """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
-        """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        """Cuts the file, or extends it with zeros, and returns the new size; see `rpcrdma.nfs.NfsFile.truncate`."""
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
     @without_frames
     def flush(self) -> None:
-        """Waits until everything written is on the server's stable storage; nothing to do unless open for writing."""
+        """Waits until all written data is on the server's stable storage; no effect unless open for writing."""
         self._check_open()
         if self.writable():
             self._loop.run(self._asynchronous.flush)
@@ -167,7 +180,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def close(self) -> None:
-        """Flushes and ends the use of the file."""
+        """Flushes the file and ends its use."""
         if not self.closed and not self._loop.forked:
             try:
                 self._loop.run(self._asynchronous.close)
@@ -183,10 +196,16 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
 
 class TextFile(OwnProcess, io.TextIOWrapper):
-    """A file opened by `NfsFilesystem.open` in a text mode, as the built-in `open` makes them, over an `NfsFile`.
+    """A text file, made by `NfsFilesystem.open` as by the built-in `open`, over an `NfsFile`.
 
-    A file that is open for writing when it is dropped, when its file system is closed or when the program ends, is
-    closed then.
+    A file open for writing is closed when it is dropped, when its file system closes and when the program ends.
+
+    Args:
+        file: the binary file.
+        mode: the mode.
+        encoding: the encoding.
+        errors: as for the built-in `open`.
+        newline: as for the built-in `open`.
     """
 
     def __init__(
@@ -215,26 +234,26 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
     @without_frames
     def flush(self) -> None:
-        """Waits until everything written is on the server's stable storage."""
+        """Waits until all written text is on the server's stable storage."""
         super().flush()
         if self._held.writable():
             self._held.raw.flush()
 
     def close(self) -> None:
-        """Flushes and ends the use of the file."""
+        """Flushes the file and ends its use."""
         try:
             super().close()
         finally:
             self._writers.discard_text(self, self._held)
 
     def detach(self) -> Any:
-        """Flushes, and returns the buffer, which the caller closes; see `io.TextIOWrapper.detach`."""
+        """Flushes, and returns the buffer for the caller to close; see `io.TextIOWrapper.detach`."""
         super().detach()
         self._writers.discard_text(self, self._held)
         return self._held
 
     def __del__(self) -> None:
-        """Has another thread close the file: garbage may be collected anywhere, and nothing may wait there."""
+        """Closes the file in another thread: garbage may be collected anywhere, and nothing may wait there."""
         self._writers.kept.discard(self._held)
         with contextlib.suppress(ValueError):  # detached
             if not self.closed and not self._loop.forked:
@@ -245,10 +264,10 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
 
 def binary_mode(mode: str) -> str:
-    """The mode in which the octets of a text file are opened; `mode` itself if it is binary.
+    """Returns the mode in which the octets of a text file are opened; `mode` itself if it is binary.
 
     Raises:
-        ValueError: there is no such mode.
+        ValueError: the mode is unknown.
     """
     binary = mode if "b" in mode else f"{mode.replace('t', '', 1)}b"
     try:
@@ -275,7 +294,7 @@ class Writers:
         """Buffers of text files, which garbage collection might close before the text is in them; and dropped files."""
 
     def add(self, file: AsynchronousFile) -> None:
-        """Has `close` close the file, if nothing else does."""
+        """Registers a file for `close`."""
         self._files.add(file)
 
     def discard(self, file: AsynchronousFile) -> None:
@@ -283,7 +302,7 @@ class Writers:
         self._files.discard(file)
 
     def add_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Has `close_texts` close a text file, which holds text that is not in `held`, its buffer, yet."""
+        """Registers a text file, whose text may not be in its buffer `held` yet, for `close_texts`."""
         self.kept.add(held)
         with self._texts_change:
             self._texts.add(text)
@@ -307,7 +326,7 @@ class Writers:
                 stack.callback(text.close)
 
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
-        """Closes a file that was dropped; a failure has no caller to be raised to, and is logged."""
+        """Closes a file that was dropped, and logs a failure, which has no caller to be raised to."""
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)
@@ -333,7 +352,7 @@ class Writers:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """`close` that names the open files: wrappers in `io` may have held more."""
+        """Closes all files and logs their names: wrappers in `io` may have held more data."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "

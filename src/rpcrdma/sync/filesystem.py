@@ -26,9 +26,13 @@ _ENTRIES_AT_ONCE = 1000
 
 
 class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
-    """`rpcrdma.NfsFilesystem` with calls that wait, each as documented there. Threads may share it.
+    """A file system with calls that block, which threads may share; for its methods see `rpcrdma.NfsFilesystem`.
 
-    Functions that are handed in (`progress`, `onerror`) are called in the background thread.
+    The background thread calls the functions `progress` and `onerror`.
+
+    Args:
+        filesystem: the asynchronous file system.
+        loop: the background thread's loop.
     """
 
     def __init__(self, filesystem: asynchronous.NfsFilesystem, loop: BackgroundLoop) -> None:
@@ -41,7 +45,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @property
     def directory(self) -> str:
-        """Where relative paths start, from the root on."""
+        """The directory at which relative paths start, as a path from the root."""
         return self._asynchronous.directory
 
     handle_of = waiting(asynchronous.NfsFilesystem.handle_of)
@@ -85,21 +89,21 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
 
     def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
-        """The names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
+        """Yields the names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
         scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
         return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
 
     def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[DirEntry]:
-        """The entries of a directory with their attributes; see `rpcrdma.NfsFilesystem.scandir`."""
+        """Yields the entries of a directory with their attributes; see `rpcrdma.NfsFilesystem.scandir`."""
         scandir = functools.partial(self._asynchronous.scandir, path, onerror=onerror)
         return iterate(self._loop, scandir, at_once=_ENTRIES_AT_ONCE)
 
     def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
+        """Yields (directory, names of directories, other names) for each directory of a tree, like `os.walk`.
 
         See `rpcrdma.NfsFilesystem.walk`.
         """
@@ -110,7 +114,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def glob(
         self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[str]:
-        """The paths that match `pattern`, with `**`; see `rpcrdma.NfsFilesystem.glob`."""
+        """Yields the paths that match `pattern`; see `rpcrdma.NfsFilesystem.glob`."""
         glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
         # One at a time: the next match may be far away in the tree.
         return iterate(self._loop, glob, at_once=1)
@@ -155,14 +159,25 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         errors: str | None = None,
         newline: str | None = None,
     ) -> NfsFile | TextFile:
-        """Opens a regular file, see `rpcrdma.NfsFilesystem.open`: an `io.RawIOBase` that fills and takes whole buffers.
+        """Opens a regular file, as binary file (see `rpcrdma.NfsFilesystem.open`) or text file.
 
-        Without "b" in `mode` it is a text file, as the built-in `open` makes one: "r", "w", "x" or "a", each also with
-        "+" or "t". `encoding`, UTF-8 by default in every locale, `errors` and `newline` are those of `open`.
+        Args:
+            path: the path or entry.
+            mode: with "b" a mode of `rpcrdma.NfsFilesystem.open`; without it "r", "w", "x" or "a", also with "+" or
+                "t".
+            permissions: the mode of a new file.
+            ask: False opens a `DirEntry` for reading without any call.
+            encoding: text: the encoding; None: UTF-8 in every locale.
+            errors: text: as for the built-in `open`.
+            newline: text: as for the built-in `open`.
+
+        Returns:
+            An `io.RawIOBase` that reads and writes whole buffers, or a text file.
 
         Raises:
-            ValueError: there is no such mode, or a binary one is given one of the arguments for text.
-            LookupError: there is no such encoding. Nothing has been opened then.
+            ValueError: the mode is unknown, or a binary one has arguments for text.
+            LookupError: the encoding is unknown; nothing has been opened.
+            OSError: as `rpcrdma.NfsFilesystem.open`.
         """
         binary = binary_mode(mode)
         if binary != mode:
@@ -182,7 +197,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files that are open for writing, and ends the work in the background."""
+        """Closes the files that are open for writing, and ends background work."""
         if not self._loop.forked:
             try:
                 self._writers.close_texts()
@@ -197,7 +212,12 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
 
 class MountedFilesystem(NfsFilesystem):
-    """The file system that `nfs_open` has mounted: `rpcrdma.nfs.client.MountedFilesystem` with calls that wait."""
+    """The file system of one export, made by `nfs_open`: `rpcrdma.nfs.MountedFilesystem` with calls that block.
+
+    Args:
+        filesystem: the asynchronous file system.
+        loop: the background thread's loop.
+    """
 
     _asynchronous: asynchronous.MountedFilesystem
 
@@ -216,9 +236,12 @@ class MountedFilesystem(NfsFilesystem):
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
     ) -> Changes:
-        """The changes in a directory from now on: `with fs.watch(path) as changes: for change in changes`.
+        """Watches a directory: `with fs.watch(path) as changes: for change in changes`.
 
-        See `rpcrdma.nfs.client.MountedFilesystem.watch`. `on_reconnected` is called in the background thread.
+        See `rpcrdma.nfs.MountedFilesystem.watch`. The background thread calls `on_reconnected`.
+
+        Returns:
+            The changes from entering on.
         """
 
         async def made() -> asynchronous.Changes:
@@ -241,7 +264,12 @@ class MountedFilesystem(NfsFilesystem):
 
 
 class Changes(Waits[asynchronous.Changes]):
-    """The changes in one directory; see `rpcrdma.nfs.client.Changes`."""
+    """The changes in a directory, made by `MountedFilesystem.watch`; see `rpcrdma.nfs.Changes`.
+
+    Args:
+        changes: the asynchronous object.
+        loop: the background thread's loop.
+    """
 
     def __init__(self, changes: asynchronous.Changes, loop: BackgroundLoop) -> None:
         self._asynchronous = changes
@@ -249,7 +277,7 @@ class Changes(Waits[asynchronous.Changes]):
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was lost and the subscription went on."""
+        """How many times the connection was lost and restored."""
         return self._asynchronous.reconnects
 
     @without_frames
@@ -262,7 +290,7 @@ class Changes(Waits[asynchronous.Changes]):
 
     @without_frames
     def __next__(self) -> Change:
-        """Waits for the next change; ends when this is closed."""
+        """Waits for the next change; ends after `close`."""
         change = self._loop.run(self._next)
         if change is None:
             raise StopIteration
@@ -286,9 +314,10 @@ def nfs_open(
     options: ConnectOptions | None = None,
     files: FileOptions | None = None,
 ) -> MountedFilesystem:
-    """Mounts the directory at `url`, as `rpcrdma.nfs_open` does; the result is a context manager.
+    """Mounts a directory or file of an NFS server; for arguments and errors see `rpcrdma.nfs_open`.
 
-    Raises: see `rpcrdma.nfs_open`.
+    Returns:
+        The file system, a context manager.
     """
     with claimed_loop() as loop:
 

@@ -37,7 +37,7 @@ _RPC_START = struct.Struct(">II")
 
 
 def counted_bits(seed: int = 1) -> Callable[[int], int]:
-    """A source of well spread numbers that is the same in every run: for tests, never for real connections."""
+    """Returns a source of well spread numbers that is the same in every run: for tests, never for real connections."""
     drawn = seed
 
     def draw(bits: int) -> int:
@@ -49,9 +49,15 @@ def counted_bits(seed: int = 1) -> Callable[[int], int]:
 
 
 def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Payload:
-    """A payload that starts like an RPC message: XID, direction (0 CALL, 1 REPLY), then plain octets and bulk items.
+    """Makes a payload that starts like an RPC message.
 
-    Each part is plain octets, of a length that is a multiple of four, and the bulk item after them or None.
+    Args:
+        xid: the XID.
+        direction: 0 for a call, 1 for a reply.
+        parts: pairs of plain octets, in multiples of four, and the bulk item after them or None.
+
+    Returns:
+        The payload.
     """
     encoder = Encoder()
     encoder.put(_RPC_START, xid, direction)
@@ -66,7 +72,7 @@ _PROCEDURE = null_procedure(0x20000000, 1)
 
 
 def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = "") -> Call:
-    """A call of any octets, for a reply within `bound`; `into` has the buffer for each eligible result, or None."""
+    """Returns a call of any octets for a reply within `bound`; `into`: a buffer for each eligible result, or None."""
     call = Call(_PROCEDURE, None, placement=placement)
     call.xid = xid
     call.payload = payload
@@ -77,7 +83,7 @@ def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[obje
 
 
 class CallingEndpoint(Endpoint):
-    """An endpoint whose calls are messages, without procedures; it speaks for its requester and its responder."""
+    """An endpoint whose calls are messages without procedures, with methods of requester and responder."""
 
     __slots__ = ()
 
@@ -108,7 +114,7 @@ class CallingEndpoint(Endpoint):
         return self.responder.reply(incoming, payload)
 
     def fail_call(self, incoming: IncomingCall) -> None:
-        """Refuses a call because of an item that must not be moved; see `Responder.fail_call`."""
+        """Refuses a call for an item that is not DDP-eligible; see `Responder.fail_call`."""
         assert self.responder is not None
         self.responder.fail_call(incoming, Cause.INELIGIBLE)
 
@@ -119,7 +125,19 @@ class CallingEndpoint(Endpoint):
 
 
 class EndpointPair:
-    """A client and a server endpoint; `run` lets both work until neither has anything left to send."""
+    """A client and a server endpoint of the transport, joined in memory.
+
+    Args:
+        client: the client's settings; None for the defaults.
+        server: the server's settings; None for the defaults.
+        buffers: the server's memory for bulk data.
+        reverse: whether the server may call the client.
+        receive_pool: the server's receive buffers.
+        version: the client's choice of a version, one of `rpcrdma.extension.VERSION_CHOICES`.
+        server_version: the server's choice; "" for that of the client.
+        client_extensions: the client's extensions.
+        server_extensions: the server's extensions.
+    """
 
     def __init__(
         self,
@@ -162,7 +180,7 @@ class EndpointPair:
         )
 
     def run(self) -> None:
-        """Moves data both ways until neither side has any left to send."""
+        """Moves data in both directions until neither side has more to send."""
         moved = True
         while moved:
             self.client.send_held()
@@ -172,28 +190,44 @@ class EndpointPair:
             self.server.progress()
 
     def connect(self) -> EndpointPair:
-        """Runs until both sides are ready, and takes those events."""
+        """Runs until both sides are ready, checks that they report nothing else, and returns the pair."""
         self.run()
         for events in (self.client_events(), self.server_events()):
             assert [type(event) for event in events] == [Ready], events
         return self
 
     def client_events(self) -> list[EndpointEvent]:
-        """The events of the client's endpoint."""
+        """Takes the events of the client's endpoint.
+
+        Returns:
+            The events, the oldest first.
+        """
         return _drain(self.client)
 
     def server_events(self) -> list[EndpointEvent]:
-        """The events of the server's endpoint."""
+        """Takes the events of the server's endpoint.
+
+        Returns:
+            The events, the oldest first.
+        """
         return _drain(self.server)
 
     def arrived(self) -> list[IncomingCall]:
-        """Runs, and returns the calls that the server then reports, which must be all that it reports."""
+        """Runs, and takes the server's events, which must all be arrived calls.
+
+        Returns:
+            The calls.
+        """
         self.run()
         return calls_in(self.server_events())
 
 
 def calls_in(events: Sequence[EndpointEvent]) -> list[IncomingCall]:
-    """The calls that `events`, all of them, report."""
+    """Returns the calls of events, which must all be arrived calls.
+
+    Args:
+        events: the events.
+    """
     calls = []
     for event in events:
         assert isinstance(event, CallArrived), event
@@ -209,9 +243,24 @@ def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
 
 
 class BarePeer:
-    """One endpoint, and as its peer a queue pair that the test drives: any octets, in any order, true or false.
+    """An endpoint of the transport whose peer is a queue pair that the test drives with any octets.
 
-    Unless it is not to be `ready` at once, since its version begins with messages of its own, its first event is gone.
+    `received` has the messages from the endpoint, `invalidated` the handle that each invalidated, `completions` and
+    `events` those of the bare queue pair `qp`.
+
+    Args:
+        role: the endpoint's role.
+        config: the endpoint's settings; None for the defaults.
+        private_data: the bare peer's private data; None: that of default settings.
+        receives: receive buffers that the bare peer posts.
+        receive_octets: the size of each.
+        reverse: whether calls in the reverse direction are permitted.
+        buffers: the endpoint's memory for bulk data.
+        dialects: the versions that the endpoint speaks; by default version 1.
+        extensions: the endpoint's extensions.
+        ready: whether the endpoint must be ready at once, without messages that introduce it; takes that event.
+        settle_s: seconds that the endpoint waits before its first message.
+        authenticator: authenticates the peer's host, or None.
     """
 
     def __init__(
@@ -269,7 +318,7 @@ class BarePeer:
         self.qp.post_receive(buffer, buffer)
 
     def run(self) -> None:
-        """Moves data both ways until neither side has any left to send; collects the messages to the bare side."""
+        """Moves data in both directions until neither side has more to send; collects the messages to the bare peer."""
         moved = True
         while moved:
             self.endpoint.send_held()
@@ -289,16 +338,34 @@ class BarePeer:
                     self.completions.append(completion)
 
     def send(self, *gather: Buffer, invalidate: int | None = None) -> list[bytes]:
-        """Sends one message and returns the endpoint's immediate answers."""
+        """Sends one message to the endpoint and runs.
+
+        Args:
+            gather: the octets of the message.
+            invalidate: a handle of the endpoint that the Send invalidates, or None.
+
+        Returns:
+            The endpoint's immediate answers.
+        """
         before = len(self.received)
         self.qp.post_send("send", gather, invalidate=invalidate, signaled=False)
         self.run()
         return self.received[before:]
 
     def write(self, handle: int, offset: int, gather: Sequence[Buffer]) -> None:
-        """Posts an RDMA Write into the endpoint's memory."""
+        """Posts an RDMA Write into the endpoint's memory; `run` carries it out.
+
+        Args:
+            handle: the endpoint's handle.
+            offset: the offset.
+            gather: the octets.
+        """
         self.qp.post_write("write", gather, handle, offset, signaled=False)
 
     def endpoint_events(self) -> list[EndpointEvent]:
-        """The endpoint's events."""
+        """Takes the events of the endpoint.
+
+        Returns:
+            The events, the oldest first.
+        """
         return _drain(self.endpoint)

@@ -1,6 +1,6 @@
 """A provider with a preset distance of its peers: for tests of choices by distance, and for relays that hide it.
 
-A relay that delays octets ends TCP connections, so that the kernel measures the way to the relay alone.
+A relay that delays octets ends TCP connections, so that the kernel measures only the distance to the relay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ class _Except:
 
 
 class FarProvider:
-    """Another provider; the drivers of its links tell that a round trip takes `round_trip_s`, None for unknown."""
+    """Wraps a provider so that its links report a preset round trip; implements `rpcrdma.provider.Provider`.
+
+    Args:
+        provider: the other provider.
+        round_trip_s: the round trip that drivers report, in seconds; None for unknown.
+    """
 
     def __init__(self, provider: Provider, round_trip_s: float | None) -> None:
         self._provider = provider

@@ -14,7 +14,7 @@ _MOVES_MAX = 1_000_000
 """More than any finite exchange needs: two ends that answer each other for ever are a bug."""
 
 Chunking = Callable[[int], int]
-"""How many of the octets on hand (1 or more) are moved at once: 1 to that number."""
+"""Maps the number of octets at hand (1 or more) to the number that is moved at once, from 1."""
 
 
 class ByteStreamQueuePair(Protocol):
@@ -23,39 +23,39 @@ class ByteStreamQueuePair(Protocol):
     wants_close: bool
 
     def next_buffers(self) -> list[memoryview]:
-        """The buffers for the next octets received."""
+        """Returns the buffers for the next octets to be received."""
 
     def bytes_received(self, octets: int) -> object:
-        """`octets` were received into those buffers."""
+        """Takes `octets` that were received into those buffers."""
 
     def end_of_stream(self) -> None:
-        """The peer's stream has ended."""
+        """Handles the end of the peer's stream."""
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """The octets to send."""
+        """Returns octets to send, as a gather list."""
 
     def bytes_sent(self, octets: int) -> None:
-        """The first `octets` of them were sent."""
+        """Notes that the first `octets` of the gather list were sent."""
 
 
 def whole(available: int) -> int:
-    """All octets on hand at once."""
+    """Moves all octets at hand at once."""
     return available
 
 
 def byte_by_byte(available: int) -> int:
-    """One octet at a time."""
+    """Moves one octet at a time."""
     del available
     return 1
 
 
 def sizes(draw: Callable[[int, int], int]) -> Chunking:
-    """Pieces of `draw(1, available)` octets: give it a seeded generator's `randint`."""
+    """Returns a `Chunking` of pieces of `draw(1, available)` octets, such as `randint` of a seeded generator."""
     return lambda available: draw(1, available)
 
 
 def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
-    """Receives as one `recvmsg_into` would: returns how many of `octets` fitted into the buffers."""
+    """Receives octets like one `recvmsg_into`; returns how many fit into the buffers."""
     rest = memoryview(octets)
     taken = 0
     for buffer in receiver.next_buffers():
@@ -69,7 +69,15 @@ def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
 
 
 class JoinedPair:
-    """Two ends joined by a stream in memory. If `recording`, `log_a` and `log_b` hold the octets that each has sent."""
+    """Two queue pairs over byte streams, joined in memory.
+
+    Args:
+        a: one end.
+        b: the other end.
+        chunking: decides where the stream is cut: from the octets at hand to the octets moved at once.
+        gather_octets: the most octets that an end may send at once.
+        recording: whether `log_a` and `log_b` keep the octets that each end has sent.
+    """
 
     def __init__(
         self,
@@ -90,7 +98,14 @@ class JoinedPair:
         self._ended: set[int] = set()
 
     def progress(self) -> bool:
-        """Moves octets both ways until neither end has any to send; returns whether any were moved."""
+        """Moves octets in both directions until neither end has more to send.
+
+        Returns:
+            Whether any octets were moved.
+
+        Raises:
+            AssertionError: the two ends never stop answering each other.
+        """
         moved = False
         for _ in range(_MOVES_MAX):
             if not (self._move(self.a, self.b, self.log_a) | self._move(self.b, self.a, self.log_b)):
@@ -99,7 +114,7 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """One send, and the receives that take all its octets."""
+        """Performs one send and the receives that take its octets; returns whether anything moved."""
         gather = sender.next_gather(self.gather_octets)
         if not gather:
             if sender.wants_close and id(sender) not in self._ended:

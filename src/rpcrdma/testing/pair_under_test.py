@@ -14,24 +14,24 @@ __all__ = ["Deviations", "MakePair", "PairParts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviations:
-    """The rules that a provider cannot keep, each with the reason. An empty reason means that the rule is kept.
+    """The rules of the suite that a provider cannot keep, each with the reason; an empty reason: the rule is kept.
 
-    The suite then checks the statement of the field in place of the rule.
+    The suite then checks the statement of the field instead.
     """
 
     pads_private_data: str = ""
-    """Zeros follow the private data that the peer gave."""
+    """Zeros follow the peer's private data."""
     hides_faults: str = ""
-    """The connection ends at both ends, and one of them may be told of no protocol error: the receiver for which no
-    receive was posted, and the sender that names a handle to be invalidated in vain."""
+    """The connection ends at both ends, but the receiver without a posted receive, and the sender of an unknown
+    handle to invalidate, may see no protocol error."""
     tells_of_no_fault: str = ""
-    """A broken rule ends the connection at one end at least, and neither of them may be told of a protocol error."""
+    """A broken rule ends the connection at one end at least, and neither end need see a protocol error."""
     reads_without_right: str = ""
-    """Memory that may only be written can be read as well, until it ends."""
+    """Memory that is exposed for writing can be read as well, until the exposure ends."""
     cannot_invalidate_remotely: str = ""
     """A Send with Invalidate is not delivered, and ends the connection."""
     hides_invalidation: str = ""
-    """The completion of a Send with Invalidate names no handle, which has ended all the same."""
+    """The completion of a Send with Invalidate lacks the handle, whose exposure has still ended."""
     cannot_abandon: str = ""
     """`abandon` ends the region for good: a Write to it ends the connection."""
 
@@ -40,18 +40,26 @@ class PairParts(NamedTuple):
     """Two joined queue pairs that have not connected yet."""
 
     initiator: QueuePair
+    """The queue pair that connects."""
     initiator_domain: ProtectionDomain
+    """Its protection domain."""
     responder: QueuePair
+    """The queue pair that is connected to."""
     responder_domain: ProtectionDomain
+    """Its protection domain."""
     progress: Callable[[], object]
-    """Moves data in both directions until neither side has any left to send."""
+    """Moves data in both directions until neither side has more to send."""
     deviations: Deviations = Deviations()
+    """The rules that the provider cannot keep."""
 
 
 class MakePair(Protocol):
-    """Makes a fresh pair.
+    """A function that makes a fresh pair for one check.
 
-    `private_data` is the initiator's; the limits of outstanding RDMA Reads are those of (initiator, responder).
+    Args:
+        private_data: the initiator's octets for the responder.
+        inbound_reads: limits of inbound RDMA Reads of (initiator, responder).
+        outbound_reads: limits of outbound RDMA Reads of (initiator, responder).
     """
 
     def __call__(

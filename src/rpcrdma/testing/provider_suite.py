@@ -1,8 +1,4 @@
-"""The rules that every RDMA provider must keep, as checks that run against any pair of queue pairs.
-
-Each `check_*` takes a factory of pairs and raises AssertionError with a message if the provider breaks the rule;
-`CHECKS` lists all checks. A rule is relaxed only where the pair declares it: see `Deviations`.
-"""
+"""The conformance suite of RDMA providers: rules that any pair of queue pairs must keep, except its `Deviations`."""
 
 from __future__ import annotations
 
@@ -34,6 +30,7 @@ _LONG = 200_000
 """Octets of a message longer than any frame of a provider."""
 
 Check: TypeAlias = Callable[[MakePair], None]
+"""One rule for queue pairs: raises AssertionError if the provider of the pair breaks it."""
 
 
 class _Side(NamedTuple):
@@ -99,7 +96,7 @@ def _pattern(length: int) -> bytes:
 
 
 def _expect_broken(a: _Side, b: _Side, what: str, *, blind: _Side | None = None) -> None:
-    """Both sides must have been told that the connection ended because a rule was broken.
+    """Checks that both sides report the end of the connection for a broken rule.
 
     `blind`: the side from which a provider that `hides_faults` hides this one.
     """
@@ -117,7 +114,7 @@ def _expect_broken(a: _Side, b: _Side, what: str, *, blind: _Side | None = None)
 
 
 def _expect_alive(a: _Side, b: _Side) -> None:
-    """The connection must go on: a message must get through in each direction."""
+    """Checks that the connection continues: a message gets through in each direction."""
     for here, there in ((a, b), (b, a)):
         there.receive("alive")
         here.qp.post_send("alive", [b"alive"])
@@ -598,3 +595,4 @@ def check_work_posted_after_the_end_is_flushed(make_pair: MakePair) -> None:
 
 
 CHECKS: tuple[Check, ...] = tuple(value for name, value in sorted(globals().items()) if name.startswith("check_"))
+"""All checks of the conformance suite for providers, by name."""

@@ -19,6 +19,7 @@ from rpcrdma.transport.carriers import (
 )
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, fill, segments_needed
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.connection_extensions import check_extensions
 from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets, version_choice
 from rpcrdma.transport.endpoint import Endpoint
 from rpcrdma.transport.events import (
@@ -38,7 +39,6 @@ from rpcrdma.transport.extensions import (
     ExtensionMessage,
     HeaderRow,
     PropertyRow,
-    check_extensions,
 )
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits

@@ -1,4 +1,4 @@
-"""Answers that an extension awaits: each ends with the answer, the peer's error or the end of the connection."""
+"""Answers that an extension awaits; each wait ends with the answer, the peer's error or the end of the connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ __all__ = ["AwaitedAnswer", "AwaitedAnswers", "ExtensionError", "ExtensionRefuse
 
 
 class ExtensionError(NamedTuple):
-    """The peer's error about a message of the extension: a code of the extension with its words, or `cause`."""
+    """The peer's error about a message of the extension.
+
+    Args:
+        xid: the XID of the refused message.
+        code: the extension's error code; 0 for an error of the version.
+        words: the words that follow the code.
+        cause: the reason in an error of the version; `Cause.EXTENSION` for an error of the extension.
+    """
 
     xid: int
     code: int
@@ -21,7 +28,11 @@ class ExtensionError(NamedTuple):
 
 
 class ExtensionRefused(RpcRdmaError):
-    """The peer has refused a message whose answer is awaited (`ExtensionLink.ask`); `error` has its error."""
+    """The peer has refused a message whose answer is awaited (`ExtensionLink.ask`).
+
+    Args:
+        error: the peer's error.
+    """
 
     def __init__(self, error: ExtensionError) -> None:
         self.error = error
@@ -30,10 +41,10 @@ class ExtensionRefused(RpcRdmaError):
 
 
 class AwaitedAnswer(Awaitable[Any], Protocol):
-    """A future, as asyncio has it."""
+    """A future of the event loop."""
 
     def done(self) -> bool:
-        """Whether it has a result or an error, or nobody waits for it any more."""
+        """Returns whether the wait has ended, with a result, an error or by cancellation."""
 
     def set_result(self, result: Any, /) -> None:
         """Ends the wait."""
@@ -59,7 +70,7 @@ class AwaitedAnswers:
         self.new_future: Callable[[], AwaitedAnswer] = _no_event_loop
 
     async def wait(self, xid: int, future: AwaitedAnswer) -> Any:
-        """Returns the answer to the message with this XID, or raises its error."""
+        """Waits for the answer to the message with this XID and returns it, or raises its error."""
         self.futures[xid] = future
         try:
             return await future
@@ -67,7 +78,7 @@ class AwaitedAnswers:
             self.futures.pop(xid, None)
 
     def end(self, xid: int, value: Any) -> bool:
-        """Ends a wait with a result or an error; False if nothing waits for the XID."""
+        """Ends a wait with a result or an error; returns False if nothing waits for the XID."""
         future = self.futures.pop(xid, None)
         if future is None or future.done():
             return False

@@ -30,9 +30,16 @@ _tuple = tuple.__new__
 class Call(Outgoing):
     """One call of this side, from its making to its end, over any transport and on one connection after another.
 
-    Its maker gives the procedure, the arguments, the buffer for the result (`into`) and the time limit. A connection
-    encodes it to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and `carried` say how it
-    travels; `sending`: the memory of its arguments is in use. Observers and statistics get the call when it has ended.
+    A connection encodes it to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and
+    `carried` describe its way; `sending`: the memory of its arguments is in use. Observers and statistics get the call
+    at its end.
+
+    Args:
+        procedure: the procedure.
+        args: its arguments.
+        into: a writable buffer for the result's first DDP-eligible item, or None.
+        timeout_s: the time limit in seconds; None: no limit.
+        placement: how the round-trip extension moves the bulk items; "" as the connection's options say.
 
     Raises:
         LocalProtocolError: `into` is read-only.
@@ -47,14 +54,19 @@ class Call(Outgoing):
 
     kind = Kind.CALL
     payload: Payload | None
-    """The message; None before it is encoded and after its end."""
+    """The encoded message; None before encoding and after the end."""
     bound: ReplyBound
+    """The largest result."""
     form: CallForm
+    """The form in which it travels."""
     exposure: Exposure | None
+    """The memory that is exposed for it, or None."""
     carried: CarriedCall | None
+    """The carrier's part of the call; None if no extension carries it."""
     sending: bool
+    """Whether the memory of its arguments is in use."""
     long_reply: bool
-    """Whether the reply came in the Reply chunk."""
+    """Whether the reply used the Reply chunk."""
 
     def __init__(
         self,
@@ -67,12 +79,12 @@ class Call(Outgoing):
         self.procedure = procedure
         self.args = args
         self.into: Sequence[memoryview | None] = () if into is None else (as_view(into, "into", writable=True),)
-        """For each eligible result, in order, the buffer where it lands."""
+        """For each eligible result, in order, the buffer for its octets, or None."""
         self.timeout_s = timeout_s
         self.deadline_s: float | None = None
-        """When it times out, in the event loop's time."""
+        """The deadline in the event loop's time; None: none."""
         self.protection: CallProtection | None = None
-        """Makes and reads its messages under RPCSEC_GSS; None: the connection does, with its credential."""
+        """Makes and reads the messages under RPCSEC_GSS; None: the connection does, with its credential."""
         self.placement = placement
         """How the round-trip extension is to move the bulk items; "" as the connection's options say."""
         self.peer = ""
@@ -81,18 +93,18 @@ class Call(Outgoing):
         """The connection's future for the result; None before a connection takes the call."""
         self.over_tcp = False
         self.transmissions = 0
-        """How often it was sent."""
+        """How many times it was sent."""
         self.octets_sent = self.octets_received = 0
         """Of the RPC message, chunks included, without transport headers; a call counts as often as it was sent."""
         self.began_ns = self.sent_ns = self.ended_ns = 0
-        """When it was made, last sent (0: not yet) and ended. Times are taken where `began_ns` is not 0."""
+        """Times of making, last Send (0: not sent) and end. Taken only if `began_ns` is not 0."""
         self.error: BaseException | None = None
-        """Why there is no result."""
+        """The error, if there is no result."""
         self.status: int | str = 0
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Nothing of how it travelled on an earlier connection is left."""
+        """Removes the traces of an earlier connection."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
@@ -110,16 +122,16 @@ class Call(Outgoing):
 
     @property
     def elapsed_s(self) -> float:
-        """From its making to its end."""
+        """Seconds from its making to its end."""
         return (self.ended_ns - self.began_ns) / 1e9
 
     @property
     def travelled(self) -> str:
-        """How it travelled, the last time that it was sent.
+        """The way of its last transmission.
 
         Over RDMA "short", or "read chunk", "long call", "write chunk", "reply chunk" (offered, not used) and "long
-        reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result by size"
-        where the round-trip extension carried it; "tcp" over TCP.
+        reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result by size" if
+        the round-trip extension carried it; "tcp" over TCP; "not sent".
         """
         if not self.transmissions:
             return "not sent"
@@ -138,11 +150,11 @@ class Call(Outgoing):
 
 
 class IncomingCall(Outgoing):
-    """A call of the peer, to be answered once with `Responder.reply`, `fail_call` or `drop`; it is sent as its reply.
+    """A call of the peer, answered once by `Responder.reply`, `fail_call` or `drop`; it is sent as its own reply.
 
-    `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
-    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply.
-    `payload` is the reply; `plan` is None if it goes without chunks, joined with its header.
+    `decoder` is at the RPC call header. Its data stays valid until the answer, and until `ReplySent` if that is
+    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply. `payload`
+    is the reply; `plan` is None for a reply without chunks, joined with its header.
 
     The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
     other fields keep their defaults.

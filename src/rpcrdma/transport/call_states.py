@@ -15,7 +15,7 @@ class CallState(enum.IntEnum):
     """The call waits for a credit, or for the connection."""
     SENT = 1
     ABANDONED = 2
-    """Sent and given up: its memory is fenced, its credit is held until the reply comes."""
+    """Sent and given up: its memory is fenced, its credit is held until the reply arrives."""
     DONE = 3
 
 

@@ -16,11 +16,11 @@ _UNREPORTED_SENDS_MAX = 16
 
 
 class CallWindow:
-    """A call takes a credit, and its reply gives the credit back; a reply needs none.
+    """Credits of version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
-    This side asks for `requested` unanswered calls. The peer allows `allowed` of them, which never exceeds `requested`
-    and starts at one (RFC 8166 section 3.3.3). This side allows the peer `granted` unanswered calls. With `promised`
-    the peer may know that number before the first reply tells it.
+    This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
+    and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` unanswered calls. With `promised`
+    the peer may know that number before the first reply states it.
     """
 
     __slots__ = ("allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
@@ -58,7 +58,7 @@ class CallWindow:
         raise AssertionError(f"version 1 sends each {message.kind.name.lower()} in one message")
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the reply or error that ends a call of this side.
+        """Counts a call of the peer, or the end of a call of this side; returns whether the peer kept the rules.
 
         An error gives its credit back but grants nothing (RFC 8167 section 4.1). A grant of zero is illegal; it counts
         as one, so that the connection does not stall.
@@ -73,24 +73,24 @@ class CallWindow:
         return True
 
     def on_arrival(self, _message: Inbound | None) -> bool:
-        """Messages are not counted."""
+        """Returns True: messages are not counted."""
         return True
 
     def reserve(self, _messages: int) -> None:
-        """Version 1 has no extensions, so every reply is one message."""
+        """Does nothing: version 1 has no extensions, so every reply is one message."""
 
     def stop_learning(self) -> None:
-        """Each reply states how many calls the peer allows."""
+        """Does nothing: each reply states how many calls the peer permits."""
 
     def on_dropped(self) -> None:
-        """The peer loses the credit, since only a reply could give it back."""
+        """Does nothing: the peer loses the credit, since only a reply could return it."""
 
     def grant_word(self) -> int:
         """Returns the grant, which every header carries."""
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Allows twice the unanswered calls of both sides, with a margin.
+        """Returns whether the number is at most twice the unanswered calls of both sides, with a margin.
 
         A peer in good faith asked for each reply that it has not received yet, so it has a credit for each. The factor
         of two covers Sends whose completion is not reported. Calls of this side may wait to be sent as well.

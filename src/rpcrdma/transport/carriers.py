@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Transmission(NamedTuple):
-    """One message of a group: `body` follows the prefix of the header. With `answers` the XID is one of the peer's."""
+    """One message of a group: `body` follows the prefix of the header. `answers`: the peer chose the XID."""
 
     header_type: int
     body: Sequence[Buffer]
@@ -47,7 +47,7 @@ class Transmission(NamedTuple):
 
 
 class CallToCarry(NamedTuple):
-    """A call of this side that is offered to a carrier.
+    """A call of this side, offered to a carrier.
 
     `results` is the largest reply in octets without bulk items, `result_items` the largest size of each of those. The
     caller has given memory for the first `given` items. `limits` are those of the version's own planning. `room` is the
@@ -66,8 +66,8 @@ class CallToCarry(NamedTuple):
 class CarriedCall(Protocol):
     """A call of this side that a carrier has taken.
 
-    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form` says in
-    words how the call travels.
+    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form`
+    describes the call's way in words.
     """
 
     plan: CallPlan
@@ -92,13 +92,13 @@ class CarriedCall(Protocol):
         """
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides the form in which a refused call goes out again; None if it fails.
+        """Decides the form in which a refused call is sent again; None if it fails.
 
-        The call went out in `form`, and `after` is the version's own decision (`reactions.form_after`).
+        The call was sent in `form`, and `after` is the version's own decision (`reactions.form_after`).
         """
 
     def end(self) -> None:
-        """Releases credits that the peer had for the reply: the call was answered, given up, or goes out again."""
+        """Releases credits that the peer had for the reply: the call was answered, abandoned, or is sent again."""
 
 
 class CarriedResults(Protocol):
@@ -117,13 +117,16 @@ class ResponseGroup(NamedTuple):
 
 
 class CarriedReply(Protocol):
-    """The way in which the reply to a call of the peer has to travel."""
+    """The way in which the reply to a call of the peer must travel."""
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
-        """Says why the reply can never be sent; None if it can. Called before `plan`; `begun` as in `Decoder`."""
+        """Returns a plan that refuses a reply which can never be sent, None if it can; called before `plan`.
+
+        `begun` is that of `Decoder`.
+        """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """Plans the reply in at most `room` messages; None if it has to wait for more credits."""
+        """Plans the reply in at most `room` messages; None if it must wait for more credits."""
 
 
 class IncomingItems(NamedTuple):
@@ -163,13 +166,39 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """The size of a body with so many messages, whose lengths, each rounded up to four, add up to `octets`."""
+        """Computes the size of a body.
+
+        Args:
+            octets: the sum of the messages' lengths, each rounded up to four.
+            messages: the number of messages.
+
+        Returns:
+            The octets of the body.
+        """
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
-        """Encodes the body."""
+        """Encodes the body.
+
+        Args:
+            messages: the RPC messages.
+
+        Returns:
+            The body.
+        """
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
-        """Reports that these calls were sent in one message."""
+        """Reports that calls were sent in one message.
+
+        Args:
+            xids: their XIDs.
+        """
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:
-        """Returns the XIDs of the other calls in the message of a refused call, if the error refuses them all."""
+        """Finds the calls that share the fate of a refused one.
+
+        Args:
+            refused: the peer's error.
+
+        Returns:
+            The XIDs of the other calls in its message, if the error refuses them all; else none.
+        """

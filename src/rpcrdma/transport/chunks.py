@@ -93,11 +93,11 @@ class ChunkLists(NamedTuple):
         return None
 
     def count_segments(self) -> int:
-        """The number of segments in all chunks."""
+        """Returns the number of segments in all chunks."""
         return sum(len(chunk.segments) for chunk in self.chunks)
 
     def names(self, handle: int) -> bool:
-        """Whether any segment has this handle."""
+        """Returns whether any segment has this handle."""
         for chunk in self.chunks:
             for segment in chunk.segments:
                 if segment.handle == handle:
@@ -106,15 +106,16 @@ class ChunkLists(NamedTuple):
 
 
 NO_CHUNKS = ChunkLists()
+"""The chunk lists of a message without chunks."""
 
 
 def segments_needed(length: int, segment_octets: int) -> int:
-    """How many segments of at most `segment_octets` name `length` octets of one region."""
+    """Returns how many segments of at most `segment_octets` name `length` octets of one region."""
     return -(-length // segment_octets)
 
 
 def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...]:
-    """The segments, of at most `segment_octets` each, that name all of `region`."""
+    """Returns the segments, of at most `segment_octets` each, that name all of `region`."""
     handle, length, offset = region.handle, region.length, region.offset
     if length <= segment_octets:
         return (_tuple(Segment, (handle, length, offset)),)
@@ -125,7 +126,7 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 
 
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
-    """The chunk as it is echoed after `length` octets were written: segments filled in order, the rest zero."""
+    """Returns the chunk that reports `length` octets written: segments filled in order, the rest zero."""
     filled = []
     for handle, room, offset in chunk.segments:
         used = min(length, room)
@@ -164,7 +165,7 @@ def _deal(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tup
 
 
 def merge_small(gather: Sequence[Buffer], small_octets: int) -> list[Buffer]:
-    """The same octets in fewer buffers: neighbours of at most `small_octets` are joined."""
+    """Returns the same octets in fewer buffers: neighbours of at most `small_octets` are joined."""
     merged: list[Buffer] = []
     run: list[Buffer] = []
     for buffer in gather:

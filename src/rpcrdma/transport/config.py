@@ -41,32 +41,36 @@ class ReverseSupport(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportConfig:
-    """Sizes in octets, for one connection."""
+    """Settings of RPC-over-RDMA for one connection; sizes are in octets.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
 
     inline_send_octets: int = 4096
     """The largest message sent; 4096 is what Linux uses. A multiple of 1024, at most 262144."""
     inline_receive_octets: int = 4096
-    """The size of receive buffers, and so the largest message received."""
+    """The size of receive buffers, and so the largest message received. A multiple of 1024, at most 262144."""
     offered_send_octets: int = 36864
-    """As `inline_send_octets`, for versions in which peers tell each other sizes by transport properties.
+    """The largest message sent in versions whose peers exchange message sizes as transport properties; 4096 to 262144.
 
-    32 KiB of data and all headers go in one message, which costs 20 to 35 % less processor time than RDMA. With larger
-    messages 64 KiB would cost 15 to 30 % less, too, but half as many would fit into `limits.GRANTED_OCTETS_MAX`.
-    """
+    32 KiB of data and all headers fit in one message, which costs 20 to 35 % less processor time than RDMA. Larger
+    messages would save 15 to 30 % for 64 KiB, too, but half as many would fit into `limits.GRANTED_OCTETS_MAX`."""
     offered_receive_octets: int = 36864
+    """The size of receive buffers in such versions; 4096 to 262144."""
     in_messages_octets_max: int | None = None
-    """The longest call, and the longest reply, headers included, that goes in messages (one, or several where it is
-    more than one holds) although items of it could be moved by RDMA; for versions with transport properties. None: as
-    long as it costs less, bulk results in one message, calls and other replies in several
-    (`rpcrdma.transport.plan_call`). docs/versions.md has the measured costs."""
+    """The longest call, and the longest reply, headers included, that travels in messages although RDMA could move
+    items of it; for versions with transport properties. A call or reply longer than one message is continued in
+    further ones. None: as long as messages cost less, bulk results in one message, calls and other replies in
+    several (`rpcrdma.transport.plan_call`). docs/versions.md has the measured costs."""
     credits_requested: int = 256
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128
     """Calls that a server takes at once; a Linux client requests 128."""
     reverse_credits_requested: int = 16
-    """Server: calls to the client that it wants to have in flight on the client's connection."""
+    """Server: calls to the client that it wants to have in flight on a client's connection."""
     reverse_credits_granted: int = 16
-    """Client: calls of the server that it takes at once, where it offers services; a Linux client takes 16."""
+    """Client: calls of the server that it takes at once if it offers services; a Linux client takes 16."""
     reverse_chunks: bool = False
     """Whether this side uses and takes chunks in the reverse direction (RFC 8167 section 5.3); Linux has none there.
 
@@ -74,20 +78,20 @@ class TransportConfig:
     replies must fit inline.
     """
     segment_octets_max: int = 1 << 20
-    """The most that one segment of an exposed region names; 1 MiB is what Linux registers at once."""
+    """The largest segment of an exposed region; 1 MiB is the most that Linux registers at once."""
     read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
-    """Argument items of one call that travel in Read chunks of their own."""
+    """Arguments of one call at most that travel in Read chunks of their own."""
     remote_invalidation: bool = True
-    """Whether the peer may end the exposure of our memory along with its reply (RFC 8797 section 4.1), and whether our
-    replies end that of the peer's."""
+    """Whether the peer's replies may invalidate this side's memory (RFC 8797 section 4.1), and this side's replies
+    the peer's."""
     call_octets_pulled_max: int = limits.CALL_OCTETS_PULLED_MAX
-    """Server: what the Read chunks of one call may hold; larger calls are refused with ERR_CHUNK."""
+    """Server: octets of all Read chunks of one call; a larger call is refused with ERR_CHUNK."""
     reply_octets_max: int = limits.REPLY_OCTETS_MAX
-    """What a call offers at most for its result, and for each item that is placed directly where the caller gives no
-    memory for it, if by the program's definition there could be more. Larger results are refused with ERR_CHUNK."""
+    """The most octets that a call offers for its result, and for each directly placed item without memory of the
+    caller, if the program's definition permits more. Larger results are refused with ERR_CHUNK."""
     stalled_s: float = limits.RDMA_STALLED_S
-    """Seconds in which a peer must have answered the RDMA Reads of one call, sent all of one message that it sends in
-    pieces, and taken one reply."""
+    """Seconds within which a peer must answer the RDMA Reads of one call, complete a message that it sends in
+    pieces, and take a reply."""
 
     def __post_init__(self) -> None:
         for name in ("inline_send_octets", "inline_receive_octets"):
@@ -116,9 +120,9 @@ class TransportConfig:
 
     @property
     def abilities(self) -> PrivateData:
-        """The abilities in this side's private data."""
+        """The contents of this side's private data."""
         return PrivateData(self.remote_invalidation, self.inline_send_octets, self.inline_receive_octets)
 
     def private_data(self) -> bytes:
-        """The octets to hand to the provider when connecting or accepting (RFC 8797)."""
+        """Returns the private data for connecting or accepting (RFC 8797)."""
         return encode_private_data(self.abilities)

@@ -16,10 +16,11 @@ from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
-from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
+from rpcrdma.transport.extensions import Extension, ExtensionLink
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.message_memory import MessageMemory
@@ -159,7 +160,7 @@ class Endpoint:
         self._disconnected: Disconnected | None = None
         self._established: Established | None = None
         self._in_pieces = False
-        """Whether part of a message may have come, and not yet the rest of it."""
+        """Whether a message may have arrived in part."""
         self._routes: list[Handler | None] = []
         self._receives.post(session.window.receives_wanted)
 
@@ -285,11 +286,11 @@ class Endpoint:
 
     @property
     def inline_results_octets(self) -> int:
-        """The largest results, in octets, whose reply to a call of this side is sure to come inline."""
+        """The largest results, in octets, whose reply to a call of this side is certainly inline."""
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Whether its owner has to see to deadlines (`untimed`) or to memory (`wanted_octets`); often neither."""
+        """Whether deadlines (`untimed`) or memory (`wanted_octets`) need the owner; often neither."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0
@@ -337,7 +338,7 @@ class Endpoint:
         self._qp.abort(reason)
 
     def next_event(self) -> EndpointEvent | None:
-        """The next event, or None."""
+        """Returns the next event, or None."""
         return self.events.popleft() if self.events else None
 
     @property
@@ -514,7 +515,7 @@ class Endpoint:
 
 
 def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
-    """Returns the memory for incoming messages of at least so many octets."""
+    """Returns memory for incoming messages of at least this many octets."""
     for extension in extensions:
         if extension.receives is not None:
             return extension.receives(octets)
@@ -522,5 +523,5 @@ def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSourc
 
 
 def _direction(role: Role, forward: Role) -> CallDirection:
-    """The direction of calls at the end `role`; the end `forward` has those of the forward direction."""
+    """Returns the direction of calls at the end `role`; the end `forward` has those of the forward direction."""
     return CallDirection.FORWARD if role is forward else CallDirection.REVERSE

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
-from rpcrdma.transport.awaited_answers import AwaitedAnswers, ExtensionError, ExtensionRefused
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
+from rpcrdma.transport.awaited_answers import AwaitedAnswers, ExtensionError
 from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
@@ -24,14 +23,10 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    OutgoingError,
-    OutgoingExtension,
-    PropertySet,
     Refusal,
 )
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.properties import with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import Responder
@@ -43,27 +38,30 @@ from rpcrdma.wire.buffers import Buffer, as_view
 __all__ = [
     "ErrorRow",
     "Extension",
+    "ExtensionHost",
     "ExtensionLink",
     "ExtensionMessage",
-    "Extensions",
     "HeaderRow",
     "PropertyRow",
-    "check_extensions",
 ]
 
-_FIRST_XID = 0x80000000
 _TABLES_KEPT = 64
-"""Of sets of extensions: a process has few, which all of its connections share."""
+"""Extensions whose tables are kept: a process has few, which all of its connections share."""
 _RPC_START = struct.Struct(">II")
 """XID and direction of an RPC message."""
 
 
 class ExtensionMessage(NamedTuple):
-    """A received message of an extension: `body` follows the prefix of the header.
+    """A received message of an extension.
 
-    `flags` are the flags of the extension. `answers`: the XID is one of the receiver's, if the version tells. A message
-    in several pieces of memory has `arrived`: the pieces, and its length with the header. Then `body` is only the part
-    in the first piece.
+    Args:
+        header_type: the header type.
+        xid: the XID.
+        flags: the extension's flags.
+        answers: whether the receiver chose the XID, if the version tells.
+        body: the octets after the prefix of the header.
+        arrived: for a message in several pieces of memory, the pieces and its length with the header; `body` is then
+            the part in the first piece.
     """
 
     header_type: int
@@ -75,12 +73,15 @@ class ExtensionMessage(NamedTuple):
 
 
 class HeaderRow(NamedTuple):
-    """A header type.
+    """A header type of an extension.
 
-    `handler` takes its messages in the thread of the event loop, and must not block; if it raises `DecodeError`, the
-    header is refused as unreadable. `flags` are the additional bits that may be set. `continues`: a body that is too
-    long for one message goes in several, where the version has flags for that. `scattered`: a message in several pieces
-    of memory stays there (`Extension.receives`).
+    Args:
+        code: the header type, from 0x200 on.
+        name: its name.
+        handler: takes each message in the event loop's thread and must not block; DecodeError refuses the header.
+        flags: additional bits that may be set.
+        continues: whether a body that is too long for one message is continued, in versions with flags for that.
+        scattered: whether a message in several pieces of memory stays there (`Extension.receives`).
     """
 
     code: int
@@ -92,10 +93,15 @@ class HeaderRow(NamedTuple):
 
 
 class PropertyRow(NamedTuple):
-    """A transport property: `value` is the encoded value of this side, or None to omit it.
+    """A transport property of an extension.
 
-    `decode` reads the peer's value; if it raises `DecodeError`, the property is refused as invalid. `shown` formats a
-    decoded value for people. `receive_octets` derives the receive buffer size of a peer that does not tell it.
+    Args:
+        number: the property's number.
+        name: its name.
+        value: this side's encoded value; None to omit it.
+        decode: decodes the peer's value; DecodeError refuses the property.
+        shown: formats a decoded value for people.
+        receive_octets: derives the receive buffer size of a peer that does not state it, or None.
     """
 
     number: int
@@ -107,7 +113,13 @@ class PropertyRow(NamedTuple):
 
 
 class ErrorRow(NamedTuple):
-    """An error code, and the number of words that follow it."""
+    """An error code of an extension.
+
+    Args:
+        code: the code.
+        name: its name.
+        words: the number of words that follow the code.
+    """
 
     code: int
     name: str
@@ -115,22 +127,28 @@ class ErrorRow(NamedTuple):
 
 
 def _ignore(*_: object) -> None:
-    """The default of optional functions."""
+    """Does nothing; the default of optional functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """One extension. Codes of header types, properties and errors must be unused: choose them from 0x200 on.
+    """One extension (draft-ietf-nfsv4-rpcrdma-version-two-00 appendix B), with unused codes from 0x200 on.
 
-    Version 2 reserves codes below 0x100, and the extensions of this library have codes from 0x100 to 0x1ff.
+    Version 2 reserves codes below 0x100; extensions of this library use 0x100 to 0x1ff. Functions are called in the
+    event loop's thread and must not block.
 
-    `on_ready` is called when the connection is open and the peer's properties are known, `on_error` with errors about
-    messages of the extension, `on_closed` when the connection has ended: it releases the memory of `state`. The event
-    loop's thread calls all of them; they must not block.
-
-    `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
-    have it. `reserve_max` is the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time. An
-    end that takes no calls uses `without_calls` instead, if there is one: the same name and codes, other properties.
+    Args:
+        name: the name, for `Connection.extension`.
+        headers: the header types.
+        properties: the transport properties.
+        errors: the error codes.
+        on_ready: called when the connection is open and the peer's properties are known.
+        on_error: called with errors about messages of the extension.
+        on_closed: called when the connection has ended; it releases the memory of `ExtensionLink.state`.
+        receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
+            extension of a connection has it.
+        reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
+        without_calls: the extension for an end that takes no calls: the same name and codes, other properties.
     """
 
     name: str
@@ -145,6 +163,25 @@ class Extension:
     without_calls: Extension | None = None
 
 
+class ExtensionHost(Protocol):
+    """The extensions of one connection, as a link uses them."""
+
+    session: Session
+    outbox: Outbox
+    receives: ReceiveBuffers
+    memory: MessageMemory
+    requester: Requester | None
+    responder: Responder | None
+
+    def send(
+        self, link: ExtensionLink, row: HeaderRow, body: Sequence[Buffer], xid: int | None, flags: int, *, answer: bool
+    ) -> int:
+        """See `ExtensionLink.send`."""
+
+    def refuse(self, xid: int, refusal: Refusal) -> None:
+        """Sends an error."""
+
+
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
     """Returns the header types by their codes."""
@@ -152,16 +189,27 @@ def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
 
 
 class ExtensionLink:
-    """One extension on one connection.
+    """One extension on one connection, made by the library.
 
-    `peer` has the values of the peer by the numbers of the extension's properties. `state` belongs to the extension,
-    None at first. `wake` is called after a message was posted, so that the connection's owner sends it. `rows` are the
-    extension's header types, `asked` has the answers that are awaited.
+    `peer` has the peer's values by the numbers of the extension's properties. `state` is the extension's own, None at
+    first. `rows` are its header types, `asked` the answers it awaits; `wake` is called after each posted message.
+
+    Args:
+        extension: the extension.
+        hub: the extensions of the connection.
+
+    Shared by the methods:
+        header_type, flags: those of the message; `HeaderRow` permits them.
+        body: the octets after the prefix of the header, which must not change until they are sent.
+        xid: the XID of the message or call.
+        answer: whether the peer chose `xid`.
+        stream: the RPC message without bulk items.
+        results: the bulk items that came with a reply; None for an ordinary reply.
     """
 
     __slots__ = ("_hub", "asked", "extension", "peer", "rows", "state", "wake")
 
-    def __init__(self, extension: Extension, hub: Extensions) -> None:
+    def __init__(self, extension: Extension, hub: ExtensionHost) -> None:
         self.extension = extension
         self._hub = hub
         self.rows = _rows(extension)
@@ -172,7 +220,7 @@ class ExtensionLink:
 
     @property
     def supported(self) -> bool:
-        """Whether the peer has sent any property of the extension."""
+        """Whether the peer has sent a property of the extension."""
         return bool(self.peer)
 
     @property
@@ -194,12 +242,12 @@ class ExtensionLink:
 
     @property
     def send_octets(self) -> int:
-        """The largest message that may be sent."""
+        """Octets of the largest message that may be sent."""
         return self._hub.session.send_octets
 
     @property
     def receive_octets(self) -> int:
-        """The largest message that may come."""
+        """Octets of the largest message that may arrive."""
         return self._hub.session.receive_octets
 
     @property
@@ -209,7 +257,7 @@ class ExtensionLink:
 
     @property
     def prefix_octets(self) -> int:
-        """The octets before the body of a message of the extension."""
+        """The octets before the body of an extension's message."""
         return self._hub.session.dialect.geometry.prefix
 
     @property
@@ -238,8 +286,8 @@ class ExtensionLink:
     ) -> int:
         """Sends a message as soon as credits allow, after waiting replies and errors, but before waiting calls.
 
-        `body` must not change until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the XID,
-        a new one unless given.
+        Returns:
+            The XID, a new one if `xid` is None.
 
         Raises:
             LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
@@ -254,65 +302,87 @@ class ExtensionLink:
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
     async def ask(self, header_type: int, body: Sequence[Buffer] = (), *, flags: int = 0) -> Any:
-        """Sends a message as `send` does, and returns the value that `answer` gives for its XID.
+        """Sends a message as `send` does and waits for its answer.
+
+        Returns:
+            The value that the extension gives to `answer` for the XID.
 
         Raises:
             ExtensionRefused: the peer refused the message; `on_error` is not called.
-            TransportClosed: the connection has ended, or is not open yet.
-            LocalProtocolError, TypeError: see `send`.
+            TransportClosed, LocalProtocolError, TypeError: see `send`.
         """
         future = self.asked.new_future()
         return await self.asked.wait(self.send(header_type, body, flags=flags), future)
 
     def answer(self, xid: int, value: Any) -> bool:
-        """Ends the wait of `ask` for this XID with a result or an error; False if nothing waits for it any more."""
+        """Ends the wait of `ask` with `value`, a result or an error; returns False if nothing waits for `xid`.
+
+        Args:
+            xid: the XID of the message.
+            value: the result; an exception is raised by `ask`.
+        """
         return self.asked.end(xid, value)
 
     def carry(self, carrier: Carrier) -> None:
-        """Offers the calls of this side to `carrier` from here on, in the direction that it calls in."""
+        """Offers later calls of this side to a carrier.
+
+        Args:
+            carrier: takes calls, or leaves them to the version.
+        """
         if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
-        """Makes `batcher` join the short calls and replies of this side that go out at the end of a turn.
+        """Joins the short calls and replies that this side sends at the end of a turn; no effect without extensions.
 
-        No effect in a version without extensions.
+        Args:
+            batcher: joins the messages.
         """
         if self._hub.session.dialect.introduces:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message with its octets to `between`, which says whether it has handled the message.
+        """Passes every received message to a function until a group is complete, within the usual time limit.
 
-        The peer has to complete the group within the time limit of every other message. None ends the group.
+        Args:
+            between: gets each message and its octets, and returns whether it has handled it; None ends the group.
         """
         self._hub.session.expect_group(between)
         if between is None:
             self._hub.memory.release_group()
 
     def hold(self, octets: int) -> bool:
-        """Counts memory of the expected group, until it has ended; False if that exceeds the limit."""
+        """Counts memory of the expected group until the group ends; returns False if that exceeds the limit.
+
+        Args:
+            octets: the size of the memory.
+        """
         return self._hub.memory.hold_group(octets)
 
     def carried_call(self, xid: int) -> CarriedCall | None:
-        """The unanswered call with this XID that a carrier has taken; None if there is none."""
+        """Returns the unanswered call with this XID that a carrier has taken; None if no call matches."""
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
     def reserve(self, messages: int) -> None:
-        """Grants the peer credits for so many messages beyond its calls and replies; a negative number ends that.
+        """Grants the peer credits beyond its calls and replies, `Extension.reserve_max` in all at most.
 
-        All reservations together must not exceed `Extension.reserve_max`.
+        Args:
+            messages: the number of credits; a negative number withdraws them.
         """
         self._hub.session.window.reserve(messages)
 
     def stop_learning(self) -> None:
-        """States that the peer reserves messages: its credits no longer tell how many calls it takes."""
+        """Notes that the peer reserves messages: its credits no longer show how many calls it takes."""
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """Hands a call of the peer to the responder; `chunks` are the memory that it exposes besides.
+        """Hands a call of the peer to the responder; an end that takes no calls refuses its header type.
 
-        Without `items` it is an ordinary call. An end that takes no calls refuses its header type.
+        Args:
+            xid: the XID.
+            stream: the RPC message without bulk items.
+            chunks: the memory that the peer exposes for the call.
+            items: the bulk items that came with it; None for an ordinary call.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
@@ -326,7 +396,7 @@ class ExtensionLink:
         hub.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
-        """Hands a reply to the requester; False if no call waits for it. Without `results` it is an ordinary reply.
+        """Hands a reply to the requester; returns False if no call waits for it.
 
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
@@ -339,33 +409,50 @@ class ExtensionLink:
         return hub.requester.on_reply(reply, None, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
-        """Sends a report about a faulty message of the peer, with the arguments of `send`.
-
-        The connection ends if the peer leaves too many reports unread.
-        """
+        """Sends a report about a faulty message of the peer; the connection ends if the peer leaves too many unread."""
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles a refusal of a call that came in a message of the extension; False if there is no such call.
+        """Handles the peer's refusal of a call in a message of the extension; returns False if no call matches.
 
-        The call's carrier decides whether the call goes out again (`CarriedCall.form_after`).
+        The call's carrier decides whether the call is sent again (`CarriedCall.form_after`).
+
+        Args:
+            xid: the XID of the call.
+            refusal: the peer's reason.
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
         error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fails a call whose reply is unusable; False if there is no such call."""
+        """Fails a call of this side whose reply is unusable; returns False if no call matches.
+
+        Args:
+            xid: the XID of the call.
+            error: the error that the call raises.
+        """
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
-        """Refuses a call before its delivery with an error of the version; `limit` as in `Refusal`."""
+        """Refuses a call of the peer before its delivery with an error of the version.
+
+        Args:
+            xid: the XID of the call.
+            cause: the reason.
+            limit: the number of chunks or segments that this side takes, for causes about those.
+        """
         self._hub.refuse(xid, Refusal(cause, limit=limit))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
         """Refuses a message with an error of the extension.
+
+        Args:
+            message: the peer's message.
+            code: the error code.
+            words: the words that follow it.
 
         Raises:
             LocalProtocolError: the extension has no error with this code and number of words.
@@ -373,207 +460,6 @@ class ExtensionLink:
         if not any(row.code == code and row.words == len(words) for row in self.extension.errors):
             raise LocalProtocolError(f"error {code:#x} with {len(words)} words: {self.extension.name} has no such row")
         self._hub.refuse(message.xid, Refusal(Cause.EXTENSION, code=code, words=words))
-
-
-def check_extensions(extensions: Iterable[Extension]) -> None:
-    """Checks that no code is used by two extensions, or by an extension and the protocol.
-
-    Raises:
-        LocalProtocolError: a code is used twice; the message names both users.
-    """
-    taken: dict[tuple[str, int], str] = {}
-    for extension in extensions:
-        rows = [("header type", row.code) for row in extension.headers]
-        rows += [("property", row.number) for row in extension.properties]
-        rows += [("error", row.code) for row in extension.errors]
-        for kind, code in rows:
-            other = "the protocol" if code < _OWN_CODES_MAX else taken.get((kind, code))
-            if other is not None:
-                raise LocalProtocolError(f"{kind} {code:#x} of the extension {extension.name} is used by {other}")
-            taken[kind, code] = extension.name
-
-
-_OWN_CODES_MAX = 0x80
-"""Revisions of the protocol may use codes below this one; its last error code is 100."""
-
-
-class _Tables(NamedTuple):
-    """The tables that all connections with the same extensions share.
-
-    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `scattered`: the
-    header types whose messages stay in the memory in which they arrived; `error_words`: the number of words after each
-    error code; `own`: the properties of this side.
-    """
-
-    headers: Mapping[int, tuple[int, bool]]
-    names: Mapping[int, str]
-    scattered: frozenset[int]
-    error_words: Mapping[int, int]
-    own: PropertySet
-
-
-@functools.lru_cache(maxsize=_TABLES_KEPT)
-def _tables(extensions: tuple[Extension, ...]) -> _Tables:
-    """Raises LocalProtocolError: see `check_extensions`."""
-    check_extensions(extensions)
-    rows = [(extension.name, row) for extension in extensions for row in extension.headers]
-    return _Tables(
-        {row.code: (row.flags, row.continues) for _, row in rows},
-        {row.code: name for name, row in rows},
-        frozenset(row.code for _, row in rows if row.scattered),
-        {row.code: row.words for extension in extensions for row in extension.errors},
-        tuple((row.number, row.value) for one in extensions for row in one.properties if row.value is not None),
-    )
-
-
-@functools.lru_cache(maxsize=_TABLES_KEPT)
-def _scattered(version: int, codes: frozenset[int]) -> frozenset[tuple[int, int]]:
-    """Returns the header types of a version whose messages stay in the memory in which they arrived."""
-    return frozenset((version, code) for code in codes)
-
-
-class Extensions:
-    """The extensions of one connection."""
-
-    __slots__ = (
-        "_sent",
-        "_tables",
-        "_xid",
-        "links",
-        "memory",
-        "outbox",
-        "receives",
-        "requester",
-        "responder",
-        "session",
-    )
-
-    def __init__(
-        self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
-    ) -> None:
-        self._tables = _tables(tuple(extensions))
-        self.requester: Requester | None = None
-        self.responder: Responder | None = None
-        self.memory = MessageMemory()
-        self.receives = receives
-        self.session = session
-        self.outbox = outbox
-        self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
-        self._xid = _FIRST_XID
-        self._sent: dict[int, ExtensionLink] | None = None
-
-    @property
-    def headers(self) -> Mapping[int, tuple[int, bool]]:
-        """Flags and continuation of each header type."""
-        return self._tables.headers
-
-    @property
-    def error_words(self) -> Mapping[int, int]:
-        """The number of words after each error code."""
-        return self._tables.error_words
-
-    @property
-    def own(self) -> PropertySet:
-        """The properties of this side."""
-        return self._tables.own
-
-    def take_properties(self, told: PropertySet) -> PropertySet:
-        """Takes the properties of the peer, and adds those of the version that follow from them.
-
-        Raises:
-            DecodeError: a value is invalid for its row.
-        """
-        values = dict(told)
-        for link in self.links.values():
-            link.peer = {
-                row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
-            }
-            for row in link.extension.properties:
-                if row.receive_octets is not None and row.number in link.peer:
-                    told = with_receive_octets(told, row.receive_octets(link.peer[row.number]))
-        return told
-
-    def on_ready(self) -> None:
-        """Tells all extensions that the connection is open."""
-        self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
-        for link in self.links.values():
-            link.extension.on_ready(link)
-
-    def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends all waits for answers, then tells all extensions that the connection has ended."""
-        for link in self.links.values():
-            link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
-        for link in self.links.values():
-            link.extension.on_closed(link)
-
-    def on_message(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands a message to its extension; False, to discard it, if it invalidates a handle."""
-        if invalidated is not None:
-            return False
-        header_type = message.header_type
-        link = self.links[self._tables.names[header_type]]
-        row = link.rows[header_type]
-        body = memoryview(message.data)[message.start :]
-        arrived, self.receives.arrived = self.receives.arrived, None
-        taken = ExtensionMessage(header_type, message.xid, message.flags, message.answers, body, arrived)
-        try:
-            row.handler(link, taken)
-        except DecodeError:
-            self.refuse(message.xid, Refusal(Cause.HEADER))
-        return True
-
-    def on_error(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands an error to the extension whose message it refuses; False for other messages and unknown XIDs."""
-        if message.kind is not Kind.ERROR or invalidated is not None:
-            return False
-        link = None if self._sent is None else self._sent.pop(message.xid, None)
-        if link is None:
-            # More messages than are remembered may be awaited.
-            link = next((each for each in self.links.values() if message.xid in each.asked.futures), None)
-        if link is None:
-            return False
-        refusal = message.refusal
-        assert refusal is not None
-        error = ExtensionError(message.xid, refusal.code, refusal.words, refusal.cause)
-        if not link.answer(message.xid, ExtensionRefused(error)):
-            link.extension.on_error(link, error)
-        return True
-
-    def send(
-        self,
-        link: ExtensionLink,
-        row: HeaderRow,
-        body: Sequence[Buffer],
-        xid: int | None,
-        flags: int,
-        *,
-        answer: bool,
-    ) -> int:
-        """See `ExtensionLink.send`."""
-        session = self.session
-        if session.state is not State.OPEN:
-            raise TransportClosed(session.failure or "the connection is not open yet")
-        if not session.dialect.introduces:
-            raise LocalProtocolError("the connection speaks a version without extensions")
-        octets = sum(map(len, body)) + session.dialect.geometry.call_header
-        if octets > session.send_octets and not row.continues:
-            raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")
-        if xid is None:
-            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
-        if not answer:
-            if self._sent is None:
-                self._sent = {}
-            self._sent[xid] = link
-            if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
-                # The first key is the oldest one.
-                del self._sent[next(iter(self._sent))]
-        self.outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
-        link.wake()
-        return xid
-
-    def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error."""
-        self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
 
 
 def _check_start(stream: Buffer, xid: int, direction: int) -> None:

@@ -274,7 +274,7 @@ class HostAuthenticator:
 def proved_host(
     tls: ssl.SSLObject, binding_label: bytes, names: Sequence[HostName], *, wildcards: bool = True
 ) -> HostIdentity:
-    """The peer of a finished handshake: it has one of `names`, if there are any.
+    """Returns the peer of a finished handshake: it has one of `names`, if there are any.
 
     `binding_label` makes the channel binding that of one use; without `wildcards` the first label of a DNS name in a
     certificate is never taken for any label.
@@ -299,7 +299,7 @@ def proved_host(
 
 
 def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
-    """The refusal, by this side or by the peer, that an error of OpenSSL in a handshake stands for."""
+    """Returns the refusal, by this side or by the peer, for an error of OpenSSL in a handshake."""
     reason = error.reason or ""
     _, alert, name = reason.partition("ALERT_")
     if alert:

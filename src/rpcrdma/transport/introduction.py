@@ -16,9 +16,9 @@ from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import Input, State
 from rpcrdma.transport.dialects import Dialect, is_error
-from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -126,7 +126,7 @@ class Introduction:
             self._go_on(None)
 
     def _begin(self) -> None:
-        """Client: sends the first message, if the version has one."""
+        """Sends the first message, if the version has one (client)."""
         if self._session.dialect.introduces:
             self._move(Input.INTRODUCE)
             self._introduce(None if self._authenticator is None else self._authenticator.announce())
@@ -149,7 +149,7 @@ class Introduction:
         self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
-        """Server: decodes the first message, and takes its version for the connection if this end supports it.
+        """Decodes the first message and adopts its version if this end supports it (server).
 
         Returns:
             The message; None if it is to be discarded.
@@ -227,7 +227,7 @@ class Introduction:
         self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the peer's transport properties, which come once; False for a message to discard.
+        """Handles the peer's transport properties, which are sent once; returns False for a message to discard.
 
         Later ones may have only the property of host authentication.
         """
@@ -256,7 +256,7 @@ class Introduction:
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Client: continues with a version that the server names after its refusal of the first message."""
+        """Continues with a version that the server names in its refusal, or ends the connection; returns True."""
         refusal = message.refusal
         assert refusal is not None
         session = self._session

@@ -29,7 +29,7 @@ PropertySet: TypeAlias = tuple[tuple[int, bytes], ...]
 
 
 class CallDirection(enum.Enum):
-    """Forward: the client calls the server. Reverse: the server calls the client (RFC 8167)."""
+    """The direction of calls: forward from client to server, reverse from server to client (RFC 8167)."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -43,7 +43,7 @@ class Kind(enum.IntEnum):
     ERROR = 2
     """Refuses a call or an unreadable message."""
     UNREADABLE = 3
-    """Only received: the header is invalid, or does not tell the direction."""
+    """Only received: the header is invalid, or lacks the direction."""
     PROPERTIES = 4
     """Transport properties of its sender."""
     GRANT = 5
@@ -59,7 +59,6 @@ class Cause(enum.Enum):
 
     VERSION = "version"
     """The receiver speaks other versions of the protocol."""
-    """The receiver speaks that version, but not on this connection."""
     HEADER = "header"
     """The header is invalid, or names an impossible range of memory."""
     CHUNKS = "chunks"
@@ -112,15 +111,26 @@ class Refusal(NamedTuple):
 class Inbound:
     """A received message; most kinds use few of the fields.
 
-    All kinds: `version` and `credit_word` are those of the header. Calls and replies: `data[start:]` is the inline part
-    of the RPC message; with `long` there is none, and a chunk has the whole message. `ends` is a handle of the call
-    that the reply may invalidate. Errors: `refusal` is the reason. Unreadable messages: `refusal` is the reason to send
-    to the peer; a reply with a refusal counts as unreadable if no call waits for it. `broken` is the XID of a call
-    whose unfinished reply this message interrupts. Messages of extensions: `header_type` and `flags` are those of the
-    header, `answers` says that the XID is one of the receiver's, and `data[start:]` is the body.
+    Decoders make the usual messages with `Inbound.__new__` and assign fields by name, without `__init__`: the others
+    keep their defaults.
 
-    Decoders make the usual messages with `Inbound.__new__` and assign the fields by name, without a call of `__init__`:
-    fields that they leave out keep their defaults.
+    Args:
+        kind: the kind.
+        xid: the XID.
+        credit_word: the credits in the header.
+        version: the version in the header.
+        chunks: calls and replies: the chunk lists.
+        data: the octets; `data[start:]` is the inline part of the RPC message, or the body of an extension's message.
+        start: see `data`.
+        long: whether a chunk has the whole RPC message, and the inline part is empty.
+        ends: a handle of the call that the reply may invalidate.
+        refusal: errors: the reason. Unreadable messages: the reason to send; a reply with a refusal counts as
+            unreadable if no call waits for it.
+        properties: the peer's transport properties, encoded.
+        header_type: extensions: the header type.
+        flags: extensions: the flags.
+        answers: extensions: whether the receiver chose the XID.
+        broken: the XID of a call whose unfinished reply this message interrupts.
     """
 
     kind: Kind
@@ -141,13 +151,13 @@ class Inbound:
 
 
 class Outgoing:
-    """A message to be sent; `chunks` and `long` are set when its owner decides how it travels.
+    """A message to be sent; its owner sets `chunks` and `long` when it decides how the message travels.
 
     `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
     invalidate, in versions that name one. `group` has the transmissions of a message that an extension carries.
-    `sending`: the memory of its data is in use until its Send has completed. `invalidates` is the handle of the peer's
-    memory that its Send may invalidate. `ready` is the payload of a message that needs no preparation; the outbox joins
-    octets without a gather list with their header.
+    `sending`: the memory of its data is in use until its Send has completed. `invalidates` is the peer's handle that
+    its Send may invalidate. `ready` is the payload of a message that needs no preparation; the outbox joins octets
+    without a gather list with their header.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")

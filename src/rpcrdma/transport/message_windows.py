@@ -118,7 +118,7 @@ class MessageWindow:
         self.low = True
 
     def stop_learning(self) -> None:
-        """Keeps `allowed` as it is: the peer grants credits from here on that are not meant for calls."""
+        """Keeps `allowed` as it is: later credits of the peer are not only for calls."""
         self._learns = False
 
     def admit(self, message: Outgoing) -> int:
@@ -160,7 +160,7 @@ class MessageWindow:
         return self._upper_half | self._give()
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message, except for the credit words of errors and of other versions."""
+        """Counts a message, except for credit words of errors and other versions; False if the peer had no credit."""
         self._heard = True
         kind = None if message is None else message.kind
         if kind is not _GRANT:
@@ -183,7 +183,7 @@ class MessageWindow:
         return True
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the end of a call of this side.
+        """Counts a call of the peer, or the end of a call of this side; returns whether the peer kept the rules.
 
         A peer that spends all of its credits on calls reaches the bound on unanswered calls, and cannot exceed it.
         """
@@ -200,7 +200,7 @@ class MessageWindow:
         self.low = True
 
     def may_owe(self, sends: int) -> bool:
-        """Allows twice the largest balance so far, because the completion of some Sends is known late."""
+        """Returns whether the number is at most twice the largest balance so far: completions of Sends may be late."""
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
     @property
@@ -256,6 +256,6 @@ class MessageWindow:
 
 
 def _gives(unreadable: Inbound) -> bool:
-    """Whether a refused message has a credit word of this version, whose grant its sender has counted."""
+    """Returns whether a refused message has a credit word of this version, whose grant its sender has counted."""
     refusal = unreadable.refusal
     return refusal is not None and refusal.cause is not Cause.VERSION

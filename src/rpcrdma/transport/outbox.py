@@ -65,7 +65,7 @@ class Preparer(Protocol):
 
 
 _Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
-"""A message that waits, and what prepares it unless it is ready."""
+"""A waiting message with the function that prepares it, unless it is ready."""
 
 SendMark: TypeAlias = tuple[int, Any]
 """The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
@@ -156,7 +156,7 @@ class Outbox:
             self.send(error)
 
     def may_report(self, kind: Kind | None) -> bool:
-        """Whether one more report of an error may be sent or wait; if not, the connection ends.
+        """Returns whether one more report of an error may be sent or wait; if not, the connection ends.
 
         Few messages of this kind may wait; None for messages with another bound.
         """
@@ -166,7 +166,7 @@ class Outbox:
         return True
 
     def send_grant(self) -> None:
-        """Sends an asynchronous grant, which takes no credit and may stand between the pieces of a message."""
+        """Sends an asynchronous grant, which takes no credit and may be sent between the pieces of a message."""
         session = self._session
         if Kind.GRANT in MAY_LEAVE[session.state]:
             grant = OutgoingGrant()
@@ -174,7 +174,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Whether a waiting message has precedence over this one."""
+        """Returns whether a waiting message has precedence over this one."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -233,7 +233,7 @@ class Outbox:
         return waited
 
     def waiting(self, kind: Kind) -> int:
-        """The number of waiting messages of this kind."""
+        """Returns the number of waiting messages of this kind."""
         return len(self._queues.get(kind, ()))
 
     @property
@@ -283,7 +283,7 @@ class Outbox:
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
-        """Sends a message as a group of an extension, for each Send of which there is a credit."""
+        """Sends a message as a group of an extension; there are credits for all its Sends."""
         session = self._session
         encode, window = session.dialect.encode, session.window
         last = len(group) - 1
@@ -293,7 +293,7 @@ class Outbox:
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _batchable(self, message: Outgoing) -> TypeGuard[Call | IncomingCall]:
-        """Whether a message is short, and goes inline in one Send regardless of the credits."""
+        """Returns whether a message is short, and inline in one Send regardless of the credits."""
         session = self._session
         if isinstance(message, Call):
             payload, bound = message.payload, message.form.bound

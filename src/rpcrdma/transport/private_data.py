@@ -42,7 +42,7 @@ class Agreement(NamedTuple):
 
 
 def encode_private_data(data: PrivateData) -> bytes:
-    """Eight octets; sizes are rounded down to a multiple of 1024."""
+    """Encodes eight octets; sizes are rounded down to a multiple of 1024."""
     return _FORMAT.pack(
         0xF6AB0E18,
         _VERSION,
@@ -53,7 +53,7 @@ def encode_private_data(data: PrivateData) -> bytes:
 
 
 def decode_private_data(octets: bytes) -> PrivateData | None:
-    """The first version 1 message anywhere in `octets`; None where there is none (RFC 8797 section 5.2)."""
+    """Decodes the first version 1 message anywhere in `octets`; None without one (RFC 8797 section 5.2)."""
     start = octets.find(_IDENTIFIER)
     while start >= 0:
         if start + _FORMAT.size > len(octets):
@@ -66,7 +66,7 @@ def decode_private_data(octets: bytes) -> PrivateData | None:
 
 
 def agree(own: PrivateData, peer: PrivateData | None) -> Agreement:
-    """The thresholds of a connection; a peer that said nothing counts as `PrivateData()` (RFC 8797 section 5.1)."""
+    """Computes a connection's thresholds; a peer without private data counts as `PrivateData()` (RFC 8797 s. 5.1)."""
     if peer is None:
         return Agreement(DEFAULT_INLINE_OCTETS, DEFAULT_INLINE_OCTETS, remote_invalidation=False)
     return Agreement(

@@ -37,7 +37,7 @@ them than headers hold."""
 RECEIVE_SIZE = 2
 """The number of the property that an extension's property may imply."""
 HOST_AUTHENTICATION = 6
-"""The number of the property that may come again in a message of its own."""
+"""The number of the property that may follow in a message of its own."""
 
 _WORD = struct.Struct(">I")
 
@@ -62,7 +62,7 @@ class Codec(Protocol):
     """The encoding of a property's value."""
 
     def encode(self, value: Any) -> bytes:
-        """rdma_data."""
+        """Encodes rdma_data."""
 
     def decode(self, reader: Reader, field: str) -> Any:
         """Decodes the value at the start of rdma_data; raises DecodeError."""
@@ -165,7 +165,7 @@ def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> 
     """Decodes the peer's properties. Unknown ones are ignored; absent and empty ones have their default.
 
     Raises:
-        DecodeError: a value is invalid for its row, or a property comes twice.
+        DecodeError: a value is invalid for its row, or a property is repeated.
     """
     found = {row.field: row.default for row in rows.values()}
     seen: set[int] = set()

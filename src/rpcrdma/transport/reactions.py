@@ -1,4 +1,4 @@
-"""The requester's reaction to a refused call: the call fails, or goes out again in another form."""
+"""The requester's reaction to a refused call: the call fails, or is sent again in another form."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ REACTIONS: Mapping[Cause, Reaction] = {
 class CallForm(NamedTuple):
     """The form of a call, for a reply within `bound`.
 
-    `attempts` counts its Sends, this one included. `one_chunk`: arguments that are not inline go in one chunk.
-    `without_writes`: results go into the Reply chunk. `segment_octets`: the largest segments; 0 as configured. `plain`:
-    the call goes in messages of the version, not of an extension.
+    `attempts` counts its Sends, this one included. `one_chunk`: arguments that are not inline share one chunk.
+    `without_writes`: results use the Reply chunk. `segment_octets`: the largest segments; 0 as configured. `plain`: the
+    call travels in messages of the version, not of an extension.
     """
 
     bound: ReplyBound
@@ -71,7 +71,7 @@ def form_after(
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:
-    """Returns the form in which a call that was refused in `form` goes out again; None if it fails.
+    """Returns the form in which a call that was refused in `form` is sent again; None if it fails.
 
     `into` is the caller's memory for the results, which cannot grow. `reply_octets_max` bounds the offer of a call, see
     `TransportConfig`. `segment_octets_possible` is the largest segment that the peer takes.

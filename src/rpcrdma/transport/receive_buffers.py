@@ -20,7 +20,7 @@ _VERSION_AND_TYPE = struct.Struct(">4xI4xI")
 """The version and header type of any version."""
 
 AHEAD = 8
-"""Receives beyond the required number: so many messages can arrive before one step replaces their receives. An unused
+"""Receives beyond the required number: messages that can arrive before one step replaces their receives. An unused
 receive holds no memory."""
 
 

@@ -16,7 +16,7 @@ def versions(low: int, high: int) -> str:
 
 
 class VersionRefused(RpcError):
-    """The responder speaks versions `low` to `high` of RPC-over-RDMA, not the one of the call."""
+    """The responder speaks versions `low` to `high` of RPC-over-RDMA, not that of the call."""
 
     def __init__(self, low: int, high: int) -> None:
         super().__init__(f"the server speaks RPC-over-RDMA {versions(low, high)} only")

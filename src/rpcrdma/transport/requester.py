@@ -44,7 +44,7 @@ _tuple = tuple.__new__
 
 
 def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
-    """Whether a call that is refused for its chunks has as few as it ever can, or cannot have as few as are taken.
+    """Returns whether a call refused for its chunks already has its fewest, or cannot have as few as the peer takes.
 
     `segment_octets` is the largest segment that the peer takes.
     """
@@ -58,7 +58,7 @@ def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
-    """The sizes of results that may have `items` octets, in the caller's buffers, and how many of these count."""
+    """Returns the size of each result, limited by its buffer, and the number of results with buffers."""
     sizes = list(items)
     given = 0
     for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
@@ -110,7 +110,7 @@ class Requester:
         self.calls[call.xid] = call
 
     def rest(self) -> None:
-        """Gives up memory that is kept for further results; no effect while calls are outstanding."""
+        """Releases memory that is kept for further results; no effect while calls are outstanding."""
         if not self.calls:
             self._memory.clear()
 
@@ -121,9 +121,9 @@ class Requester:
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 
     def allow(self) -> None:
-        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
+        """Notes that the client's upper layer is ready for calls (RFC 8167 section 6); server only.
 
-        No effect where the client's transport properties say that it takes none.
+        No effect if the client's transport properties state that it takes none.
         """
         self._allowed = self._session.reverse_support is not ReverseSupport.NONE
 
@@ -269,7 +269,7 @@ class Requester:
         return ()
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
+        """Returns the carrier's state of the unanswered call with this XID; None if no carrier took it."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
@@ -407,7 +407,7 @@ class Requester:
             statistics.resent_larger += 1
 
     def _send_again(self, call: Call, form: CallForm) -> None:
-        """Sends a call that the peer has not run in another form, with the same XID."""
+        """Sends a refused call, which the peer has not run, in another form with the same XID."""
         call.form = form
         if call.carried is not None:
             call.carried.end()

@@ -71,7 +71,7 @@ class PlainBuffers:
         """Does nothing: Python frees the memory after the last reference."""
 
     def take_in(self, _octets: int) -> bool:
-        """Accepts any size."""
+        """Accepts any size: returns True."""
         return True
 
     def give_back(self, _octets: int) -> None:
@@ -545,12 +545,12 @@ class Responder:
 
 
 def _held_by(data: Buffer) -> int:
-    """The size of the whole receive buffer of a message."""
+    """Returns the size of the whole receive buffer of a message."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
-    """Whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
+    """Returns whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
 
     No work request could be posted for another one.
     """
@@ -566,7 +566,7 @@ def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def _well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
-    """Whether Read chunks are in order within the unreduced stream.
+    """Returns whether Read chunks are in order within the unreduced stream.
 
     `inline` is the length of the reduced stream; None if the Position-Zero chunk has it.
     """

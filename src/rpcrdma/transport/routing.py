@@ -7,8 +7,8 @@ from types import MethodType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.requester import Requester
@@ -39,7 +39,7 @@ Half = TypeVar("Half")
 
 
 def _route(half: Callable[[Halves], Half | None], method: Callable[[Half, Inbound, int | None], bool]) -> Route:
-    """The route to a method of one half; it ends nowhere at an end without that half."""
+    """Returns the route to a method of one half; it ends nowhere at an end without that half."""
 
     def handler(halves: Halves) -> Handler | None:
         owner = half(halves)

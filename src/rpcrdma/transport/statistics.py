@@ -47,7 +47,7 @@ class TransportStatistics:
     remote_invalidations: int = 0
     """Handles that the peer ended along with its reply (client), or that this side ended so (server)."""
     discarded: int = 0
-    """Messages silently dropped, as the protocol says."""
+    """Messages silently dropped, as the protocol demands."""
     errors_sent: int = 0
     """RDMA_ERROR messages sent."""
     bad_xids: int = 0
@@ -65,7 +65,7 @@ class TransportStatistics:
     octets_returned: int = 0
     """Octets of them that replies filled (client)."""
     reverse_calls: int = 0
-    """Calls that came in the reverse direction (client)."""
+    """Calls received in the reverse direction (client)."""
     messages_continued: int = 0
     """Messages that went out in several Sends."""
     pieces_sent: int = 0
@@ -129,13 +129,13 @@ LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "r
 
 
 def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
-    """The counters under Linux's names, as far as both have them."""
+    """Returns the counters under Linux's names, as far as both have them."""
     names = LINUX_SERVER if server else LINUX_CLIENT
     return {linux: getattr(statistics, own) for linux, own in names.items()}
 
 
 def add_up(several: Iterable[TransportStatistics]) -> TransportStatistics:
-    """The sums of all counters."""
+    """Returns the sums of all counters."""
     total = TransportStatistics()
     for statistics in several:
         for field in fields(statistics):

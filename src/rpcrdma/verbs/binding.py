@@ -50,7 +50,7 @@ class Right(enum.IntFlag):
 
 
 class WorkStatus(enum.IntEnum):
-    """The statuses of a completion (`ibv_wc_status`) that are told apart here."""
+    """The statuses of a completion (`ibv_wc_status`) that this library distinguishes."""
 
     SUCCESS = 0
     LOCAL_LENGTH = 1
@@ -84,12 +84,12 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """The removal of a device in words, with the remedy."""
+    """Returns the removal of a device in words, with the remedy."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
 class DeviceEventKind(enum.IntEnum):
-    """The asynchronous events of a device and its ports (`ibv_event_type`) that are told apart here."""
+    """The asynchronous events of a device and its ports (`ibv_event_type`) that this library distinguishes."""
 
     DEVICE_FATAL = 8
     PORT_ACTIVE = 9
@@ -97,7 +97,7 @@ class DeviceEventKind(enum.IntEnum):
 
 
 class PortAttributes(TypedDict):
-    """A port of a device. `ethernet` tells RoCE and iWARP from InfiniBand."""
+    """A port of a device. `ethernet` distinguishes RoCE and iWARP from InfiniBand."""
 
     number: int
     active: bool
@@ -139,7 +139,7 @@ class Region(Protocol):
         """The offset of its first octet for the peer, and its address here."""
 
     def start_of(self, buffer: object, /) -> int:
-        """The place in the region at which a buffer begins, all of which lies in it (ValueError)."""
+        """Returns the place of a buffer in the region; ValueError unless all of it lies there."""
 
     def deregister(self) -> None:
         """Ends the registration: when it returns, the device does not touch the memory any more."""
@@ -153,7 +153,7 @@ class MemoryWindow(Protocol):
         """The handle since it was bound last. The lower 8 bits of the next one must be others."""
 
     def end(self) -> None:
-        """When it returns, no peer reaches memory through the window."""
+        """Ends the window: when this returns, no peer reaches memory through it."""
 
 
 Entry: TypeAlias = tuple[Region, int, int]
@@ -175,7 +175,7 @@ class Domain(Protocol):
         """
 
     def window(self) -> MemoryWindow:
-        """A window, not bound yet."""
+        """Returns a window, not bound yet."""
 
 
 SendWork: TypeAlias = (
@@ -208,7 +208,7 @@ class QueuePairHandle(Protocol):
         """
 
     def broken(self) -> bool:
-        """Whether the device has stopped the queue pair because of an error."""
+        """Returns whether the device has stopped the queue pair because of an error."""
 
     def end(self) -> None:
         """Stops it: when this returns, the device does not touch the memory of posted work any more."""
@@ -231,7 +231,7 @@ class Device(Protocol):
         """Takes all events of the device and its ports: the kind, and the number of the port."""
 
     def let_go(self) -> None:
-        """Closes it for the whole process, so that its removal goes on: for a device that is to be removed.
+        """Closes a device that is being removed, for the whole process, so that its removal can finish.
 
         The kernel frees everything that this process still has on the device.
 
@@ -275,15 +275,15 @@ class ConnectionIdentifier(Protocol):
         """Looks for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
 
     def domain(self) -> Domain:
-        """A protection domain on the device that was found."""
+        """Returns a protection domain on the device that was found."""
 
     def queue_pair(
         self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
     ) -> QueuePairHandle:
-        """A queue pair of so many work requests in each queue, each of so many entries."""
+        """Returns a queue pair with this many work requests in each queue, each of this many entries."""
 
     def open_device(self) -> Device:
-        """The device that was found, with events of its own; the identifier stays as long as this does."""
+        """Returns the device that was found, with events of its own; the identifier stays as long as this does."""
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
         """Asks the peer for the connection."""
@@ -324,7 +324,7 @@ class EventChannel(Protocol):
         """Becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """A new identifier, whose events come here."""
+        """Returns a new identifier, whose events this channel reports."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Takes events that have happened: the fields of ManagerEvent.
@@ -348,10 +348,10 @@ class Binding(Protocol):
         """Makes an event channel."""
 
     def devices(self) -> list[DeviceAttributes]:
-        """The devices that this process can open; OSError where it can open none of those that are there."""
+        """Returns the devices that this process can open; OSError if it can open none of those present."""
 
     def status_text(self, status: int, /) -> str:
-        """The status of a completion in words."""
+        """Returns the status of a completion in words."""
 
 
 def _load() -> Binding:
@@ -360,7 +360,7 @@ def _load() -> Binding:
 
 
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
-    """The module, or None with the reason and its remedy."""
+    """Returns the module, or None with the reason and its remedy."""
     remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:
         module = load()

@@ -50,5 +50,5 @@ _REMEDIES = {
 
 
 def remedy_of(error: OSError) -> str:
-    """The remedy where a device registers no memory, or makes no object."""
+    """Returns the remedy where a device registers no memory, or makes no object."""
     return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")

@@ -33,7 +33,7 @@ _SLAB_OCTETS = 1 << 16
 
 
 def has_windows(device: DeviceAttributes) -> bool:
-    """Whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
+    """Returns whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
 
     A Send with Invalidate of any other handle breaks the connection. On iWARP the sink of an RDMA Read is named by its
     registration, which would need a remote right beside the window.
@@ -42,7 +42,7 @@ def has_windows(device: DeviceAttributes) -> bool:
 
 
 def has_scatter_lists(device: DeviceAttributes) -> bool:
-    """Whether a receive can have the memory for the head of a message apart from that for its bulk data."""
+    """Returns whether a receive can have the memory for the head of a message apart from that for its bulk data."""
     return device["max_entries"] >= SCATTER_ENTRIES
 
 
@@ -80,11 +80,11 @@ class WindowBinder(Protocol):
         """Posts the binding of a window to memory, with rights from `Right` under a new handle."""
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws a binding that is not with the device yet."""
+        """Withdraws a binding that the device has not got yet."""
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
-    """The local and the remote rights of an exposure.
+    """Returns the local and the remote rights of an exposure.
 
     InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
     with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
@@ -167,7 +167,7 @@ class DeviceProtectionDomain:
             ) from error
 
     def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
-        """Memory for work requests, with local rights: none for data to be sent. Ended by `unpin`.
+        """Registers memory for work requests with local rights, none for data to be sent; `unpin` ends it.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it.
@@ -193,7 +193,7 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Memory that stays registered as long as the domain; errors as those of `pin`."""
+        """Registers memory for the lifetime of the domain; errors as those of `pin`."""
         return self._register(slab, rights)
 
     def _register_pooled(self, memory: PooledMemory) -> Region:
@@ -277,7 +277,7 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Lets go of the domain, which ends with its last region, and of the queue pair."""
+        """Releases the domain, which ends with its last region, and the queue pair."""
         self.end_windows()
         self._kept.end(self)
         self._domain = self.binder = None
@@ -298,7 +298,7 @@ class MemorySlot:
         self.view = view
 
     def entry(self, octets: int) -> Entry:
-        """Its first octets, as an entry of a work request."""
+        """Returns its first octets, as an entry of a work request."""
         return self.region, self.start, octets
 
 
@@ -314,7 +314,7 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """A slot with unspecified content.
+        """Returns a slot with unspecified content.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

@@ -71,11 +71,11 @@ _SLOT_OCTETS = 4096
 _COMPLETIONS = 64
 """Completions taken at once."""
 _OWN = object()
-"""Stands for the work requests that the owner of the queue pair has not posted, whose completions it does not get."""
+"""The identifier of work requests that the owner of the queue pair has not posted; it gets no completion of them."""
 
 
 class _Send:
-    """Work of the send queue, which is one or more work requests of the device: `left` have not completed.
+    """Work of the send queue, as one or more work requests of the device, of which `left` have not completed.
 
     `verb` None stands for the binding of a window.
     """
@@ -135,14 +135,14 @@ class DeviceQueuePair:
         self._reads = 0
         self._leaving = False
         self.asks: Callable[[Callable[[], None]], bool] = _at_once
-        """Makes the call that asks the peer for the connection; True if `asked` will tell how it has ended."""
+        """Makes the call that asks the peer for the connection; returns True if `asked` will report its end."""
         self.asking = False
         """Whether that call runs: nothing else may be done with the identifier and the device's queue pair."""
         self._held: list[ManagerEvent] = []
         self.heard = False
-        """Whether completions came since this was set to False."""
+        """Whether completions arrived since this was set to False."""
         self.trouble: Callable[[], str] = str
-        """Tells whether the connection's port of the device is down, in words."""
+        """Returns the trouble of the connection's port, such as that it is down, in words; "" without."""
         self.parted = True
         """Whether the connection manager has nothing more to do for the connection."""
         self.state = EndState.IDLE
@@ -155,7 +155,7 @@ class DeviceQueuePair:
             self.events.append(ConnectRequested(private_data=request.private_data))
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when `poll` is due."""
+        """Returns the descriptor that becomes readable when `poll` is due."""
         return self._device.fileno()
 
     @property
@@ -270,7 +270,7 @@ class DeviceQueuePair:
         self.completions.append(Completion(send.wr, send.verb, Status.FLUSHED))
 
     def _pinned(self, send: _Send, gather: Sequence[Buffer]) -> list[Entry]:
-        """The data in registered memory: copied into a slot, or where it is."""
+        """Returns the data in registered memory: copied into a slot, or where it is."""
         if send.length <= _SLOT_OCTETS:
             send.slot = slot = self._slots.take()
             start = 0
@@ -346,7 +346,7 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _next_works(self) -> list[SendWork]:
-        """The work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
+        """Returns the work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
         unposted = self._unposted
         works: list[SendWork] = []
         while unposted and self._send_room:
@@ -360,7 +360,7 @@ class DeviceQueuePair:
         return works
 
     def asked(self, error: OSError | None) -> None:
-        """The call that asked the peer for the connection has ended; see `asks`."""
+        """Notes that the call that asks the peer for the connection has ended; see `asks`."""
         self.asking = False
         if self.state is EndState.CLOSED:
             self._part(EndState.CONNECTING)
@@ -572,7 +572,7 @@ def _at_once(ask: Callable[[], None]) -> bool:
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:
-    """Divides a gather or scatter list into lists of so many entries and octets at most; at least one list."""
+    """Divides a gather or scatter list into lists of at most this many entries and octets; at least one list."""
     lists: list[list[Entry]] = [[]]
     room = octets_max
     for region, start, octets in entries:

@@ -65,7 +65,7 @@ class ReceiveSlab:
         self._unused_references = sys.getrefcount(self.memory)
 
     def receives(self) -> list[PostedReceive]:
-        """Its receives, which are to be posted in this order. They refer to the slab, and not the slab to them."""
+        """Returns the slab's receives, to be posted in this order; they refer to the slab, but the slab not to them."""
         region = self.region
         made = []
         for number, buffer in enumerate(self._pool.divide(self.view, _SLAB_BUFFERS)):
@@ -79,7 +79,7 @@ class ReceiveSlab:
         return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """The message in one of its receives; the slab is in use as long as there are views of a buffer's memory."""
+        """Returns the message in one of the slab's receives; views of a buffer's memory keep the slab in use."""
         self.posted -= 1
         if octets <= self._pool.plain_octets:
             start = receive.entries[0][1]
@@ -110,7 +110,7 @@ class DeviceReceives:
         self._free: list[PostedReceive] = []
 
     def take(self, posted: int) -> PostedReceive:
-        """The next receive, where so many are `posted` at a time.
+        """Returns the next receive; the given number is `posted` at a time.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -125,7 +125,7 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """The first receive of an unused slab; None if there is none."""
+        """Returns the first receive of an unused slab; None if there is none."""
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:
             return None
@@ -148,7 +148,7 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """The message that has arrived in a receive from `take`, in its memory or as `bytes`: see `ReceiveSource`."""
+        """Returns the message that has arrived in a receive from `take`, in its memory or as `bytes`."""
         place = receive.place
         if isinstance(place, ReceiveSlab):
             return place.delivered(receive, octets)

@@ -51,7 +51,7 @@ class KeptRegistration:
 class KeptRegistrations:
     """The kept registrations of all connections of one provider in one event loop.
 
-    Beyond `count_max` and `octets_max` the unused ones end, the one that was used longest ago first.
+    Beyond `count_max` and `octets_max` unused registrations end, the least recently used first.
     """
 
     __slots__ = ("_all", "_count_max", "_freed", "_idle", "_octets_max", "octets")
@@ -73,7 +73,7 @@ class KeptRegistrations:
     def take(
         self, domain: object, memory: PooledMemory, register: Callable[[PooledMemory], Region]
     ) -> KeptRegistration:
-        """The registration of a buffer in a protection domain, made by `register` where none is kept.
+        """Returns the registration of a buffer in a protection domain, made by `register` where none is kept.
 
         Each use ends with `give_back`.
 
@@ -110,7 +110,7 @@ class KeptRegistrations:
             self._end_idle(self._count_max, self._octets_max)
 
     def clear(self) -> None:
-        """Ends the unused ones, for a device that has no room for more."""
+        """Ends unused registrations, for a device without room for more."""
         self._end_idle(0, 0)
 
     def end(self, domain: object) -> None:

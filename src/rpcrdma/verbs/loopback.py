@@ -1,9 +1,9 @@
 """A provider in memory: two queue pairs joined end to end, with no wire between them.
 
-It obeys the rules that hardware obeys: a Send needs a posted receive of sufficient size, remote memory is reached only
-through its protection domain, RDMA Reads wait for a free slot, work completes in the order of posting, and everything
-is flushed when the connection ends. Data move when `progress` is called, one work request of each side in turn, so that
-a run is reproducible to the step.
+It obeys the rules of hardware: a Send needs a posted receive of sufficient size, remote memory is reached only through
+its protection domain, RDMA Reads wait for a free slot, work completes in the order of posting, and the end of a
+connection flushes everything. Data moves when `progress` is called, one work request of each side in turn, so that a
+run is reproducible to the step.
 """
 
 # ruff: noqa: SLF001 - the two ends of a connection are one thing
@@ -27,7 +27,17 @@ __all__ = ["LoopbackQueuePair"]
 
 
 class LoopbackQueuePair(PostingQueuePair):
-    """One end of a connection in memory; made by `pair`."""
+    """One end of a connection in memory, made by `pair`; implements `rpcrdma.provider.QueuePair`.
+
+    Args:
+        pd: the protection domain of this end.
+        private_data: octets for the peer.
+        inbound_reads: RDMA Reads that the peer may have outstanding.
+        outbound_reads: RDMA Reads that this end may have outstanding.
+
+    Shared by the methods:
+        LocalProtocolError: `accept` or `reject` without a `ConnectRequested`.
+    """
 
     def __init__(
         self, pd: SoftwareProtectionDomain, private_data: bytes, inbound_reads: int, outbound_reads: int
@@ -48,9 +58,17 @@ class LoopbackQueuePair(PostingQueuePair):
         inbound_reads: tuple[int, int] = (32, 32),
         outbound_reads: tuple[int, int] = (32, 32),
     ) -> tuple[LoopbackQueuePair, LoopbackQueuePair]:
-        """An initiator, which connects with `private_data` at the first `progress`, and the end that it connects to.
+        """Makes both ends of a connection, which the initiator opens at the first `progress`.
 
-        The limits of outstanding RDMA Reads are those of (initiator, responder).
+        Args:
+            pd_a: the initiator's protection domain.
+            pd_b: the responder's protection domain.
+            private_data: the initiator's octets for the responder.
+            inbound_reads: limits of inbound RDMA Reads of (initiator, responder).
+            outbound_reads: limits of outbound RDMA Reads of (initiator, responder).
+
+        Returns:
+            The initiator and the responder.
         """
         initiator = LoopbackQueuePair(pd_a, private_data, inbound_reads[0], outbound_reads[0])
         responder = LoopbackQueuePair(pd_b, b"", inbound_reads[1], outbound_reads[1])
@@ -83,9 +101,13 @@ class LoopbackQueuePair(PostingQueuePair):
         self._peer._end("the peer ended the connection", by_peer=True)
 
     def progress(self, steps: int | None = None) -> bool:
-        """Moves data in both directions until nothing moves any more, or for `steps` work requests of each side.
+        """Moves data in both directions.
 
-        Returns whether anything moved.
+        Args:
+            steps: work requests of each side at most; None: until nothing moves any more.
+
+        Returns:
+            Whether anything moved.
         """
         moved = False
         while steps is None or steps > 0:

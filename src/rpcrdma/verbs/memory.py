@@ -22,7 +22,7 @@ _DISCARD = memoryview(bytearray(1 << 16))
 
 
 class Access(enum.IntFlag):
-    """The operations that a region permits."""
+    """The operations that a region permits; combined by `|`."""
 
     LOCAL_WRITE = 1
     REMOTE_READ = 2
@@ -35,7 +35,14 @@ _common = int.__and__
 
 
 class MemoryRegion:
-    """Registered memory: peers address octet `i` of `view` as (`handle`, `offset` + i)."""
+    """Registered memory: peers address octet `i` of `view` as (`handle`, `offset` + i).
+
+    Args:
+        handle: the steering tag, 32 bits.
+        offset: the peer's offset of the first octet, 64 bits.
+        view: the memory.
+        access: the operations permitted.
+    """
 
     __slots__ = ("abandoned", "access", "handle", "length", "offset", "rights", "view")
 
@@ -56,43 +63,61 @@ class MemoryRegion:
 
 @dataclass(slots=True)
 class RegistrationCounts:
-    """Uses of memory by calls and Sends: with a registration `made` for it, or with one of an earlier use `reused`."""
+    """Counts of memory uses by calls and Sends."""
 
     made: int = 0
+    """Uses that needed a registration of their own."""
     reused: int = 0
+    """Uses of an earlier registration."""
 
 
 class ProtectionDomain(Protocol):
-    """Registers memory; one for each connection, so that no peer reaches another's memory (RFC 8166 section 8.1)."""
+    """Registers the memory of one connection, so that no peer reaches another peer's memory (RFC 8166 section 8.1)."""
 
     @property
     def counts(self) -> RegistrationCounts | None:
-        """The work of the device; None without one."""
+        """Counts of the RDMA device's registrations; None without a device."""
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
-        """Exposes `buffer` (anything with the buffer protocol; writable if a peer may write) under a new handle.
+        """Exposes a buffer to the peer under a new handle.
+
+        Args:
+            buffer: any object with the buffer protocol; writable if the peer may write.
+            access: the operations permitted.
+
+        Returns:
+            The region, exposed until `invalidate`.
 
         Raises:
-            LocalProtocolError: the buffer is read-only and `access` asks for writing, or too many regions exist.
+            LocalProtocolError: the buffer is read-only and `access` permits writing, or too many regions exist.
         """
 
     def invalidate(self, region: MemoryRegion) -> None:
-        """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended already."""
+        """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended before.
+
+        Args:
+            region: the region.
+        """
 
     def abandon(self, region: MemoryRegion) -> None:
         """Ends the exposure as `invalidate` does, but keeps the handle for late work of the peer.
 
-        Late RDMA Writes to the handle are discarded, and a Send may invalidate it, so that the connection goes on. Late
-        RDMA Reads are still refused. A later `invalidate` frees the handle. A provider that cannot do this invalidates
-        at once.
+        Late RDMA Writes to the handle are discarded, and a Send may still invalidate it, so that the connection
+        survives. Late RDMA Reads are refused. A later `invalidate` frees the handle. A provider that cannot do this
+        invalidates at once.
+
+        Args:
+            region: the region.
         """
 
 
 class SoftwareProtectionDomain:
-    """Memory protection in software.
+    """Memory protection in software; implements `rpcrdma.provider.ProtectionDomain`.
 
-    `random_bits(n)` gives n unpredictable bits: handles and offsets are drawn from it, so that a peer
-    cannot guess them (RFC 5040 section 8.1.1).
+    Args:
+        random_bits: returns an unpredictable number of the given bits, for handles and offsets, so that no peer can
+            guess them (RFC 5040 section 8.1.1).
+        max_regions: regions at most.
     """
 
     __slots__ = ("_random_bits", "max_regions", "regions")
@@ -130,11 +155,24 @@ class SoftwareProtectionDomain:
         region.view = _DISCARD[:0]
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
-        """Remote invalidation (Send with Invalidate): the region that ended, or None where the handle names none."""
+        """Invalidates a region for the peer's Send with Invalidate.
+
+        Args:
+            handle: the handle in the Send.
+
+        Returns:
+            The region that ended; None if no region has the handle.
+        """
         return self.regions.pop(handle, None)
 
     def place(self, handle: int, offset: int, length: int, gather: Sequence[Buffer]) -> None:
-        """Writes the octets of `gather`, the beginning of `length` octets, all of which have to be accessible.
+        """Writes octets of an RDMA Write into registered memory.
+
+        Args:
+            handle: the handle in the RDMA Write.
+            offset: the peer's offset of the first octet.
+            length: octets of the whole RDMA Write, all of which must be accessible.
+            gather: its first octets, all or some.
 
         Raises:
             RemoteAccessError: see `find`.
@@ -150,7 +188,16 @@ class SoftwareProtectionDomain:
                 offset += len(part)
 
     def find(self, handle: int, offset: int, length: int, access: Access) -> memoryview:
-        """The memory that a peer names, if it may have `access` to all `length` octets of it.
+        """Checks a peer's access to registered memory.
+
+        Args:
+            handle: the peer's handle.
+            offset: the peer's offset.
+            length: octets.
+            access: the right that is needed.
+
+        Returns:
+            A view of the memory.
 
         Raises:
             RemoteAccessError: with reason "invalid handle", "access rights", "wrap" or "bounds".

@@ -75,7 +75,7 @@ class ReceiveQueue:
         self._pool = pool
 
     def next_for(self, length: int) -> tuple[object, ReceiveBuffer] | None:
-        """The receive for a message of `length` octets, which stays posted; None if there is none."""
+        """Returns the receive for a message of `length` octets, which stays posted; None if no receive is posted."""
         if not self._own:
             if not self._shared:
                 return None
@@ -86,7 +86,7 @@ class ReceiveQueue:
         return self._own[0]
 
     def fill(self, gather: Sequence[Buffer]) -> None:
-        """Writes into the receive that `next_for` has returned, from its start on."""
+        """Writes octets into the receive that `next_for` has returned, from its start."""
         _, buffer = self._own[0]
         start = 0
         for piece in gather:
@@ -101,7 +101,7 @@ class ReceiveQueue:
         self._own.popleft()
 
     def flush(self) -> list[object]:
-        """Removes all receives; returns the work requests of the ones with a buffer."""
+        """Removes all receives and returns the work requests of those with a buffer."""
         flushed = [wr for wr, _ in self._own]
         self._own.clear()
         self._shared = 0

@@ -1,8 +1,7 @@
 """Queue pairs: the work that a transport posts to a provider, and the completions and events that a provider reports.
 
-Work requests are methods; `completions` has their results, on each queue in the order of posting.
-A `QueuePair` does no waiting of its own: a driver moves its octets (or its hardware events), then
-the transport takes completions and events.
+Work requests are methods; `completions` has their results, on each queue in the order of posting. A `QueuePair` never
+waits: a driver moves its octets or its hardware events, then the transport takes completions and events.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 
 class Verb(enum.Enum):
-    """The work that a completion reports."""
+    """The operation that a completion reports."""
 
     SEND = "send"
     RECEIVE = "receive"
@@ -39,20 +38,24 @@ class Verb(enum.Enum):
 
 
 class Status(enum.Enum):
-    """How a work request ended."""
+    """The outcome of a work request."""
 
     SUCCESS = "success"
     FLUSHED = "flushed"
     """The connection ended first; whether the peer saw the work is unknown."""
     REMOTE_ACCESS = "remote-access"
-    """The peer refused the memory that the work named; the connection ends."""
+    """The peer refused access to the memory named; the connection ends."""
 
 
 class Completion(NamedTuple):
     """The end of one work request.
 
-    `wr` is the identifier given when the work was posted. `length` counts the octets received (Receive) or transferred;
-    `invalidated` is the handle that the peer's Send with Invalidate ended (Receive only).
+    Args:
+        wr: the identifier given when the work was posted.
+        verb: the operation.
+        status: the outcome.
+        length: octets received (Receive) or transferred.
+        invalidated: the handle that the peer's Send with Invalidate ended (Receive only), or None.
     """
 
     wr: object
@@ -64,16 +67,20 @@ class Completion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRequested:
-    """Passive side: a peer asks; answer with `accept` or `reject`."""
+    """A peer asks for a connection (passive side): answer with `accept` or `reject`."""
 
     private_data: bytes
+    """The peer's private data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Established:
-    """Both sides are connected. `private_data` is the peer's, on both sides.
+    """Both sides are connected.
 
-    `inbound_reads` and `outbound_reads` are the agreed limits of outstanding RDMA Reads (IRD and ORD).
+    Args:
+        private_data: the peer's private data.
+        inbound_reads: agreed limit of RDMA Reads that the peer has outstanding (IRD).
+        outbound_reads: agreed limit of RDMA Reads that this side has outstanding (ORD).
     """
 
     private_data: bytes
@@ -83,10 +90,12 @@ class Established:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnected:
-    """The connection ended, or was not made; `reason` in words for a log.
+    """The connection has ended, or was never established.
 
-    `by_peer`: the peer ended it or broke the protocol.
-    `protocol_error`: the peer (or this side, as told by the peer's Terminate) broke a rule.
+    Args:
+        reason: the cause in words, for a log.
+        by_peer: whether the peer ended it or broke the protocol.
+        protocol_error: whether the peer broke a rule, or stated (Terminate) that this side did.
     """
 
     reason: str
@@ -95,58 +104,97 @@ class Disconnected:
 
 
 QueuePairEvent: TypeAlias = ConnectRequested | Established | Disconnected
+"""A change of a connection's state."""
 
 
 class QueuePair(Protocol):
     """A reliable connected queue pair.
 
     Posting is allowed in any state: before `Established` work waits, after `Disconnected` it completes as FLUSHED.
-    Gather lists and their buffers belong to the queue pair until the completion; data are not copied.
-    With `signaled=False` only a failure is reported.
+    Gather lists and their buffers belong to the queue pair until the completion; data is not copied.
+
+    Shared by the methods:
+        wr: the identifier that the completion of the work repeats.
+        gather: the octets, as a list of buffers.
+        handle, offset: the place in the peer's memory.
+        signaled: whether success has a completion; a failure always has one.
     """
 
     completions: deque[Completion]
-    """Completions that were not taken yet, the first one next: the owner of the queue pair removes them."""
+    """Completions not taken yet, the oldest first; the queue pair's owner removes them."""
     events: list[QueuePairEvent]
-    """Likewise the connection events."""
+    """Events of the connection not taken yet, the oldest first; the queue pair's owner removes them."""
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
-        """Offers a buffer for one incoming Send. Allowed, and needed, before `accept` and before connecting."""
+        """Offers a buffer for one incoming Send; needed before `accept`, and before connecting.
+
+        Args:
+            wr: the identifier that the completion repeats.
+            buffer: writable memory, at least as long as the message.
+        """
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
-        """Posts `count` more receives with buffers of `pool` (always the same pool), after those posted already.
+        """Posts receives with buffers of a pool, behind those posted already.
 
         A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
-        `wr` of the completion, and belongs to the one who takes that. A message that `ReceiveSource` allows to
-        be delivered as `bytes` is itself the `wr`. Receives into which no message has begun to arrive are dropped
-        without a completion when the connection ends.
+        `wr` of the completion, and belongs to whoever takes that. A message that `ReceiveSource` permits to be
+        delivered as `bytes` is itself the `wr`. Receives without a message are dropped without a completion when the
+        connection ends.
+
+        Args:
+            count: the number of receives.
+            pool: the pool, the same one in all calls.
         """
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
     ) -> None:
-        """Sends one message into the peer's next receive buffer, ending the peer's handle `invalidate` if given."""
+        """Sends one message into the peer's next receive buffer.
+
+        Args:
+            wr: the identifier that the completion repeats.
+            gather: the message as a list of buffers.
+            invalidate: the peer's handle that the Send invalidates, or None.
+            signaled: whether success has a completion.
+        """
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
-        """Writes into the peer's memory at (`handle`, `offset`). Placed before any Send posted later is delivered."""
+        """Writes octets into the peer's memory, before any Send posted later is delivered."""
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        """Reads `length` octets of the peer's memory into `sink.view[sink_start:]`.
+        """Reads the peer's memory into `sink.view[sink_start:]`; waits for a free read slot if need be.
 
-        Waits for a free read slot if need be.
-        `sink` must have been registered with REMOTE_WRITE on providers whose wire names it (iWARP).
+        Args:
+            wr: the identifier that the completion repeats.
+            sink: the region to fill; registered with REMOTE_WRITE for providers whose wire names it (iWARP).
+            sink_start: the index in `sink.view`.
+            length: octets.
+            handle: the peer's handle.
+            offset: the peer's offset.
         """
 
     def accept(self, private_data: bytes) -> None:
-        """Passive side, after `ConnectRequested`."""
+        """Accepts the connection after `ConnectRequested` (passive side).
+
+        Args:
+            private_data: octets for the peer.
+        """
 
     def reject(self, private_data: bytes = b"") -> None:
-        """Passive side, after `ConnectRequested`; the connection then ends."""
+        """Rejects the connection after `ConnectRequested` (passive side), which ends it.
+
+        Args:
+            private_data: octets for the peer.
+        """
 
     def disconnect(self) -> None:
-        """Ends the connection when all work posted so far has been done; `Disconnected` follows."""
+        """Ends the connection after all work posted so far; `Disconnected` follows."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now; everything outstanding is flushed and `Disconnected` follows."""
+        """Ends the connection now: outstanding work is flushed, `Disconnected` follows.
+
+        Args:
+            reason: the cause in words, for `Disconnected`.
+        """

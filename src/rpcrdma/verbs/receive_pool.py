@@ -15,7 +15,8 @@ __all__ = ["ReceiveBuffer", "ReceivePool", "ReceiveSource", "ScatteredBuffer"]
 class ScatteredBuffer:
     """A receive buffer in several pieces of memory, filled one after another, as with a scatter list.
 
-    `parts` are those pieces.
+    Args:
+        parts: the pieces, in order.
     """
 
     __slots__ = ("octets", "parts")
@@ -28,7 +29,15 @@ class ScatteredBuffer:
         return self.octets
 
     def target(self, start: int, octets: int) -> memoryview:
-        """Returns the memory for up to `octets` octets from `start` on, within one piece."""
+        """Finds memory at a place of the buffer.
+
+        Args:
+            start: the index of the first octet.
+            octets: the most octets.
+
+        Returns:
+            The memory from `start` to the end of its piece, at most `octets`; empty behind the last piece.
+        """
         for part in self.parts:
             if start < len(part):
                 return part[start : start + octets]
@@ -36,7 +45,12 @@ class ScatteredBuffer:
         return memoryview(b"")
 
     def write(self, start: int, data: Buffer) -> None:
-        """Writes octets from `start` on."""
+        """Copies octets into the buffer.
+
+        Args:
+            start: the index of the first octet.
+            data: the octets.
+        """
         rest = memoryview(data)
         while rest:
             target = self.target(start, len(rest))
@@ -45,7 +59,14 @@ class ScatteredBuffer:
             rest = rest[len(target) :]
 
     def joined(self, octets: int) -> bytes:
-        """A copy of the first `octets`."""
+        """Copies the first octets into one piece.
+
+        Args:
+            octets: their number.
+
+        Returns:
+            The copy.
+        """
         pieces: list[memoryview] = []
         for part in self.parts:
             pieces.append(part[:octets])
@@ -58,11 +79,11 @@ ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
 
 
 class ReceiveSource(Protocol):
-    """The source of a queue pair's memory for incoming Sends, of up to `octets` each.
+    """Lends a queue pair the memory for incoming Sends, of up to `octets` each.
 
-    A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or goes into a
-    buffer from `take`. Any other one goes into a buffer from `draw`. The queue pair calls both in the order in which
-    messages arrive, after all octets of the previous messages are in place. A queue pair that has to name the memory
+    A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or placed in a
+    buffer from `take`; any other message in a buffer from `draw`. The queue pair calls both in the order in which
+    messages arrive, after all octets of the previous messages are in place. A queue pair that must name the memory
     before messages arrive gets its buffers from `divide` instead. A message of at most `plain_octets` lies in the first
     part of such a buffer, and is delivered as `bytes`.
     """
@@ -72,26 +93,38 @@ class ReceiveSource(Protocol):
     plain_octets: int
 
     def take(self) -> memoryview:
-        """Returns a buffer of at least `short_octets` with unspecified content, which the caller may keep."""
+        """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
 
     def draw(self) -> ReceiveBuffer:
-        """Returns a buffer of `octets` with unspecified content, which the caller may keep."""
+        """Returns a buffer of `octets` with unspecified content, for the caller to keep."""
 
     def divide(self, memory: memoryview, count: int) -> Sequence[ScatteredBuffer]:
-        """Divides memory into `count` buffers with parts like those of a buffer from `draw`.
+        """Divides memory into buffers with parts like those of a buffer from `draw`.
 
-        The memory is a buffer from `take`, or belongs to the queue pair and has `count * octets` octets. Messages take
-        the buffers in this order.
+        Args:
+            memory: a buffer from `take`, or memory of the queue pair with `count * octets` octets.
+            count: the number of buffers.
+
+        Returns:
+            The buffers, in the order in which messages fill them.
         """
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer, which its holder may not use any more."""
+        """Takes back a buffer, which its holder may not use any more.
+
+        Args:
+            buffer: the buffer.
+        """
 
 
 class ReceivePool:
-    """Provides buffers of `octets` each, and keeps at most `kept_max` returned buffers for reuse.
+    """Lends buffers of equal size that many queue pairs share; implements `rpcrdma.provider.ReceiveSource`.
 
-    The number of buffers in use is bounded by the receives posted: see `QueuePair.post_receives`.
+    Posted receives bound the number of buffers in use: see `QueuePair.post_receives`.
+
+    Args:
+        octets: the size of each buffer.
+        kept_max: returned buffers that are kept for reuse.
     """
 
     __slots__ = ("_free", "_kept_max", "octets", "plain_octets", "short_octets")
@@ -102,18 +135,16 @@ class ReceivePool:
         self._free: list[memoryview] = []
 
     def take(self) -> memoryview:
-        """Returns a buffer with unspecified content, which the caller may keep."""
+        """Returns a buffer with unspecified content, for the caller to keep."""
         return self._free.pop() if self._free else bulk(self.octets)
 
     draw = take
 
     def divide(self, memory: memoryview, count: int) -> list[ScatteredBuffer]:
-        """Returns buffers of one part each."""
         each = len(memory) // count
         return [ScatteredBuffer((memory[start : start + each],)) for start in range(0, count * each, each)]
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer from `take`, which its holder may not use any more."""
         if len(self._free) < self._kept_max:
             assert isinstance(buffer, memoryview)
             self._free.append(buffer)

@@ -1,7 +1,7 @@
-"""The buffer type of all layers, gather lists of buffers, and a bounded cursor over received octets.
+"""The buffer types of all layers, gather lists of buffers, and a bounded cursor over received octets.
 
-Everything that decodes peer bytes below the XDR layer, and the XDR decoder itself, reads through `Reader`:
-it cannot leave its bounds, and a field that does not fit raises a `DecodeError` naming field, offset, need and have.
+All decoders of peer octets below XDR, and the XDR decoder, read through `Reader`: it cannot leave its bounds, and a
+field that does not fit raises a `DecodeError` with field, offset, need and have.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ class _ShowsArray(Protocol):
 
 
 Memory: TypeAlias = _ShowsMemory | _ShowsArray
-"""What callers give as octets: any C-contiguous object that `as_view` takes, such as bytes or an array of NumPy."""
+"""A caller's octets: any C-contiguous object with the buffer protocol, such as bytes or a NumPy array."""
 
 
 def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> memoryview:
-    """A flat view of the octets of any C-contiguous object with the buffer protocol, without a copy.
+    """Returns a flat view of the octets of a C-contiguous object with the buffer protocol, without a copy.
 
-    Wherever a caller's octets enter the package, they pass through here once. Items of any format, byte order and
-    number of dimensions count as the octets that they have in memory: those of numpy arrays, `array`, ctypes and mmap.
-    `writable`: the memory is to be filled.
+    All octets of callers pass through here once. Items of any format, byte order and number of dimensions count as
+    their octets in memory: those of NumPy arrays, `array`, ctypes and mmap. `writable`: the memory is to be filled.
 
     Raises:
-        TypeError: the object has no octets that can be read here, or they have gaps or another order. The message
-            names the argument by `name`, and the remedy.
+        TypeError: the object has no readable octets, or they have gaps or another order. The message names the argument
+            by `name`, and the remedy.
         LocalProtocolError: memory that is to be filled is read-only.
     """
     try:
@@ -85,12 +84,23 @@ def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
 
 
 def gather_length(gather: Iterable[Buffer]) -> int:
-    """Octets in a gather list."""
+    """Returns the octets in a gather list."""
     return sum(map(len, gather))
 
 
 class Reader:
-    """Reads big-endian fields from `data[start:end]`; `pos` is the offset of the next octet in `data`."""
+    """Reads big-endian fields from `data[start:end]`; `pos` is the offset of the next octet in `data`.
+
+    Args:
+        data: the octets.
+        start: the offset of the first field.
+        end: the offset behind the last octet; None: the end of `data`.
+
+    Shared by the methods:
+        field: the name of the field in errors.
+        length: its octets.
+        DecodeError: the field does not fit into the octets left.
+    """
 
     __slots__ = ("data", "end", "pos", "start")
 
@@ -106,11 +116,21 @@ class Reader:
         return self.end - self.pos
 
     def short(self, field: str, need: int) -> DecodeError:
-        """The error of a field that needs `need` octets where fewer are left at the cursor."""
+        """Returns the error of a field that does not fit.
+
+        Args:
+            field: the name of the field.
+            need: the octets that it needs.
+        """
         return DecodeError(field, self.pos - self.start, f"{need} octets", f"{max(0, self.end - self.pos)}")
 
     def take(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
-        """A run of fixed-size fields in one step."""
+        """Returns the values of a run of fixed-size fields.
+
+        Args:
+            layout: the fields.
+            field: the name of the run in errors.
+        """
         pos = self.pos
         after = pos + layout.size
         if after > self.end:
@@ -119,7 +139,7 @@ class Reader:
         return layout.unpack_from(self.data, pos)
 
     def u32(self, field: str) -> int:
-        """An unsigned 32-bit integer."""
+        """Returns the next four octets as an unsigned integer."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.short(field, 4)
@@ -128,7 +148,7 @@ class Reader:
         return value
 
     def u64(self, field: str) -> int:
-        """An unsigned 64-bit integer."""
+        """Returns the next eight octets as an unsigned integer."""
         pos = self.pos
         if pos + 8 > self.end:
             raise self.short(field, 8)
@@ -137,7 +157,7 @@ class Reader:
         return value
 
     def view(self, length: int, field: str) -> memoryview:
-        """The next `length` octets, not copied."""
+        """Returns a view of the next `length` octets, without a copy."""
         pos = self.pos
         if length > self.end - pos:
             raise self.short(field, length)
@@ -145,7 +165,7 @@ class Reader:
         return memoryview(self.data)[pos : pos + length]
 
     def octets(self, length: int, field: str) -> bytes:
-        """The next `length` octets as a copy that outlives the received buffer."""
+        """Returns a copy of the next `length` octets, which outlives the received buffer."""
         pos = self.pos
         if length > self.end - pos:
             raise self.short(field, length)
@@ -153,7 +173,10 @@ class Reader:
         return bytes(self.data[pos : pos + length])
 
     def done(self, what: str) -> None:
-        """Checks that nothing is left over.
+        """Checks that no octets are left.
+
+        Args:
+            what: the name of the decoded structure in the error.
 
         Raises:
             DecodeError: octets follow the last field.

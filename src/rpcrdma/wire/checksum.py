@@ -17,10 +17,10 @@ __all__ = ["crc32c"]
 
 
 def _find() -> Callable[..., int]:
-    """The function of the package `crc32c`, of which only the extension module is loaded.
+    """Returns the function of the package `crc32c`, of which only the extension module is loaded.
 
-    To tell its version, the package imports `importlib.metadata` with the parsers of e-mail, a tenth of the time of a
-    short command.
+    For its version, the package imports `importlib.metadata` with the parsers of e-mail, which takes a tenth of the
+    time of a short command.
     """
     name = "crc32c._crc32c"
     package = None if "crc32c" in sys.modules else PathFinder.find_spec("crc32c")

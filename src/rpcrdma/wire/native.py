@@ -1,7 +1,7 @@
-"""The native step: the extension module of the distribution `rpcrdma-native`, where it is installed.
+"""The native step: the extension module of the distribution `rpcrdma-native`, if it is installed.
 
-`native` is the module, or None where Python does its work; `DATA_PATH` says which of both, and why. The environment
-variable RPCRDMA_NATIVE=0 turns the native step off.
+`native` is the module, or None where Python does its work; `DATA_PATH` names the path in use and the reason. The
+environment variable RPCRDMA_NATIVE=0 turns the native step off.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NativeFrames(Protocol):
     message_handle: int
 
     def receive(self, descriptor: int, most: int, /) -> int:
-        """Receives until the socket is empty, `most` octets have come, or an FPDU is unusual.
+        """Receives until the socket is empty, `most` octets have arrived, or an FPDU is unusual.
 
         Returns the sum of STOPPED and END_OF_STREAM, as far as they apply.
 
@@ -98,7 +98,7 @@ class Native(Protocol):
         """
 
     def crc32c(self, data: Buffer, value: int = 0, /) -> int:
-        """The digest of `data`, continuing from `value`."""
+        """Returns the digest of `data`, continuing from `value`."""
 
     def use_types(self, *types: object) -> None:
         """Sets the types Completion, ReadResponse and ReadHeader, and Verb.RECEIVE and Status.SUCCESS."""
@@ -110,7 +110,7 @@ def _load() -> Native:
 
 
 def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Native | None, str]:
-    """The module or None, and a sentence that says which path is in use; `setting` is the value of RPCRDMA_NATIVE."""
+    """Returns the module or None, and a sentence about the path in use; `setting` is the value of RPCRDMA_NATIVE."""
     if setting == "0":
         return None, "Python: RPCRDMA_NATIVE=0"
     try:

@@ -1,12 +1,11 @@
-"""The XDR runtime (RFC 4506): encoding that marks bulk items instead of copying them, bounded decoding.
+"""The XDR runtime (RFC 4506): encoding that records bulk items instead of copying them, and bounded decoding.
 
-An `Encoder` builds the *reduced* stream: everything but the data of the items that the interface
-definition marks as candidates for direct placement. Each such item is recorded as a `BulkItem` with its Position
-in the unreduced stream and with the place in the reduced stream where it would stand. Whether it then travels inline or
-in a chunk is the transport's decision; either way its data is not copied here.
+An `Encoder` builds the *reduced* stream: everything but the data of the items that the definition marks as candidates
+for direct placement. A `BulkItem` records each of these, with its Position in the unreduced stream and its place in the
+reduced stream. The transport decides whether the item travels inline or in a chunk, and copies it in neither case.
 
-A `Decoder` reads a stream from which items may have been taken out: `bulk` asks its `Placed` for the current
-item before it looks inline.
+A `Decoder` reads a stream from which items may have been removed: `bulk` asks its `Placed` for the item before it reads
+the item inline.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _UNFIT = (struct.error, OverflowError, TypeError)
 
 
 def padding(length: int) -> int:
-    """Zero octets that follow `length` octets of data up to the next multiple of four (RFC 4506 section 3)."""
+    """Returns the number of zero octets after `length` octets, up to a multiple of four (RFC 4506 section 3)."""
     return -length & 3
 
 
 class Layout(struct.Struct):
-    """A run of fixed-size fields with a name for each value, which the errors of `Encoder.put` use."""
+    """A run of fixed-size fields (`struct.Struct`) with a name for each value, which errors of `Encoder.put` use."""
 
     __slots__ = ("fields",)
 
@@ -57,13 +56,22 @@ class Layout(struct.Struct):
 
     @classmethod
     def of(cls, form: str, *fields: str) -> Layout:
-        """The layout with format `form`, in the notation of `struct`, and a name for each value."""
+        """Returns the layout of `form`, a format in the notation of `struct`.
+
+        Args:
+            form: the format.
+            fields: a name for each value.
+        """
         layout = cls(form)
         layout.fields = fields
         return layout
 
     def complaint(self, values: Sequence[Any]) -> str:
-        """Which of `values` does not fit its field."""
+        """Returns the reason why `pack` refuses `values`: the first field whose value does not fit, or a wrong count.
+
+        Args:
+            values: the refused values.
+        """
         good = list(self.unpack(bytes(self.size)))
         for index, field in enumerate(self.fields[: len(values)]):
             try:
@@ -76,8 +84,8 @@ class Layout(struct.Struct):
 class BulkItem:
     """An item marked for direct placement, not copied.
 
-    `at` is the offset in the reduced stream at which the item would be inserted, `position` its offset in the
-    unreduced stream (RFC 8166 section 3.4.5); `data` excludes XDR padding.
+    `at` is its offset in the reduced stream, `position` its offset in the unreduced stream (RFC 8166 section 3.4.5);
+    `data` excludes XDR padding.
     """
 
     __slots__ = ("at", "data", "position")
@@ -92,7 +100,7 @@ class BulkItem:
 
 
 class Payload:
-    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order.
+    """An encoded RPC message: its reduced stream and the bulk items removed from it, in stream order.
 
     `begun`: for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number of
     items before it; None for a message without such elements.
@@ -116,10 +124,10 @@ class Payload:
         return length
 
     def item_octets(self) -> tuple[int, ...]:
-        """Octets of each item, without padding.
+        """Returns the octets of each item, without padding.
 
         Raises:
-            InternalError: the length of an item counts something else: the message would be other than it says.
+            InternalError: an item's length does not count octets, so that the message would contradict itself.
         """
         found: list[int] = []
         for item in self.items:
@@ -131,9 +139,10 @@ class Payload:
         return tuple(found)
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
-        """The stream as a gather list with every item in place but those of `leave_out`, each named once.
+        """Returns the stream as a gather list with all items in place, without copying.
 
-        Nothing is copied.
+        Args:
+            leave_out: items that are omitted, each listed once.
         """
         left_out = list(leave_out)
         if left_out == self.items:
@@ -156,9 +165,18 @@ class Payload:
 
 
 class Encoder(Payload):
-    """A payload to which XDR items are appended, until it is handed on.
+    """Encodes XDR items by appending to a payload.
 
     Opaque data may be any C-contiguous object with the buffer protocol; other objects raise TypeError (`as_view`).
+
+    Shared by the methods:
+        value, data, text: the value of the item.
+        length: the octets of a fixed-length type.
+        limit: the most octets or elements of a variable-length type; None: no limit.
+        code: the type of an array's elements in the notation of `struct`.
+        values: the elements, or the values of a run of fields.
+        field: the name of the item in errors.
+        LocalProtocolError: a value does not fit its type, length or limit.
     """
 
     __slots__ = ("removed",)
@@ -173,10 +191,11 @@ class Encoder(Payload):
         self.removed = 0
 
     def put(self, layout: struct.Struct, *values: Any) -> None:
-        """A run of fixed-size fields in one step.
+        """Appends a run of fixed-size fields in one step.
 
-        Raises:
-            LocalProtocolError: a value does not fit its field.
+        Args:
+            layout: the fields; a `Layout` names the wrong one in errors.
+            values: a value for each field.
         """
         try:
             self.reduced += layout.pack(*values)
@@ -186,20 +205,20 @@ class Encoder(Payload):
             raise LocalProtocolError(f"a value does not fit its XDR type: {error}") from None
 
     def u32(self, value: int, field: str) -> None:
-        """An unsigned 32-bit integer."""
+        """Appends an unsigned 32-bit integer."""
         try:
             self.reduced += _U32.pack(value)
         except struct.error:
             raise LocalProtocolError(f"{field}: {value!r} is not an unsigned 32-bit integer") from None
 
     def count(self, value: int, limit: int, field: str) -> None:
-        """The length word of a variable-length item whose elements follow."""
+        """Appends the length word of a variable-length item, whose elements the caller appends next."""
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Notes in `begun` where each element of an array begins; only the first such array of a message counts."""
+        """Yields the elements of an array, noting in `begun` the items before each; only the first array counts."""
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -208,7 +227,7 @@ class Encoder(Payload):
             yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
-        """The elements of an array of numbers, which `code` names as `struct` does."""
+        """Appends the elements of an array of numbers, without its length word."""
         try:
             self.reduced += struct.pack(f">{len(values)}{code}", *values)
         except _UNFIT:
@@ -223,9 +242,14 @@ class Encoder(Payload):
         *,
         filled: bool = False,
     ) -> None:
-        """A chain of entries, each preceded by the word TRUE, and FALSE after the last (RFC 4506 section 4.19).
+        """Appends a list of optional data: TRUE before each entry, FALSE after the last (RFC 4506 section 4.19).
 
-        `filled`: the type has at least one entry, and the first is not preceded by a word.
+        Args:
+            entries: the entries.
+            encode_entry: appends one entry.
+            limit: the most entries; None: no limit.
+            field: the name of the list in errors.
+            filled: whether the type has at least one entry, whose first has no word before it.
         """
         if limit is not None and len(entries) > limit:
             raise LocalProtocolError(f"{field}: {len(entries)} entries, the limit is {limit}")
@@ -239,23 +263,19 @@ class Encoder(Payload):
         self.reduced += b"\0\0\0\0"
 
     def fixed(self, data: Buffer, length: int, field: str) -> None:
-        """Fixed-length opaque data."""
+        """Appends fixed-length opaque data."""
         self.reduced += self.exactly(data, length, field)
         self.reduced += _PAD[length & 3]
 
     def exactly(self, data: Buffer, length: int, field: str) -> bytes:
-        """The octets of fixed-length opaque data, for a run of fields; writes nothing.
-
-        Raises:
-            LocalProtocolError: there are not `length` octets.
-        """
+        """Returns the octets of fixed-length opaque data for a run of fields, without appending them."""
         octets = data if type(data) is bytes else bytes(as_view(data, field))
         if len(octets) != length:
             raise LocalProtocolError(f"{field}: {len(octets)} octets given, the type has {length}")
         return octets
 
     def opaque(self, data: Buffer, limit: int, field: str) -> None:
-        """Variable-length opaque data, copied into the stream."""
+        """Appends variable-length opaque data, copied into the stream."""
         if type(data) is not bytes:
             data = as_view(data, field)
         length = len(data)
@@ -266,14 +286,11 @@ class Encoder(Payload):
         self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
-        """A string: UTF-8, with undecodable octets as surrogates as `os.fsdecode` makes them."""
+        """Appends a string in UTF-8; surrogates of `os.fsdecode` become the octets that they stand for."""
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
-        """Variable-length opaque data that may be placed directly: recorded, not copied.
-
-        The caller must leave `data` unchanged until the message has been sent.
-        """
+        """Records variable-length opaque data for direct placement, without a copy: it must not change until sent."""
         if type(data) is not bytes:
             data = memoryview(data) if type(data) is bytearray else as_view(data, field)
         length = len(data)
@@ -285,7 +302,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """A string that may be placed directly."""
+        """Records a string for direct placement."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -297,32 +314,32 @@ def _text_octets(text: str, field: str) -> bytes:
 
 
 class ReducedIneligibleItem(DecodeError):
-    """The peer took an item out of the stream that the binding does not allow to be placed (RFC 8166 section 6.1)."""
+    """The peer removed an item from the stream that the binding does not permit to be placed (RFC 8166 section 6.1)."""
 
 
 class Placed(Protocol):
-    """Items that arrived outside the stream being decoded."""
+    """Items that arrived outside of the decoded stream."""
 
     padded: bool
-    """Whether an item that was taken came with padding, where the rule is that none is placed."""
+    """Whether a taken item arrived with padding, which is not to be placed."""
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
-        """The item of `length` octets at `position` of the unreduced stream; None if it is inline in the stream.
+        """Returns the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
 
         Raises:
             DecodeError: an item was placed for this position, but not of this length.
         """
 
     def done(self) -> None:
-        """Checks that the decoder has taken every placed item.
+        """Checks that the decoder has taken all placed items.
 
         Raises:
-            ReducedIneligibleItem: the decoder has not taken one: it is not DDP-eligible.
+            ReducedIneligibleItem: an item is left: it is not DDP-eligible.
         """
 
 
 class PlacedByPosition:
-    """The Read chunks of a call by Position; one may include its item's padding (RFC 8166 section 3.4.5.2)."""
+    """The Read chunks of a call by Position; a chunk may include its item's padding (RFC 8166 section 3.4.5.2)."""
 
     __slots__ = ("_chunks", "taken")
 
@@ -362,9 +379,8 @@ class PlacedByPosition:
 class PlacedInOrder:
     """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk.
 
-    With `offered`, the whole memory of each chunk, a result that is longer than that comes inline, and its chunk is
-    unused. A chunk with up to three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets
-    `padded`.
+    `offered` is the whole memory of each chunk: a longer result is inline, and its chunk unused. A chunk with up to
+    three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets `padded`.
     """
 
     __slots__ = ("_chunks", "_next", "_offered", "padded")
@@ -401,10 +417,24 @@ class PlacedInOrder:
 
 
 class Decoder(Reader):
-    """Reads XDR items; every variable-length item names its limit.
+    """Decodes XDR items from `data[start:end]`; every variable-length item has a limit.
 
-    `begun`: the Position at which each element begins to which an element of the result belongs (`pragma pairs`); None
-    without such elements.
+    `begun`: the Position of each element to which an element of the result belongs (`pragma pairs`); None without such
+    elements.
+
+    Args:
+        data: the octets.
+        start: the offset of the first item.
+        end: the offset behind the last octet; None: the end of `data`.
+        placed: the items that arrived outside of the stream, or None.
+
+    Shared by the methods:
+        length: the octets of a fixed-length type, or of the item before its padding.
+        limit: the most octets or elements of a variable-length type.
+        code: the type of an array's elements in the notation of `struct`.
+        count: the number of elements of an array.
+        field: the name of the item in errors.
+        DecodeError: the item does not fit into the octets left, or is over its limit.
     """
 
     __slots__ = ("begun", "placed", "removed")
@@ -425,21 +455,25 @@ class Decoder(Reader):
         return self.pos - self.start + self.removed
 
     def boolean(self, field: str) -> bool:
-        """A bool: 0 or 1, nothing else."""
+        """Returns the next word as a bool.
+
+        Raises:
+            DecodeError: the word is neither 0 nor 1 (RFC 4506 section 4.4).
+        """
         value = self.u32(field)
         if value > 1:
             raise DecodeError(field, self.pos - 4 - self.start, "0 or 1", str(value), rfc="4506 4.4")
         return value == 1
 
     def count(self, limit: int, field: str) -> int:
-        """The length word of a variable-length item."""
+        """Returns the length word of a variable-length item."""
         value = self.u32(field)
         if value > limit:
             raise DecodeError(field, self.pos - 4 - self.start, f"at most {limit}", str(value))
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Counts the elements of an array, noting in `begun` where each begins; only the first such array counts."""
+        """Yields the indices of an array's elements, noting in `begun` where each begins; only the first counts."""
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -448,15 +482,22 @@ class Decoder(Reader):
             yield index
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
-        """The elements of an array of numbers, which `code` names as `struct` does."""
+        """Returns the elements of an array of numbers."""
         return list(struct.unpack(f">{count}{code}", self.view(count * _OCTETS[code], field)))
 
     def linked_list(
         self, decode_entry: Callable[[Decoder], T], limit: int | None, field: str, *, filled: bool = False
     ) -> list[T]:
-        """A chain of entries; see `Encoder.linked_list`.
+        """Decodes a list of optional data (RFC 4506 section 4.19).
 
-        Without a limit the message bounds it: an entry takes at least the four octets of the word before it.
+        Args:
+            decode_entry: decodes one entry.
+            limit: the most entries; None: as many as fit, each with at least the four octets of the word before it.
+            field: the name of the list in errors.
+            filled: whether the type has at least one entry, whose first has no word before it.
+
+        Returns:
+            The entries.
         """
         entries: list[T] = []
         while filled or self.boolean(field):
@@ -467,13 +508,13 @@ class Decoder(Reader):
         return entries
 
     def fixed(self, length: int, field: str) -> bytes:
-        """Fixed-length opaque data."""
+        """Returns fixed-length opaque data."""
         data = self.octets(length, field)
         self.skip_padding(length, field)
         return data
 
     def opaque(self, limit: int, field: str) -> bytes:
-        """Variable-length opaque data, copied out of the received buffer."""
+        """Returns a copy of variable-length opaque data."""
         start = self.pos + 4
         if start <= self.end:
             length = _U32.unpack_from(self.data, start - 4)[0]
@@ -485,11 +526,11 @@ class Decoder(Reader):
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
-        """A string; octets that are not UTF-8 become surrogates, as in `os.fsdecode`."""
+        """Returns a string; octets that are not UTF-8 become surrogates, as in `os.fsdecode`."""
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
-        """An item that may have been placed directly: a view of its octets, placed or inline, not copied."""
+        """Returns a view of the octets of an item that may be placed or inline, without a copy."""
         length = self.count(limit, field)
         if self.placed is not None:
             data = self.placed.take(self.pos - self.start + self.removed, length, field)
@@ -501,11 +542,11 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """A string that may have been placed directly."""
+        """Returns a string that may be placed or inline; octets that are not UTF-8 become surrogates."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:
-        """Steps over the padding after `length` octets; its value is not checked (receivers are liberal)."""
+        """Skips the padding after `length` octets without checking its value."""
         pad = -length & 3
         if pad:
             if pad > self.end - self.pos:

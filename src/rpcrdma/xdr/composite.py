@@ -6,10 +6,9 @@ __all__ = ["Composite"]
 
 
 class Composite:
-    """A structure or a union: a dataclass, equal to one of its class with equal members.
+    """Base of generated structures and unions: dataclasses, equal to objects of the same class with equal members.
 
-    An interface has a hundred of them. With methods of their own they would take twice as long to make, when the
-    module is imported.
+    A definition has a hundred of them. Methods of their own would double the time in which the module is imported.
     """
 
     # Each class has the names of its members here.

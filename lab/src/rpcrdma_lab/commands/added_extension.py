@@ -61,7 +61,7 @@ def _make(words: str, file: str, function: Callable[[], object]) -> Extension:
 
 
 def _told(error: Exception, file: str) -> str:
-    """The exception, and the last line of the user's file that it came through."""
+    """Returns the exception, and the last line of the user's file in its traceback."""
     lines, trace = [], error.__traceback__
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).resolve() == Path(file).resolve():

@@ -33,13 +33,13 @@ _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """The file, which is one of these `forms`, and the options by which it is read."""
+    """Adds the file argument, for these `forms`, and the options by which it is read."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
 
 def add_decoding_options(parser: CommandParser) -> None:
-    """The options for programs and extensions that the decoder is to know."""
+    """Adds the options for further programs and extensions of the decoder."""
     parser.add_argument(
         "--program",
         metavar="FILE.x",
@@ -57,7 +57,7 @@ def add_decoding_options(parser: CommandParser) -> None:
 
 
 def add_choice_options(parser: CommandParser) -> None:
-    """The options that choose calls."""
+    """Adds the options that choose calls."""
     parser.add_argument("--xid", type=_xid, metavar="XID", help="only calls with this XID, such as 0x5d2f6c01")
     parser.add_argument("--procedure", metavar="NAME", help="only calls of this procedure, such as READ or NFS_V3 READ")
     parser.add_argument(
@@ -72,7 +72,7 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Whether an option chooses calls."""
+    """Returns whether an option chooses calls."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
@@ -85,7 +85,7 @@ class Choice:
         self._procedures: dict[str, None] = {}
 
     def through(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """The exchanges that the options choose."""
+        """Yields the exchanges that the options choose."""
         for exchange in exchanges:
             if self._fits(exchange) and (not self._args.errors or exchange.failed):
                 yield exchange
@@ -105,7 +105,7 @@ class Choice:
         return all(fits.values())
 
     def tell_none(self) -> None:
-        """Tells that no call has the XID or the procedure of the options."""
+        """Prints that no call has the XID or the procedure of the options."""
         args = self._args
         if args.xid is not None and not self._found["xid"]:
             console.talk(f"warning: no call with XID {args.xid:#010x}")
@@ -146,14 +146,14 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
-    """The file, or standard input."""
+    """Returns the file, or standard input."""
     if args.file is None or str(args.file) == "-":
         return sys.stdin.buffer
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Tells which parts of the capture were skipped, for a person who misses a message."""
+    """Prints which parts of the capture were skipped, for a person who misses a message."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

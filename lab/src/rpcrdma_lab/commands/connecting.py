@@ -1,4 +1,4 @@
-"""Connections of scripted conversations that could not be made, told with their cause and remedy."""
+"""The cause and remedy of connections for scripted conversations that could not be made."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["connecting"]
 
 @contextlib.contextmanager
 def connecting(target: RawTarget) -> Iterator[None]:
-    """Tells why a connection to the server could not be made.
+    """Adds cause and remedy to the error of a connection that could not be made.
 
     Raises:
-        ConnectFailed: it could not.
+        ConnectFailed: the connection could not be made.
     """
     try:
         yield

@@ -139,7 +139,7 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """The messages of the calls that the options choose, call by call."""
+    """Yields the messages of the calls that the options choose, call by call."""
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     choice = Choice(args)

@@ -65,7 +65,7 @@ class _Count:
         self.calls = self.failed = self.faults = self.deliberate = 0
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
-        """Counts exchanges as they go by."""
+        """Yields exchanges and counts them."""
         for exchange in exchanges:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed

@@ -66,7 +66,7 @@ def draw(plots: Sequence[Curves], file: Path) -> None:
 
 
 def _between(at: Sequence[float], values: Sequence[float], place: float) -> float:
-    """The value at a place, on straight lines between the points."""
+    """Returns the value at a place, on straight lines between the points."""
     right = min(max(bisect.bisect_left(at, place), 1), len(at) - 1)
     share = (place - at[right - 1]) / (at[right] - at[right - 1])
     return values[right - 1] + share * (values[right] - values[right - 1])

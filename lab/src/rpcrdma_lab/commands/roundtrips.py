@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _miles(text: str) -> float:
-    """A distance: miles from 0 to `_MILES_MAX`."""
+    """Returns a distance: miles from 0 to `_MILES_MAX`."""
     try:
         value = float(text)
     except ValueError:
@@ -128,7 +128,7 @@ def _miles(text: str) -> float:
 
 
 def _size(text: str) -> int:
-    """A size up to `_SIZE_MAX`."""
+    """Returns a size up to `_SIZE_MAX`."""
     value = octets(text)
     if value > _SIZE_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is too large: a call has up to {_SIZE_MAX >> 10}Ki of data here")
@@ -136,7 +136,7 @@ def _size(text: str) -> int:
 
 
 def _cannot_plot(file: Path) -> tuple[str, str] | None:
-    """The reason for which no plot can be drawn, and its remedy."""
+    """Returns the reason for which no plot can be drawn, and its remedy."""
     if file.suffix != ".svg":
         return f"{file}: plots are SVG files", "choose a name that ends in .svg"
     if importlib.util.find_spec("matplotlib") is None:
@@ -175,7 +175,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 
 def _described(row: Row) -> dict[str, Any]:
-    """The JSON object of a row: its counts, and times in microseconds."""
+    """Returns the JSON object of a row: its counts, and times in microseconds."""
     from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account

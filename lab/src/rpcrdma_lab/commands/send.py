@@ -1,4 +1,4 @@
-"""`rpcrdma send`: says a scripted conversation to a server, and shows both sides as ladders."""
+"""`rpcrdma send`: runs a scripted exchange with a server, and shows both sides as ladders."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
 async def _known(
     args: argparse.Namespace, wanted: set[str], options: ConnectOptions, target: RawTarget
 ) -> AsyncIterator[tuple[dict[str, int | bytes], set[str]]]:
-    """Values for the wanted names, and the names for which there is none.
+    """Yields values for the wanted names, and the names without a value.
 
     Files are those of the URL's path, and versions those that the server speaks, as `rpcrdma check` finds them.
     """
@@ -159,7 +159,7 @@ async def _known(
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
-    """The conversation; None after an error, which is printed."""
+    """Reads the conversation; None after an error, which is printed."""
     text = read_text(file)
     if text is None:
         return None

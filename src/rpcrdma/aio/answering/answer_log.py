@@ -32,7 +32,7 @@ class AnswerLog:
         self.flush = self._log.flush
 
     def failed(self, call: _FailedCall, error: BaseException) -> Payload:
-        """The reply to a call whose handler raised `error`, which is logged where it is a fault."""
+        """Returns the reply to a call whose handler raised `error`, which is logged where it is a fault."""
         name = call.route.name
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
             pass  # with its connection the memory or the peer that the handler needed has ended: no fault
@@ -46,14 +46,14 @@ class AnswerLog:
         return call.failure(error)
 
     def unfit_reply(self, call: _FailedCall, why: str) -> None:
-        """A reply was made that cannot be sent; `why` names the setting that would permit it."""
+        """Logs a reply that cannot be sent; `why` names the setting that would permit it."""
         name = call.route.name
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def long_call(self, peer: str, why: str) -> None:
-        """A call was not read because it is too long."""
+        """Logs a call that was not read because it is too long."""
         self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
     def no_call(self, peer: str) -> None:
-        """A message was dropped because it is no call."""
+        """Logs a dropped message that is no call."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)

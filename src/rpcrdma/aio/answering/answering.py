@@ -42,7 +42,7 @@ _Result: TypeAlias = tuple[Payload, BaseException | None]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
-"""Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+"""Threads that block in file systems at the same time; a Linux NFS server starts as many."""
 
 _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
 
@@ -52,11 +52,11 @@ _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is n
 
 
 class ServerCall(CallWithResults):
-    """A call with the handler that answers it. It is the handler's `CallContext`, and statistics count it.
+    """A call and its handler's `CallContext`, from arrival to reply; statistics count it.
 
-    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or a name; before a
-    reply is made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent
-    until `release`, after the reply has been sent.
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is the result's, or a name; before a reply is
+    made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent until
+    `release`, after the reply has been sent.
     """
 
     transmissions: ClassVar[int] = 1
@@ -73,7 +73,7 @@ class ServerCall(CallWithResults):
     status: int | str = REPEATED
     may_block: bool = False
     rest: Steps[Any] | None = None
-    """Of a handler that has begun in the event loop and goes on in a worker thread."""
+    """The rest of a handler that began in the event loop and continues in a worker thread."""
     step: ActAs | None = None
     """The first step of that handler."""
     once: _Run | None = None
@@ -110,7 +110,7 @@ class ServerCall(CallWithResults):
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """The reply that carries `result`.
+        """Returns the reply that carries `result`.
 
         An exception of the encoder means that the handler returned something else than the procedure's result.
         """
@@ -122,7 +122,7 @@ class ServerCall(CallWithResults):
         return enc
 
     def failure(self, error: BaseException) -> Payload:
-        """The reply for a handler that raised `error`.
+        """Returns the reply for a handler that raised `error`.
 
         PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
         """
@@ -168,9 +168,9 @@ class ServerCall(CallWithResults):
         protection.turns.use(work, done, octets=protection.octets_sealed(reply))
 
     def refuse(self) -> None:
-        """Refuses a repeat whose reply is no longer kept, lest the requester go on repeating it.
+        """Refuses a repeat whose reply is no longer kept, so that the requester stops repeating it.
 
-        In the transport's way (RFC 8166 section 4.5.3: ERR_CHUNK), or with SYSTEM_ERR where it has none.
+        The refusal is the transport's (RFC 8166 section 4.5.3: ERR_CHUNK), or SYSTEM_ERR where the transport has none.
         """
         self.status = REFUSED
         if self.source.refuse(self):
@@ -179,7 +179,7 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler had to be done: a repeat of it runs, or nothing."""
+        """Ends a call whose connection ended before its handler had to run; a waiting repeat runs in its place."""
         if self.once is not None:
             self.once.let_go()
         else:
@@ -220,7 +220,7 @@ class ServerCall(CallWithResults):
 
 
 class Answering:
-    """Finds handlers, and has each call run where and as often as it may.
+    """Finds the handlers of calls, runs them where their marks say, and answers.
 
     Shared by any number of connections. With `count_calls` calls are counted in the dispatcher's `statistics`.
     """
@@ -268,7 +268,7 @@ class Answering:
             self.runner.run(call)
 
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
-        """Goes on with a call that has waited for its context."""
+        """Continues a call that has waited for its context."""
         outcome()
         if call.ended:
             call.drop()
@@ -331,7 +331,7 @@ class _Run:
 
 
 class AtMostOnce:
-    """Runs each call once, however often it comes; shared by all connections of a server."""
+    """Runs each call once, however often it arrives; all connections of a server share the object."""
 
     def __init__(self, runner: HandlerRunner) -> None:
         self.time = asyncio.get_running_loop().time
@@ -389,11 +389,11 @@ class HandlerRunner:
         """Calls in worker threads and tasks, and computations."""
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
+        """Runs the handler and answers or drops the call, exactly once, in the event loop.
 
-        An inline handler is done when this returns. A call for whose results there is no room waits first; one that
-        finds no memory while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
-        calls whose handlers were still running are not answered; a call that comes later is answered with SYSTEM_ERR.
+        An inline handler is done when this returns. A call without room for its results waits first; one without memory
+        while it runs is repeated later, if it is idempotent. After the deadline of `drain` the calls of running
+        handlers are not answered; a later call is answered with SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
@@ -432,7 +432,7 @@ class HandlerRunner:
             call.end_reservation()
 
     def run_unless_ended(self, call: ServerCall) -> None:
-        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        """Runs a call that has waited, as `run` does, unless its connection has ended meanwhile."""
         call.sent_ns = perf_counter_ns()
         if call.ended:
             call.let_go()
@@ -440,7 +440,7 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Lets go of the calls of an ended connection that wait for a thread.
+        """Drops the calls of an ended connection that wait for a thread.
 
         A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
         """
@@ -482,7 +482,7 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
+        """Returns whether the call waits for memory and is run again, which a call that must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
             return False
         call.may_block = False  # it begins in the event loop again

@@ -32,14 +32,14 @@ class OutOfBuffers(RpcRdmaError):
 
 
 def octets_taken(length: int) -> int:
-    """The octets of a pool that a buffer of `length` octets takes at most: its size class."""
+    """Returns the octets of a pool that a buffer of `length` octets takes at most: its size class."""
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
     return 1 << (length - 1).bit_length() if length <= 1 << _LARGEST_BITS else length
 
 
 def octets_reserved(items: Iterable[int]) -> int:
-    """The octets of a pool to reserve for a call whose bulk results are no larger than `items`.
+    """Returns the octets of a pool to reserve for a call whose bulk results are no larger than `items`.
 
     Of a result without a lower bound than `REPLY_OCTETS_MAX` so much is reserved.
     """
@@ -47,7 +47,7 @@ def octets_reserved(items: Iterable[int]) -> int:
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
-    """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
+    """Returns how much more of `most` a connection may have; `free` is free, `own` its own, `of_client` its client's.
 
     A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
     held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
@@ -93,8 +93,8 @@ class BufferPool:
         self._pooled = 0
         self._free: dict[int, list[PooledMemory]] = {}
         self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
-        """By the identity of the whole buffer: that, the free buffers of the size class that it goes back to, and the
-        share that it was lent to."""
+        """By the identity of the whole buffer: the buffer, the free list of its size class, and the share it was
+        lent to."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,7 +111,7 @@ class BufferPool:
         return bool(self.turns.waiting)
 
     def acquire(self, length: int) -> memoryview:
-        """Writable memory of `length` octets with unspecified content.
+        """Returns writable memory of `length` octets with unspecified content.
 
         Raises:
             OutOfBuffers: `octets_max` octets would be exceeded.
@@ -129,11 +129,11 @@ class BufferPool:
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
-        """A connection's share; `client` is the address, which all connections of one client have in common."""
+        """Returns a connection's share; `client` is the address, which all connections of one client have in common."""
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """For shares, under the lock: lends a buffer, whole, if it takes at most `room` octets."""
+        """Lends a whole buffer if it takes at most `room` octets, else returns None; for shares, under the lock."""
         if length > room:
             return None
         size = octets_taken(length)
@@ -155,7 +155,7 @@ class BufferPool:
         return buffer
 
     def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
-        """For shares, under the lock. Returns how many octets have become free: 0 if it was not lent to the share."""
+        """Takes a buffer back and returns the octets freed, 0 for one not lent to the share; under the lock."""
         lent = self._lent.get(id(buffer.obj))
         if lent is None or lent[2] is not share:
             return 0
@@ -168,7 +168,7 @@ class BufferPool:
         return size
 
     def _may_pool(self, size: int) -> bool:
-        """Makes room for `size` octets in the pool at the cost of free buffers of other sizes."""
+        """Returns whether the pool has room for `size` octets, after dropping free buffers of other sizes."""
         excess = self._pooled + size - self.pool_octets_max
         if excess <= 0:
             return True
@@ -180,18 +180,18 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """For shares: `share` waits for its turn."""
+        """Puts `share` into the line for memory; for shares."""
         self._loop = asyncio.get_running_loop()
         self.turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """For shares: `share` waits no more."""
+        """Removes `share` from the line for memory; for shares."""
         self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
-        """For shares: `share` is closed and holds nothing."""
+        """Forgets `share`, which is closed and holds nothing; for shares."""
         self.turns.part(share)
 
     def serve_soon(self) -> None:
@@ -202,7 +202,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """One turn for each client of which a connection waits for memory that it can have now."""
+        """Gives one turn to each client with a connection whose memory is available now."""
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -213,9 +213,9 @@ class BufferPool:
 
 
 class BufferShare(Share):
-    """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
+    """The share of one connection in a pool's memory; implements `rpcrdma.transport.BufferSource`.
 
-    How much it may have, `room` says.
+    `room` decides its size.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -224,7 +224,7 @@ class BufferShare(Share):
         super().__init__(client)
         self._pool = pool
         self._turns: list[tuple[int, bool, Callable[[], None]]] = []
-        """Octets, whether `counted` is left out, and the request that goes on then."""
+        """Octets, whether `counted` is left out, and the request that continues then."""
         self.counted = 0
         """Octets of `held` that are counted without a buffer."""
         self.closed = False
@@ -242,7 +242,7 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether this client has so much that there may be none for an ordinary result.
+        """Whether this client holds so much memory that an ordinary result might find none.
 
         The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
         that asks.
@@ -257,13 +257,13 @@ class BufferShare(Share):
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
-        """Writable memory of `length` octets with unspecified content; None if there is none at present: see `wait`.
+        """Returns writable memory of `length` octets with unspecified content; None if there is none now: see `wait`.
 
-        `outliving`: also when the share is closed. `reserved`: so many octets of an earlier `reserve` the buffer takes,
-        and these are there; they are at most `octets_taken(length)`, and given back if the buffer takes less.
+        `outliving`: the memory may outlive the share. `reserved`: octets of an earlier `reserve` that the buffer uses
+        up, at most `octets_taken(length)`; they are given back if the buffer takes less.
 
         Raises:
-            OutOfBuffers: there can never be as much, or the share is closed.
+            OutOfBuffers: there can never be that much, or the share is closed.
         """
         pool = self._pool
         if length > pool.octets_max:
@@ -300,11 +300,11 @@ class BufferShare(Share):
             pool.serve_soon()
 
     def reserve(self, octets: int) -> bool:
-        """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
+        """Counts octets as held without lending them; returns False if there is no room at present: see `wait`."""
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
-        """As `reserve`, for octets that have arrived and cannot wait: a client may hold more of them."""
+        """Reserves octets that have arrived; unlike `reserve` lets a client hold more. Returns False without room."""
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
     def _count(self, octets: int, parts: int) -> bool:
@@ -329,14 +329,14 @@ class BufferShare(Share):
         pool.serve_soon()
 
     def wait(self, length: int, resume: Callable[[], None]) -> None:
-        """Calls `resume` in the event loop when it is this share's turn and `length` octets are there, or at its end.
+        """Calls `resume` in the event loop when it is this share's turn and `length` octets are free, or at its end.
 
         `resume` may find that they are gone again, and wait once more.
         """
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """As `wait`, until there is memory for an ordinary result: see `crowded`."""
+        """Calls `resume` as `wait` does, when there is memory for an ordinary result: see `crowded`."""
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 
     def _wait(self, length: int, resume: Callable[[], None], *, leaves_counted: bool) -> None:
@@ -349,9 +349,9 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets the request that has waited longest go on, if it can have its memory.
+        """Lets the oldest waiting request continue, and returns True, if it can have its memory.
 
-        A request that leaves reserved octets out passes those before it, if octets are reserved.
+        If octets are reserved, a request that does not count them passes those before it.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -365,7 +365,7 @@ class BufferShare(Share):
         return False
 
     def close(self) -> None:
-        """Lends nothing more; all that wait are resumed, and find it closed. Lent buffers come back as before."""
+        """Stops lending; all waiting requests are resumed, and find the share closed. Lent buffers return as before."""
         if not self.closed:
             self.closed = True
             while self._turns:
@@ -374,13 +374,13 @@ class BufferShare(Share):
             self._leave()
 
     def _leave(self) -> None:
-        """A closed share counts for its client until it holds nothing any more."""
+        """Leaves the client when a closed share holds nothing any more; until then it counts for the client."""
         if not self.held and not self._over:
             self._over = True
             self._pool.forget(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
-        """How much more it may have, if it had so many of the counted octets less."""
+        """Returns how much more the share may have, with the given number of counted octets left out."""
         pool = self._pool
         most = pool.octets_max
         free = most - pool.lent_octets + counted

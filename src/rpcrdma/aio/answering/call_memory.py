@@ -27,12 +27,12 @@ class CallMemory:
         self._on_room: Callable[[], None] | None = on_room
         self._octets = 0
         self._covered = RPC_UNCOUNTED_CALL_OCTETS
-        """What may be held with what has been counted against the share so far."""
+        """Octets that may be held by the amount counted against the share so far."""
         self._waits = False
         self.expected = 0
         """Octets of the record that is being received, as far as they were announced."""
         self.short = False
-        """Whether there is no room for what is held and expected: no more is to be read."""
+        """Whether there is no room for the octets held and expected, so that no more must be read."""
 
     @property
     def octets(self) -> int:
@@ -40,25 +40,25 @@ class CallMemory:
         return self._octets
 
     def add(self, octets: int) -> None:
-        """A call has come."""
+        """Counts a new call."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()
 
     def remove(self, octets: int) -> None:
-        """A call has been answered."""
+        """Ends the count of an answered call."""
         self._octets -= octets
         if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def expect(self, octets: int) -> None:
-        """So many octets of the record that is being received are announced now; 0: none is."""
+        """Sets the announced length, in octets, of the record being received; 0 if none is announced."""
         self.expected = octets
         if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def close(self) -> None:
-        """The connection has ended: no call waits any more. A running call is counted until it is removed."""
+        """Ends all waiting at the end of the connection; a running call counts until it is removed."""
         self.expected = 0
         self.short = False
         self._on_room = None

@@ -40,7 +40,7 @@ class CallSource(Protocol[C_contra]):
     def reply(self, call: C_contra, reply: Payload) -> None:
         """Sends the reply and sets `octets_sent`; drops the reply if the connection has ended.
 
-        Sets `refusal` if the reply fits nothing that the call has offered. The requester has been told; it may call
+        Sets `refusal` if the reply does not fit the chunks of the call. The requester gets an error then, and may call
         again. A reply that is too long for the transport is replaced by an error.
         """
 
@@ -76,7 +76,7 @@ class CallWithResults(IncomingCall):
         self.source.results.give_back(reserved)
 
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
-        """Whether the call has to wait until there is memory for its results; then `resume(call)` is called.
+        """Returns whether the call must wait for memory for its results; then calls `resume(call)` when there is some.
 
         For a handler with bulk results that cannot be run again, the largest that it may return are reserved. Others
         begin if there is memory for an ordinary result, or if their connection holds nothing and they may be run again.
@@ -97,7 +97,7 @@ class CallWithResults(IncomingCall):
         return True
 
     def wait_for_buffers(self, resume: Callable[[Self], None]) -> bool:
-        """After `OutOfBuffers`: gives all buffers back and calls `resume(call)` when the handler could have its memory.
+        """Gives all buffers back after `OutOfBuffers`, and calls `resume(call)` when the handler can have its memory.
 
         False if it never can: then nothing is called.
         """

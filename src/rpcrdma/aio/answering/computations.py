@@ -30,7 +30,7 @@ class Computations:
         self._ended = False
 
     def run(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Calls `work()`, which does not raise, in a thread, and `done` with its result in the event loop.
+        """Calls `work()`, which does not raise, in a thread, then `done` with its result in the event loop.
 
         Clients take turns by `address`. After `shutdown` nothing is called.
         """
@@ -56,4 +56,4 @@ def _result(computation: _Computation, worker: Worker) -> Any:
 
 
 def _stay(computation: _Computation) -> None:
-    """No computation is let go."""
+    """Ignores the end of an owner: no computation is cancelled."""

@@ -1,8 +1,8 @@
-"""The order in which waiting connections get memory or threads: clients take turns, and the connections within each.
+"""The order in which waiting connections get memory or threads: clients take turns, and the connections of each.
 
 A client is an address. The next turn belongs to the waiting client that holds least, and in it to the waiting
-connection that holds least; among equals to the one that has had no turn for longest. While no connection waits,
-nothing is sorted.
+connection that holds least; among equals to the one without a turn for longest. While no connection waits, nothing is
+sorted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Share:
         self.held = 0
 
     def hold(self, more: int) -> None:
-        """It holds so much more, or less if that is negative."""
+        """Adds to the amount held; a negative amount reduces it."""
         self.held += more
         self.client.held += more
 
@@ -43,12 +43,12 @@ class Client(Generic[S]):
         self.waiting: dict[S, None] = {}
 
     def in_order(self) -> Iterator[S]:
-        """Its connections that wait, the next one first."""
+        """Yields its connections that wait, the next one first."""
         return _in_order(self.waiting)
 
 
 class Turns(Generic[S]):
-    """The clients of one resource; `waiting` has those of which a connection waits."""
+    """The clients of one resource; `waiting` are the clients with a waiting connection."""
 
     __slots__ = ("_clients", "waiting")
 
@@ -57,7 +57,7 @@ class Turns(Generic[S]):
         self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
-        """The client with this address, for one share more; until `part`."""
+        """Returns the client with this address, for one share more; until `part`."""
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address)
@@ -72,20 +72,20 @@ class Turns(Generic[S]):
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """The connection waits, after all others that hold as much, unless it waits already."""
+        """Puts the connection in line, behind all others that hold as much, unless it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self.waiting.setdefault(client)
 
     def leave(self, share: S) -> None:
-        """The connection waits no more; no effect if it does not wait."""
+        """Takes the connection out of the line; no effect if it does not wait."""
         client: Client[S] = share.client
         client.waiting.pop(share, None)
         if not client.waiting:
             self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """The connection has got its share; if it waits on, others that hold as much come first."""
+        """Moves a connection that has got its share behind the others that hold as much."""
         client: Client[S] = share.client
         self.leave(share)
         if waits:
@@ -95,7 +95,7 @@ class Turns(Generic[S]):
             self.waiting[client] = self.waiting.pop(client)
 
     def in_order(self) -> Iterator[Client[S]]:
-        """The clients that wait, the next one first."""
+        """Yields the clients that wait, the next one first."""
         return _in_order(self.waiting)
 
 

@@ -1,18 +1,18 @@
-"""Threads for calls that may block, dealt out to clients in turns, and within a client to its connections.
+"""Threads for calls that may block, distributed to clients in turns, and within a client to its connections.
 
-The client that has fewest calls running is next, so that the time that calls take counts, too: of clients that always
-have calls waiting each has as many threads, whether its calls are long or short. The last idle thread is for a client
-that has none, and the last but one for a connection that has none: however many calls one connection has, another one
-need not wait for any of them to end. Calls that wait for one thing, such as a disk, leave one thread more: a disk that
-stands still takes no thread that the calls of others need, not even those of the same connection.
+The client with fewest running calls is next, so that the time of calls counts, too: clients that always have waiting
+calls get equally many threads, whether their calls are long or short. The last idle thread is for a client that has
+none, and the last but one for a connection that has none: however many calls one connection has, another one need not
+wait for any of them to end. Calls that wait for one resource, such as a disk, leave one thread more: a disk that hangs
+takes no thread that other calls need, not even those of the same connection.
 
 A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
 front of those of others.
 
 A wake-up costs more than a small write to a file, so wake-ups are few and cheap. A thread is woken at the end of the
 event loop's turn, through an eventfd that is written to without the interpreter's lock: the woken thread finds the lock
-free. Brief calls, which seldom wait for anything, run in one thread, one after the other, and wake the event loop once.
-When one of them does wait, the calls behind it get threads of their own.
+free. Brief calls, which seldom wait, run in one thread, one after the other, and wake the event loop once. When one of
+them does wait, the calls behind it get threads of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
 _KEPT_FOR_CONNECTIONS_FROM = 5
 """With fewer threads than this one is kept free, not two: most are there to be used."""
 _BRIEF_S = 0.002
-"""A brief call that takes longer waits for something: ten times what writing 1 MiB to the page cache takes."""
+"""The time after which a brief call counts as waiting: ten times that of writing 1 MiB to the page cache."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -91,7 +91,7 @@ class _Bell:
 
 
 class Worker:
-    """A thread. It keeps the identity of a call until a call with another comes."""
+    """A thread, which keeps the identity of a call until it runs a call with another one."""
 
     __slots__ = ("bell", "identity")
 
@@ -112,7 +112,7 @@ class Worker:
             self.identity = identity
 
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
-        """The result of a handler whose last step was this one."""
+        """Returns the result of a handler whose last step was this one."""
         try:
             while True:
                 try:
@@ -205,7 +205,7 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Lets go of the connection's calls that wait, as far as they may be let go."""
+        """Drops the waiting calls of an ended connection, if their marks permit that."""
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -247,7 +247,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _start(self) -> None:
-        """Gives the idle threads to those whose turn it is."""
+        """Gives the idle threads to the calls whose turn it is."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -309,7 +309,7 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Gives brief calls that wait behind one that is not brief after all threads of their own."""
+        """Gives threads of their own to brief calls behind one that turns out to be long."""
         self._watches = False
         self._take_results()
         if self._brief and self._brief_done == brief_done:
@@ -343,7 +343,7 @@ class WorkerPool(Generic[T, R]):
             self._deliver(turn.call, result)
 
     def _work(self, bell: _Bell) -> None:
-        """The course of a thread."""
+        """Runs a thread: takes calls and runs them until the pool ends."""
         worker = Worker()
         while True:
             while self._long and self._take(self._long, worker):

@@ -1,1 +1,1 @@
-"""Connections to a service, made again when they are lost, and calls to clients that come back."""
+"""Connections to a service, restored after a loss, and calls to clients that return."""

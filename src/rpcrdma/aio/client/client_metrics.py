@@ -50,7 +50,7 @@ class _Told:
 
 
 class ConnectionToTell:
-    """One present connection, as `ClientMetrics` knows it."""
+    """A present connection, for `ClientMetrics`."""
 
     def __init__(
         self, server: _Server, statistics: Callable[[], ClientStatistics], reconnects: Callable[[], int]
@@ -61,7 +61,7 @@ class ConnectionToTell:
         self._reconnects = reconnects
 
     def told(self) -> _Told:
-        """Its counts now; to be called in its event loop, or when that has been closed."""
+        """Returns the present counts; to be called in the connection's event loop, or after that loop was closed."""
         statistics = self._statistics()
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
@@ -70,10 +70,10 @@ _OfServer = tuple[_Server, _Told]
 
 
 class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
-    """Tells Prometheus of all connections that are made with `ConnectOptions(metrics=...)`, at an HTTP URL of its own.
+    """Offers Prometheus the metrics of all connections that are made with `ConnectOptions(metrics=...)`.
 
-    One for the whole program, also if it has several event loops: `with ClientMetrics() as metrics:` and
-    `metrics.start(host, port)`. A program that offers other metrics already registers it in the registry of
+    One object serves the whole program, also with several event loops: `with ClientMetrics() as metrics:` and
+    `metrics.start(host, port)`. A program that offers other metrics already registers the object in the registry of
     prometheus-client instead.
     """
 
@@ -85,7 +85,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stops the HTTP server."""
         self.stop_listening()
 
     def __enter__(self) -> Self:
@@ -97,7 +97,11 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self.close()
 
     def begin(self, connection: ConnectionToTell) -> None:
-        """Tells of a connection from here on."""
+        """Includes a connection in the metrics from now on; `Connection` calls it.
+
+        Args:
+            connection: the new connection.
+        """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:
                 connection.server = connection.server[0], OTHER
@@ -105,7 +109,11 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
             self._present.add(connection)
 
     def end(self, connection: ConnectionToTell) -> None:
-        """Keeps the final counts of a connection, which counts no more; to be called in its event loop."""
+        """Keeps the final counts of a connection; `Connection` calls it in its event loop.
+
+        Args:
+            connection: the connection that ends; no effect if it has ended before.
+        """
         with self._lock:
             if connection in self._present:
                 self._present.remove(connection)

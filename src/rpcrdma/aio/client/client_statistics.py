@@ -29,9 +29,9 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """All of it together."""
+        """Combines counters and statistics of calls."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:
-        """Those of the RDMA connections alone."""
+        """Returns the counters of the RDMA connections alone."""
         return TransportStatistics(**{each.name: getattr(self, each.name) for each in fields(TransportStatistics)})

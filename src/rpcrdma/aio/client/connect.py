@@ -69,91 +69,98 @@ _GROUPS_MAX = 16
 
 
 def own_credential() -> AuthSys:
-    """The AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
+    """Returns the AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
     groups = tuple(sorted(set(os.getgroups()) - {os.getegid()}))[:_GROUPS_MAX]
     return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """How to connect and call."""
+    """Settings of a client's connections and calls.
+
+    Raises:
+        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown.
+        LocalProtocolError: two of `extensions` use the same code.
+    """
 
     provider: ProviderChoice = "auto"
-    """The carrier of RDMA: "iwarp" is the software RNIC, "verbs" an RDMA device of this machine, or an object of your
-    own, see `rpcrdma.aio.drivers.provider`. "auto" is verbs if a device reaches the server's address and the server
-    answers over it, and iwarp otherwise; with `capture` it is iwarp."""
+    """The carrier of RDMA: "iwarp" is the software RNIC, "verbs" an RDMA device of this machine; or a provider of
+    your own, see `rpcrdma.provider`. "auto" is verbs if a device reaches the server's address and the server answers
+    over it, and iwarp otherwise; with `capture` it is iwarp."""
     rpcrdma_version: str | int = "auto"
-    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
+    """One of `rpcrdma.extension.VERSION_CHOICES`; "auto" takes the newest version that the server speaks."""
     security: Kerberos | str | None = None
-    """How calls prove their user: a `Kerberos`, or the name of a flavor: "krb5", "krb5i" and "krb5p" are a `Kerberos`
-    with the system's tickets, "sys" is `credential`, which proves nothing. None is "sys" too, except for `nfs_open`,
-    which takes the flavor that the export prefers."""
+    """How calls prove their user: a `Kerberos`, or the name of a flavor. "krb5", "krb5i" and "krb5p" stand for a
+    `Kerberos` with the system's tickets, "sys" for `credential`, which proves nothing. None stands for "sys", except
+    in `nfs_open`, which then takes the flavor that the export prefers."""
     credential: Credential = field(default_factory=own_credential)
-    """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
-    those of another where a server looks for repeats."""
+    """The credential without Kerberos. An AUTH_SYS stamp of 0 is replaced by a random one for each `Connection`, so
+    that servers that recognise repeats distinguish the calls of two connections."""
     reserved_port: bool = False
     """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
     Needs root or CAP_NET_BIND_SERVICE."""
     connect_timeout_s: float = 10.0
-    """How long one attempt to connect may take, over each of the providers that are tried."""
+    """The time limit of one attempt to connect, over each of the providers that are tried."""
     warn_after_s: float | None = 3.0
-    """After so long without an answer to calls, or to connecting, "rpcrdma.client" logs a warning: once, and again only
-    for a silence of twice that time. None: never, for servers whose handlers take long."""
+    """The silence of a server with unanswered calls, or while connecting, after which the logger "rpcrdma.client"
+    warns: once, and again after each doubling of the silence. None: never, for servers whose handlers take long."""
     call_timeout_s: float | None = 60.0
-    """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
+    """The time limit of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
-    """Whether a lost connection is made again and its unanswered calls are sent again. A server that remembers replies,
-    as this library's does, runs each call once all the same, as long as it lives itself. A server that
-    breaks the protocol, or loses three connections before its first answer, is not asked again."""
+    """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
+    replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
+    server that breaks the protocol or loses three connections before its first answer."""
     reconnect_for_s: float | None = None
-    """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
+    """Time for which the client tries to reconnect before waiting calls fail; None: each call waits until its
+    deadline."""
     reconnect_delay_max_s: float = 30.0
-    """The longest pause before connecting is tried again: half the default deadline of calls, so that each call sees
-    another attempt. A lower one finds a server sooner, and weighs more on one in trouble. A connection that no call
-    waits for is made again within this time; at once where the server may call this client."""
+    """The longest pause before a new attempt to connect: half of the default time limit of calls, so that each call
+    sees another attempt. A lower value finds a server sooner, but burdens a server in trouble. A connection that no
+    call waits for is restored within this time; at once if the server may call this client."""
     retransmissions: int | None = None
-    """How often one call may be sent again; None: until its deadline."""
+    """How many times one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call checks whether the server still answers, before a call waits for it
-    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close idle connections."""
+    """The silence after which a NULL call checks whether the server still answers; None or 0: never. Linux servers
+    close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
-    """Services that the server may call on the connection (RFC 8167), once a call of its own program has told it so;
-    its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
+    """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
+    that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
     services_in_clear: bool = False
     """Under Kerberos: whether `services` answer calls of the server although RPCSEC_GSS does not protect these. The
     server gets AUTH_TOOWEAK otherwise, except in TLS, which protects them."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
-    """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
-    the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    """TCP: octets of the longest call sent and the longest reply taken; a longer one fails with `MessageTooLong`,
+    and the connection stays. The server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
     extension: str = "auto"
-    """The round-trip extension, for versions that can be extended, and servers that have it: "auto" uses it for calls
-    that it makes faster, "rtr" for all bulk items that it can carry, "off" never. See docs/round-trips.md."""
+    """The round-trip extension, for versions that permit extensions, with servers that have it: "auto" for calls
+    that it makes faster, "rtr" for all bulk items that it can carry, "off". See docs/round-trips.md."""
     extensions: Sequence[Extension] = ()
-    """Further extensions of the protocol, for versions that can be extended; the server must have them, too. See
-    `rpcrdma.transport.extensions`."""
+    """Further extensions of the protocol (`rpcrdma.extension`), for versions that permit extensions; the server
+    needs them, too."""
     transport: TransportConfig = field(default_factory=TransportConfig)
+    """Message sizes, credits and other limits of RPC-over-RDMA."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
-    """Of the software RNIC; an object of your own has its own settings."""
+    """Settings of the software RNIC; unused by a provider of your own."""
     verbs: VerbsConfig = field(default_factory=VerbsConfig)
-    """Of connections over RDMA devices."""
+    """Settings of connections over RDMA devices."""
     xprtsec: XprtSec = "none"
-    """The protection of tcp:// by TLS (RFC 9289): "tls" if the server proves which host it is, "mtls" if this host
-    does, too. Then there is no connection without it; rdma:// has no TLS and is refused. See docs/tls.md."""
+    """The least protection of tcp:// by TLS (RFC 9289): "tls" if the server proves its host, "mtls" if this host
+    proves its own as well. A connection without it fails; so does rdma://, which has no TLS. See docs/tls.md."""
     mount_in_clear: bool = False
-    """With TLS: whether MOUNT and the port mapper are asked in the clear, as Linux servers have no TLS for them. NFS
-    stays in TLS. An attacker who can change octets on the network can have another export of the server mounted."""
+    """With TLS: whether MOUNT and the port mapper are asked without TLS, as Linux servers need. NFS stays in TLS. An
+    attacker who can change octets on the network can then have another export of the server mounted."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """The certificates for TLS, and for rdma:// in version 2, where they say whether hosts authenticate each other: if
-    that is required, tcp:// without "mtls" is refused."""
+    """The certificates for TLS, and for host authentication over rdma:// in version 2; if that is required, tcp://
+    without "mtls" is refused."""
     capture: PacketCapture | None = None
-    """Records the connection's packets; RDMA only."""
+    """The capture that records the connection's packets; software RNIC only."""
     count_calls: bool = False
-    """Whether `Connection.statistics` tells of calls, by procedure and status, how many there were and how long they
-    took. It is off as it takes 4 % of the processor time of an empty call over RDMA, and 6 % over TCP."""
+    """Whether `Connection.statistics` counts calls and their times by procedure and status. Counting takes 4 % of
+    the processor time of an empty call over RDMA, and 6 % over TCP."""
     metrics: ClientMetrics | None = None
-    """Tells Prometheus of the connection, also when it has ended; calls are counted then."""
+    """The Prometheus metrics that include this connection, also after its end; calls are counted then."""
     on_call: CallObserver | None = None
-    """Is called with each call when it has ended. None costs nothing."""
+    """A function that the event loop calls with each `Call` that has ended; it must not raise."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -166,14 +173,14 @@ class ConnectOptions:
 
     @property
     def kerberos(self) -> Kerberos | None:
-        """How calls prove their user; None: they do not."""
+        """The Kerberos settings of calls; None: calls prove no user."""
         if isinstance(self.security, str):
             return None if security_flavor(self.security).service is None else Kerberos(self.security)
         return self.security
 
     @property
     def services_security(self) -> frozenset[SecurityFlavor] | None:
-        """The flavors of the server's calls that `services` answer; None: any."""
+        """The security flavors of the server's calls that `services` answer; None: all."""
         kerberos = self.kerberos
         if kerberos is None or self.services_in_clear or self.xprtsec != "none":
             return None
@@ -185,11 +192,14 @@ class ConnectOptions:
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
-        """The extensions that connections have.
+        """Lists `extensions` and the round-trip extension, unless `extension` is "off".
+
+        Returns:
+            The extensions that each new connection gets.
 
         Raises:
-            ValueError: `extension` is no choice.
-            LocalProtocolError: extensions use the same codes.
+            ValueError: `extension` is none of `rpcrdma.extension.EXTENSION_CHOICES`.
+            LocalProtocolError: two extensions use the same code.
         """
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
@@ -265,17 +275,24 @@ class _Connecting:
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
-    """Connects to the service at `url` (`rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`).
+    """Connects to an RPC service.
 
-    `async with connect(url) as connection:` or `connection = await connect(url)`. With `program`, calls of other
-    programs are refused before they are sent.
+    `async with connect(url) as connection:` or `connection = await connect(url)`.
+
+    Args:
+        url: `rdma://HOST[:PORT]` (default port 20049) or `tcp://HOST[:PORT]` (default port 2049).
+        program: the program to call; calls of other programs then raise LocalProtocolError. None: any program.
+        options: the settings; None for the defaults.
+
+    Returns:
+        An object that connects when it is awaited or entered, and yields the `Connection`.
 
     Raises:
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
-        HostAuthenticationFailed: when entered or awaited: the hosts are not content with each other, or a file of
+        HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
             `host_authentication` is unfit.
-        UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server does not take it.
+        UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
@@ -292,7 +309,7 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 
 
 def _answering(url: Url, options: ConnectOptions) -> Answering | None:
-    """The object that answers the server's calls on every connection; None without services."""
+    """Returns the object that answers the server's calls on every connection; None without services."""
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
@@ -310,7 +327,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
-    """The error of calls to a peer that has ended every connection before it answered a call."""
+    """Returns the error of calls to a peer that has ended every connection before it answered a call."""
     place = url.server
     if "; " in cause.message:
         # It has its own remedy, such as the refusal of a certificate.
@@ -325,7 +342,7 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
 
 
 def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
-    """The settings for TLS with the server at `url`, whose files are read; None without TLS.
+    """Returns the settings for TLS with the server at `url`, whose files are read; None without TLS.
 
     Raises:
         HostAuthenticationFailed: the options ask for something that the scheme does not have, or a file is unfit.
@@ -353,7 +370,7 @@ async def _dial(
     tls: TlsSettings | None,
     addressed: tuple[int, int],
 ) -> SingleConnection:
-    """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
+    """Returns the message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = url.server
     if url.scheme == "tcp":
         try:
@@ -399,7 +416,7 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """The servers that are known to this process, or in this simulation."""
+    """Returns the servers that are known to this process, or in this simulation."""
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

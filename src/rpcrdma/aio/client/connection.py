@@ -44,11 +44,25 @@ R = TypeVar("R")
 
 
 class Connection:
-    """A connection to one server; implements `rpcrdma.rpc.program.Caller` over RDMA or TCP.
+    """A connection to one server, made by `connect`; implements `rpcrdma.rpc.Caller` over RDMA or TCP.
 
-    Any number of calls may be in flight. Ends with `close`, or as a context manager. `connection` is the first one;
-    `dial`, `policy` and `no_answer` are those of `ConnectionKeeper`. With `kerberos` all calls are under RPCSEC_GSS.
-    `statistics` counts the calls; `on_call` gets each one that has ended. `warn_after_s` is that of `SilenceWatch`.
+    Any number of calls may be in flight. The connection survives the loss of its transport connection as
+    `ConnectOptions.reconnect` says; `close`, or the context manager, ends it.
+
+    Args:
+        url: the server.
+        connection: the first transport connection.
+        dial: makes a further one after a loss.
+        policy: when to reconnect and how many times to send a call again.
+        program: the only program whose procedures may be called; None: any.
+        no_answer: makes the error of calls to a server that never answered, from the loss; None: the loss itself.
+        call_timeout_s: the time limit of calls without one of their own; None: no limit.
+        statistics: counts calls; None: calls are not counted.
+        on_call: called with each call that has ended.
+        answering: answers the server's calls; None: they are dropped.
+        metrics: the Prometheus metrics that include the connection.
+        kerberos: puts all calls under RPCSEC_GSS; None: the transport's credential.
+        warn_after_s: as `ConnectOptions.warn_after_s`.
     """
 
     def __init__(
@@ -113,15 +127,25 @@ class Connection:
         timeout_s: float | None = None,
         placement: str = "",
     ) -> Coroutine[Any, Any, R]:
-        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
+        """Calls a procedure and waits for its result, on further transport connections if the present one is lost.
 
-        `placement` is how the round-trip extension moves the bulk items of this call: one of the names in
-        `rpcrdma.rtr.Preference`; "" as `ConnectOptions.extension` says. No effect where the extension is not in use.
+        Args:
+            procedure: the procedure, usually of a compiled definition.
+            args: the arguments, of the procedure's type; None for void.
+            into: a writable buffer for the result's DDP-eligible item; see `rpcrdma.rpc.Caller.call`.
+            timeout_s: the time limit in seconds; None takes `ConnectOptions.call_timeout_s`.
+            placement: how the round-trip extension moves the call's bulk items: a value of
+                `rpcrdma.extension.Preference`; "" as `ConnectOptions.extension` says. No effect without the extension.
+
+        Returns:
+            A coroutine whose value is the decoded result.
 
         Raises:
-            LocalProtocolError: the procedure is not of the program that the connection was made for, or the caller does
-                not run in the event loop in which it was made.
-            ValueError: `placement` is no such name.
+            LocalProtocolError: the procedure is not of the connection's program, or the caller runs in another event
+                loop.
+            ValueError: `placement` is unknown.
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `rpcrdma.rpc.Caller.call`, when
+                awaited.
         """
         if placement:
             Preference(placement)
@@ -200,7 +224,7 @@ class Connection:
                 raise keeper.timed_out(call) from None
 
     def _silent(self, silent_s: float) -> str:
-        """The warning that calls wait for a silent server."""
+        """Returns the warning that calls wait for a silent server."""
         call: Call
         call, *others = filter(None, self._keeper.xids.taken.values())
         more = f", like {len(others):,} other calls" if others else ""
@@ -216,17 +240,17 @@ class Connection:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
+        """The terms of the present RDMA connection, or of the last one after a loss; None over TCP."""
         return self._present.negotiated
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The host that the server of the present connection has proved to be; None if it was not asked to."""
+        """The host identity that the server of the present connection has proved; None if no proof was asked for."""
         return self._present.host_identity
 
     @property
     def xprtsec(self) -> XprtSec:
-        """How TLS protects the present connection: as `ConnectOptions.xprtsec` says, "none" over RDMA."""
+        """The protection of the present connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
         return self._present.xprtsec
 
     @property
@@ -236,36 +260,43 @@ class Connection:
 
     @property
     def statistics(self) -> ClientStatistics:
-        """Counts up to now over all connections that were made: a copy."""
+        """A copy of the counts up to now, over all transport connections of this object."""
         counters = (self._lost, self._present.statistics)
         made = () if self._call_statistics is None else self._call_statistics.snapshot()
         answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
         return ClientStatistics.of(add_up(counters), made, answered)
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name on the present connection; None over TCP, or if it was made without it.
+        """Finds an extension on the present transport connection; a reconnect makes a new link.
 
-        After a reconnect there is another one.
+        Args:
+            name: `Extension.name`.
+
+        Returns:
+            The link; None over TCP, and if the connection was made without the extension.
         """
         return self._present.extension(name)
 
     @property
     def lost(self) -> bool:
-        """Whether the connection has ended and is not made again yet."""
+        """Whether the transport connection has ended and is not restored yet."""
         return self._present.closed
 
     @property
     def reconnects(self) -> int:
-        """How often a lost connection was made again."""
+        """How many times a lost transport connection was restored."""
         return self._keeper.reconnects
 
     async def wait_reconnected(self, count: int) -> None:
-        """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
+        """Waits until `reconnects` exceeds `count`.
 
-        The server forgets the state of a lost connection, such as that this client takes calls: announce it again.
+        A server forgets the state of a lost connection, such as that this client takes calls: announce it again then.
+
+        Args:
+            count: an earlier value of `reconnects`.
 
         Raises:
-            TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
+            TransportClosed: the connection was lost and could not be restored, or `reconnect` is off.
         """
         await self._keeper.wait_reconnected(count)
 
@@ -273,7 +304,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
+        """Ends the connection: waiting calls fail with `TransportClosed`, handlers of own services are cancelled."""
         self._silence.end()
         try:
             if self._gss is not None:
@@ -297,7 +328,7 @@ class Connection:
 
 
 def _gss_sessions(kerberos: Kerberos, host: str, xids: XidSource) -> GssSessions:
-    """The contexts of a connection; the modules for them are imported where they are needed."""
+    """Returns the contexts of a connection; the modules for them are imported where they are needed."""
     from rpcrdma.aio.client.gss_sessions import GssSessions  # noqa: PLC0415
 
     return GssSessions(kerberos, host, xids)

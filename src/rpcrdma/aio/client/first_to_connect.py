@@ -1,8 +1,8 @@
-"""The first of several providers over which a server can be connected to.
+"""The first of several providers over which a server can be reached.
 
-That a device reaches a server's address does not tell whether the server listens over devices, and the kernel goes on
-asking for a minute. So the next provider begins when the one before has failed or has had its head start. A provider
-over which the server was silent meanwhile comes last for some time.
+A device that reaches a server's address does not prove that the server listens over devices, and the kernel keeps
+trying for a minute. So the next provider starts when the one before has failed or has used up its head start. A
+provider over which the server stayed silent is tried last for some time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ then, and a caller of a server that does not is not kept waiting for long."""
 
 
 async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
-    """The connection of the dialer that makes one first; each has a provider of its own.
+    """Returns the connection of the dialer that makes one first; each has a provider of its own.
 
     `known` has the providers over which the server is silent.
 

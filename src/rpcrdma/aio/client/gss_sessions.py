@@ -1,7 +1,7 @@
-"""A client's contexts of RPCSEC_GSS: made when they are first needed, renewed before they end, ended at the end.
+"""A client's RPCSEC_GSS contexts: made when first needed, renewed before they expire, destroyed at the end.
 
-A context belongs to the client's principal and outlives the connection on which it was made. A server that has lost it,
-or says that it has ended, gets a new one, and the call once more (OR-13).
+A context belongs to the client's principal and outlives the connection on which it was made. A server that has lost or
+ended it gets a new one, and the call once more (OR-13).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GssSessions:
         """The client's principal, once a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
-        """The result of a call on `connection`, which is made twice if the server does not know the context.
+        """Returns the result of a call on `connection`, which is made twice if the server does not know the context.
 
         Raises:
             UserAuthenticationFailed: no context can be made.
@@ -92,7 +92,7 @@ class GssSessions:
             again = True
 
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
-        """The result of one transmission of a call."""
+        """Returns the result of one transmission of a call."""
         turns = protected.session.turns
         call.protection = protected
         octets = protected.begin(call.procedure, call.args)
@@ -105,7 +105,7 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """The result of a use of the context, when its turn comes."""
+        """Returns the result of a use of the context, in its turn."""
         result: asyncio.Future[T] = self._loop.create_future()
 
         def done(outcome: Outcome[T]) -> None:
@@ -125,7 +125,7 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Ends the context at the server, if the connection still stands."""
+        """Ends the context at the server, if the connection exists."""
         if self._making is not None:
             self._making.cancel()
         session, self._session = self._session, None
@@ -144,7 +144,7 @@ class GssSessions:
             self._session = None
 
     async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
-        """A new context, one for all calls that wait for it; the present one if that lives on and cannot be renewed."""
+        """Returns a new context, shared by all waiting calls; the present one if it is valid and cannot be renewed."""
         present = self._session
         making = self._making
         if making is None:
@@ -225,7 +225,7 @@ class GssSessions:
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[Call]:
-        """A call of procedure 0, as the calls are that make and end contexts, with its XID."""
+        """Yields a call of procedure 0, as the calls are that make and end contexts, with its XID."""
         call = Call(null_procedure(*self._program), None)
         call.xid = self._xids.take()
         try:
@@ -234,7 +234,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """The result of a step of the mechanism, which asks the KDC at times."""
+        """Returns the result of a step of the mechanism, which asks the KDC at times."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

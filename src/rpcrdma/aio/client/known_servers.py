@@ -25,10 +25,10 @@ class _Found(NamedTuple):
 
 
 class KnownServers:
-    """The versions of the `servers_max` servers that were connected to last, and the ones that are silent.
+    """The versions of the `servers_max` servers that were connected to last, and the silent ones.
 
-    Times are those of any clock that goes on evenly. An entry is forgotten after `again_s` seconds: a server may
-    have learnt another version since, or another provider, and otherwise costs no more than a server that is met first.
+    Times are those of any clock that never jumps. An entry is forgotten after `again_s` seconds: the server may have
+    got another version or provider since. An unknown server costs no more than a new one.
     """
 
     def __init__(self, *, servers_max: int = limits.SERVERS_KNOWN_MAX, again_s: float = limits.SERVER_AGAIN_S) -> None:
@@ -40,23 +40,23 @@ class KnownServers:
         return len(self._found)
 
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
-        """The version that the server speaks; None if that is to be found out."""
+        """Returns the version that the server speaks; None if it is unknown."""
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
             return None
         return None if found.proof is not None and not found.proof.calls else found.version
 
     def speaks(self, server: ServerPlace, version: str) -> bool:
-        """Whether the server has said that it speaks this version, no matter when."""
+        """Returns whether the server has ever stated that it speaks this version."""
         found = self._found.get(server)
         return found is not None and found.version == version
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
-        """The server has said that it speaks this version."""
+        """Notes that the server has stated that it speaks this version."""
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """The server has lost or left unanswered the first message of a newer version.
+        """Notes that the server has lost, or left unanswered, the first message of a newer version.
 
         The guess holds as soon as a call has been answered, as `proof` will tell. It does not replace a version that
         the server has said meanwhile, over another connection.
@@ -65,11 +65,11 @@ class KnownServers:
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """The server has not answered over this provider, while it was connected to over another one."""
+        """Notes that the server did not answer over this provider while it was reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
-        """Whether the server is known not to answer over this provider."""
+        """Returns whether the server is known not to answer over this provider."""
         found = self._found.get(server)
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 

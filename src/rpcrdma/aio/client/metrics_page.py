@@ -22,13 +22,13 @@ _REMEDY = "start a MetricsExporter for the server, and give the URL that it prin
 
 @dataclass(slots=True)
 class Times:
-    """Durations as Prometheus has them: how many took at most so many seconds, by that bound."""
+    """Durations as Prometheus counts them: by bound in seconds, the number of durations up to it."""
 
     below: dict[float, float] = field(default_factory=dict)
     sum_s: float = 0.0
 
     def __add__(self, other: Times) -> Times:
-        """The durations of both."""
+        """Returns the durations of both."""
         bounds_s = self.below.keys() | other.below.keys()
         below = {bound_s: self.below.get(bound_s, 0.0) + other.below.get(bound_s, 0.0) for bound_s in bounds_s}
         return Times(below, self.sum_s + other.sum_s)
@@ -40,11 +40,11 @@ class Times:
 
     @property
     def mean_s(self) -> float | None:
-        """Their mean; None of none."""
+        """Mean; None if empty."""
         return self.sum_s / self.count if self.count else None
 
     def quantile_s(self, share: float) -> float | None:
-        """The duration that `share` of them do not exceed, as Prometheus' histogram_quantile estimates it.
+        """Returns the duration that `share` of all do not exceed, as Prometheus' histogram_quantile estimates it.
 
         That is right to within its bucket, a power of two; of durations beyond the last bound, it is that bound.
         """
@@ -98,7 +98,7 @@ class Calls:
 
 
 class Where(NamedTuple):
-    """Which calls: answered ("server") or made ("client"), how, to which server if made, and of which procedure."""
+    """A kind of calls: answered ("server") or made ("client"), transport, server if made, and procedure."""
 
     side: str
     transport: str
@@ -112,7 +112,7 @@ Page = Mapping[Where, Calls]
 
 
 def fetch(url: str, timeout_s: float) -> str:
-    """The answer at `url`.
+    """Returns the answer at `url`.
 
     Raises:
         ConnectFailed: there is none.
@@ -138,7 +138,7 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """The statistics in the text of an answer.
+    """Parses the statistics in the text of an answer.
 
     Raises:
         ConnectFailed: the package is missing.
@@ -190,7 +190,7 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 
 
 def since(before: Page, now: Page) -> dict[Where, Calls]:
-    """The calls between two pages; all calls of a server that was restarted in between."""
+    """Returns the calls between two pages; all calls of a server that was restarted in between."""
     found = {}
     for where, calls in now.items():
         then = before.get(where, Calls())

@@ -1,9 +1,9 @@
 """Connecting over RDMA, in a version of the protocol that the server speaks.
 
-A server that knows none of the versions that begin with a message of their own says so, and the connection goes on with
-another one. Some servers only lose the connection, or say nothing: then one more is made, with the version that every
-server knows. A busy server says nothing either. It answers its oldest message first, so the first connection stays open
-meanwhile, and is used if it is answered by the time that the second one stands. A server that is known to speak the
+A server without the versions that begin with a message of their own says so, and the connection continues in another
+version. Some servers only end the connection, or stay silent: then a second one is made in the version that every
+server knows. A busy server stays silent, too. It answers its oldest message first, so the first connection stays open
+meanwhile, and is used if it is answered by the time that the second one is established. A server known to speak the
 newer version is not asked in an older one because of its silence, or of one lost connection.
 """
 
@@ -27,12 +27,12 @@ __all__ = ["RdmaDialer"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _PATIENCE = 0.1
-"""The part of the time for the first answer in which that answer may still come once a second connection stands."""
+"""The part of the time for the first answer in which that answer still counts after a second connection exists."""
 
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """A connection over `link`."""
+        """Returns a connection over `link`."""
 
 
 class RdmaDialer:
@@ -64,7 +64,7 @@ class RdmaDialer:
         self._first: RdmaConnection | None = None
 
     async def dial(self) -> RdmaConnection:
-        """An established connection.
+        """Returns an established connection.
 
         Raises:
             HostAuthenticationFailed: the hosts are not content with each other.
@@ -77,7 +77,7 @@ class RdmaDialer:
             raise self._late() from None
 
     def _late(self) -> ConnectFailed:
-        """The error after the time for connecting; a server may have lost the version that it was known by."""
+        """Returns the error after the time for connecting; a server may have lost the version that it was known by."""
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
             self._known.forget(self.server)
@@ -105,7 +105,7 @@ class RdmaDialer:
                     made.abort("another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
-        """The connection of the first attempt, or of a second one in the version that every server knows."""
+        """Returns the connection of the first attempt, or of a second one in the version that every server knows."""
         newest, fallback = self._names[0], self._names[-1]
         loop, known, server = asyncio.get_running_loop(), self._known, self.server
         (answer,) = attempts
@@ -151,7 +151,7 @@ class RdmaDialer:
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:
-        """Waits until the connection stands, or has failed."""
+        """Waits until the connection is established, or has failed."""
         try:
             await connection.wait_established()
         except BaseException as error:

@@ -64,7 +64,7 @@ class SingleConnection(Protocol):
         """The counters of an RDMA connection; over TCP they are 0."""
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name; None over TCP, or if the connection was made without it."""
+        """Returns the extension of this name; None over TCP, or if the connection was made without it."""
 
     @property
     def timer(self) -> DeadlineTimer:
@@ -102,7 +102,7 @@ class ReconnectPolicy:
     that restarts leave it to the others, and those of a server with too few places do not displace each other in turn.
     """
     for_s: float | None = None
-    """How long attempts go on before waiting calls fail; the next call starts them anew. None: for ever."""
+    """Seconds of attempts before waiting calls fail; the next call starts them anew. None: no limit."""
     retransmissions: int | None = None
     """How often one call is sent again; None: until its deadline."""
     keepalive_s: float | None = 60.0
@@ -113,10 +113,10 @@ class ReconnectPolicy:
     """Returns a number from 0 up to 1."""
 
     def delay_s(self, failures: int) -> float:
-        """How long to wait before the next attempt.
+        """Returns the seconds to wait before the next attempt.
 
-        The upper bound doubles, which spares a server in trouble. The delay is evenly distributed below it, so that
-        the clients of a server that restarts do not come all at once.
+        The upper bound doubles, which spares a server in trouble. The delay is evenly distributed below it, so that the
+        clients of a restarted server do not all connect at once.
         """
         longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
         return longest * self.random()
@@ -151,7 +151,7 @@ class ConnectionKeeper:
         self._on_replaced = on_replaced
         self._observer = observer
         self.connection = connection
-        """The present connection, or the one lost last."""
+        """The present connection, or the last one after a loss."""
         self.reconnects = 0
         """Connections made after the first one."""
         self._usable: SingleConnection | None = connection
@@ -180,7 +180,7 @@ class ConnectionKeeper:
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
-        """A connection for a call, which is the `first` one since connections were lost.
+        """Returns a connection for a call, which is the `first` one since connections were lost.
 
         Raises:
             CallTimeout: there was none before the deadline of the call.
@@ -206,14 +206,14 @@ class ConnectionKeeper:
             self._waiting -= 1
 
     def timed_out(self, call: Call) -> CallTimeout:
-        """The error of a call whose deadline passes after its connection was lost."""
+        """Returns the error of a call whose deadline passes after its connection was lost."""
         return CallTimeout(
             f"{call.procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
         )
 
     @property
     def state(self) -> str:
-        """What this side does for calls that wait."""
+        """The present state of the connection, in words, for warnings about waiting calls."""
         if self._usable is not None:
             return "the connection has not ended"
         return f"the connection was lost ({self._trouble}) and is made again if the server is back"
@@ -270,7 +270,7 @@ class ConnectionKeeper:
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def final(self, error: TransportClosed) -> TransportClosed:
-        """The error of a call that is not sent again."""
+        """Returns the error of a call that is not sent again."""
         if self._answers or self.closed or self._no_answer is None:
             return error
         return self._no_answer(error)
@@ -323,7 +323,7 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Has the connection's timer watch over the replies that come on it; see `KeepAlive` for `asked`."""
+        """Makes the connection's timer watch its replies; `asked` is that of `KeepAlive`."""
         policy = self.policy
         self._silent.clear()
 
@@ -392,7 +392,7 @@ class ConnectionKeeper:
         connection.timer.look()
 
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
-        """The next connection, or None when the time for attempts is up or further attempts make no sense."""
+        """Returns the next connection, or None when the time for attempts is up or further attempts make no sense."""
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
         if not (self._takes_calls or self.hopeless):
@@ -423,9 +423,9 @@ class ConnectionKeeper:
         return None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits between attempts, less long if a call comes after a time in which no call needed a connection.
+        """Waits between attempts; a call that arrives while no call has waited shortens the pause.
 
-        A delay that has grown while no call waited is no delay that a call should wait for: it begins anew.
+        A delay that has grown while no call waited must not delay a call: it starts anew.
         """
         if not self._failures:
             await asyncio.sleep(delay_s)
@@ -437,10 +437,10 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Whether a new connection can be used.
+        """Returns whether a new connection can be used.
 
-        The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
-        brings it, so that the others need not wait for one that takes long.
+        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
+        obtains it, so that other calls need not wait for a slow first one.
         """
         try:
             if self.addressed is not None:
@@ -467,12 +467,12 @@ class ConnectionKeeper:
 class SilenceWatch:
     """Logs a warning when `after_s` seconds have passed without an answer; None: never.
 
-    `waits` returns whether this side waits for an answer, `answers` a count that goes up with each answer. `tell`
-    returns the warning for a silence of the given seconds: what is waited for, since when, and what happens next. The
-    next warning takes a silence twice as long, so that a slow server causes few.
+    `waits` returns whether this side waits for an answer, `answers` a count that rises with each answer. `tell` returns
+    the warning for a silence of the given seconds: the calls that wait, since when, and the next step. The next warning
+    takes a silence twice as long, so that a slow server causes few.
 
-    Its user calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While nothing is waited
-    for, no timer runs.
+    Its user calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While this side waits
+    for no answer, no timer runs.
     """
 
     __slots__ = ("_after_s", "_answers", "_counted", "_handle", "_looks", "_loop", "_tell", "_waits", "resting")
@@ -495,7 +495,7 @@ class SilenceWatch:
         """Whether `begin` has an effect: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Begins to look whether answers come."""
+        """Starts the watch for answers."""
         self.resting = False
         self._looks = 0
         self._counted = self._answers()

@@ -24,15 +24,20 @@ _BREACHES_MAX = 3
 
 
 class ReturningClient:
-    """Implements `rpcrdma.rpc.program.Caller` towards one client, over one connection of it after another.
+    """Calls one client over its successive connections; implements `rpcrdma.rpc.Caller`.
 
-    A service makes one when a client first says that it takes calls, and hands in `CallContext.client` again each time
-    the client says so, on any connection. The service itself tells its clients apart. The procedure by which clients
-    say so belongs in `Service.IDEMPOTENT`: a repeat of it comes on a new connection and must reach the handler.
+    A service makes one object when a client first states that it takes calls, and passes `CallContext.client` to
+    `came_back` at each further such statement. The service itself tells its clients apart. The procedure by which
+    clients make the statement belongs in `Service.IDEMPOTENT`: its repeat arrives on a new connection and must reach
+    the handler.
 
-    A call that was sent and lost is sent again with its XID, which a client of this library recognises: it runs once.
-    So is a call that waits for its reply when the client comes back on another connection: this end may never hear
-    that the one before has ended.
+    A call that was sent and lost is sent again with the same XID, which a client of this library recognises: the call
+    runs once. So is a call that waits for a reply when the client returns on another connection: this end may never
+    notice that the earlier one has ended.
+
+    Args:
+        client: the client on its first connection (`CallContext.client`).
+        call_timeout_s: the time limit in seconds of calls that name none.
     """
 
     def __init__(self, client: ReverseCaller, *, call_timeout_s: float = _CALL_TIMEOUT_S) -> None:
@@ -48,7 +53,11 @@ class ReturningClient:
         self.came_back(client)
 
     def came_back(self, client: ReverseCaller) -> None:
-        """The client takes calls on this connection: waiting calls are made there. To be called in the event loop."""
+        """Moves waiting and later calls to a connection on which the client takes calls; call it in the event loop.
+
+        Args:
+            client: `CallContext.client` of that connection.
+        """
         client.ready()
         if client is not self._client:
             for calling in self._calling:
@@ -60,11 +69,11 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether the client has a connection: calls need not wait for one."""
+        """Whether the client has a connection, so that calls need not wait for one."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:
-        """The client is not expected back: calls that wait, and later ones, fail with `TransportClosed`."""
+        """Gives the client up: waiting and later calls fail with `TransportClosed`."""
         self._gone = True
         self._returned.set()
 
@@ -77,11 +86,22 @@ class ReturningClient:
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """See `ReverseCaller.call`; `timeout_s`, by default that of this object, includes waiting for the client.
+        """Calls the client, which may have to come back first.
+
+        Args:
+            procedure: the procedure.
+            args: its arguments.
+            into: as in `rpcrdma.rpc.Caller.call`.
+            timeout_s: the time limit in seconds, waiting for the client included; None takes that of the constructor.
+            placement: as in `rpcrdma.Connection.call`.
+
+        Returns:
+            The decoded result.
 
         Raises:
-            CallTimeout: no reply, or no client, within that time.
-            TransportClosed: `forget` was called, or the client breaks the protocol again and again.
+            CallTimeout: no reply, or no client, within the time limit.
+            TransportClosed: `forget` was called, or the client broke the protocol on three connections during the call.
+            RpcError, DecodeError: as `rpcrdma.rpc.Caller.call`.
         """
         timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s

@@ -85,12 +85,12 @@ _PADS_WRONGLY: dict[str, None] = {}
 
 
 def status_of(error: BaseException) -> str:
-    """The name under which a call that ended with `error` is counted."""
+    """Returns the name under which a call that ended with `error` is counted."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), OTHER)
 
 
 def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None = None) -> CallObserver | None:
-    """One observer for both; None for neither."""
+    """Combines statistics and an observer into one observer; returns None without either."""
     if statistics is None or on_call is None:
         return on_call if statistics is None else statistics.count
     count, tell = statistics.count, on_call
@@ -103,7 +103,7 @@ def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None 
 
 
 def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException | None = None) -> None:
-    """Tells an observer of a call, which has ended with a result or with `error`."""
+    """Notifies an observer of a call that has ended, with a result or with `error`."""
     call.error = error
     if error is not None:
         call.status = status_of(error)
@@ -117,7 +117,7 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
 
 
 def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
-    """The error for the caller of a call that failed over RDMA, with its probable cause."""
+    """Returns the error for the caller of a call that failed over RDMA, with its probable cause."""
     if isinstance(error, ChunkRefused):
         hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
         if items := call.form.bound.items:
@@ -129,7 +129,7 @@ def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
 
 
 def _octets_pulled(call: Call) -> str:
-    """A reason for which a server may refuse the call's Read chunks; "" without any."""
+    """Returns a reason for which a server may refuse the call's Read chunks; "" without any."""
     pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
     if not pulled:
         return ""
@@ -155,7 +155,7 @@ def tell_of_padding(call: Call) -> None:
 
 
 async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
-    """The result of a call that `start` sends; the observer is told of the call when it has ended."""
+    """Returns the result of a call that `start` sends, and notifies the observer when the call has ended."""
     if observer is None:
         return await start(call)
     call.began_ns = perf_counter_ns()
@@ -172,7 +172,7 @@ class CallingConnection(Protocol):
     """A connection, as far as the futures of its calls need it."""
 
     def give_up(self, call: Call) -> None:
-        """The caller waits no more: when this returns, no peer can touch the call's memory."""
+        """Abandons a call: when this returns, no peer can touch the call's memory."""
 
 
 class CallFuture(asyncio.Future[Any]):
@@ -219,7 +219,7 @@ class CallsMade(ABC):
 
     @abstractmethod
     def _outstanding(self) -> Iterable[Call]:
-        """The calls that may have no result yet."""
+        """Returns the calls that may have no result yet."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
@@ -235,7 +235,7 @@ class CallsMade(ABC):
         """See `CallingConnection.give_up`."""
 
     def _next_xid(self) -> int:
-        """An XID for a call that comes without one."""
+        """Returns an XID for a call without one."""
         self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         return xid
 
@@ -260,7 +260,7 @@ class CallsMade(ABC):
         return result
 
     def _future(self, call: Call) -> CallFuture:
-        """The future of a call that the connection takes."""
+        """Returns the future of a call that the connection takes."""
         call.future = future = CallFuture(loop=self._loop)
         future.call = call
         future.connection = self
@@ -275,7 +275,7 @@ class CallsMade(ABC):
         return None if self._look_again_s == inf else self._look_again_s
 
     def on_time(self, now_s: float) -> None:
-        """Ends the calls whose deadlines have come."""
+        """Ends the calls whose deadlines have passed."""
         if now_s < self._look_again_s:
             return
         limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]

@@ -13,46 +13,55 @@ from rpcrdma.transport import Endpoint, ExtensionLink, Properties
 __all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "negotiated"]
 
 PropertyValue: TypeAlias = int | str | bool
-"""Octets, a number, a level by its name, or whether there is host authentication."""
+"""Value of a transport property: octets or a count, the name of a level, or whether host authentication is offered."""
 ExtensionProperties: TypeAlias = dict[str, dict[str, int | str] | None]
-"""What this end ("own") and the other one ("peer") told of themselves; None of an end that told nothing."""
+"""The properties of an extension that this end ("own") and the peer ("peer") sent; None for an end that sent none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negotiated:
-    """The terms on which both sides of a connection have agreed, as this side sees them now."""
+    """The terms on which both sides of an RDMA connection have agreed, as this side sees them now."""
 
     version: int
-    """Of RPC-over-RDMA."""
+    """Version of RPC-over-RDMA."""
     provider: str
+    """Name of the provider, such as "iwarp"."""
     device: str | None
-    """The RDMA device of this end; None of a provider without."""
+    """The RDMA device of this end; None for providers without devices."""
     inline_send_octets: int
+    """Octets of the largest message that this side sends."""
     inline_receive_octets: int
+    """Octets of the largest message that this side receives."""
     credits_requested: int
+    """Calls in flight that the client asked for."""
     credits_granted: int
+    """Calls in flight that the server permits now."""
     remote_invalidation: bool
+    """Whether both sides permit remote invalidation (RFC 8797 section 4.1)."""
     crc: bool
+    """Whether CRCs protect the octets on the wire."""
     inbound_reads: int
+    """RDMA Reads that the peer may have outstanding (IRD)."""
     outbound_reads: int
+    """RDMA Reads that this side may have outstanding (ORD)."""
     reverse_credits_granted: int
-    """As `credits_granted`, of calls that the server makes; 0 where the client takes none."""
+    """Calls of the server in flight that the client permits; 0 if the client takes none."""
     own_properties: dict[str, PropertyValue] | None
-    """The transport properties that this side told of, by their names; None in a version without."""
+    """The transport properties that this side sent, by name; None in versions without properties."""
     peer_properties: dict[str, PropertyValue] | None
-    """Those of the other side; None where it has told of none."""
+    """The transport properties that the peer sent, by name; None if it sent none."""
     extensions: dict[str, ExtensionProperties]
-    """Of each extension, by its name, the properties; none in a version without properties."""
+    """By extension: the properties of both ends; empty in versions without properties."""
     round_trip_s: float | None
-    """How far the peer is, as the provider had measured it when the connection stood; None where it cannot tell."""
+    """Seconds of the round trip to the peer, as the provider measured it at set-up; None if it cannot measure it."""
     host_identity: HostIdentity | None
-    """Which host the peer has proved to be; None if it was not asked to."""
+    """The host identity that the peer has proved; None if this side asked for no proof."""
 
 
 def negotiated(
     endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
 ) -> Negotiated:
-    """The present terms of the connection of `endpoint`."""
+    """Collects the present terms of the connection of `endpoint`."""
     return Negotiated(
         version=endpoint.version,
         provider=provider,
@@ -75,7 +84,7 @@ def negotiated(
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
-    """As `Negotiated` has them."""
+    """Converts properties to the form of `Negotiated.own_properties`."""
     if properties is None:
         return None
     return properties._asdict() | {
@@ -85,7 +94,7 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
 
 
 def _of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
-    """As `Negotiated` has them."""
+    """Converts links to the form of `Negotiated.extensions`."""
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
 
 

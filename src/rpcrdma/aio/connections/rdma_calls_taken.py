@@ -100,7 +100,7 @@ class RdmaCallsTaken:
             self.drop(self.deferred.pop(0))
 
     def close(self) -> None:
-        """The connection has ended: drops calls that wait, and lets go of calls whose handlers have not begun."""
+        """Drops waiting calls, and cancels those whose handlers have not begun, at the end of the connection."""
         self._ended = True
         self.drain()
         self.results.close()
@@ -132,7 +132,7 @@ class RdmaCallsTaken:
             self._on_answered()
 
     def on_sent(self, call: ServerCall) -> None:
-        """The buffers of a reply are free."""
+        """Releases the buffers of a reply that was sent."""
         self.unsent_octets -= call.unsent_octets
         if call.buffers is not None:
             call.release()

@@ -171,7 +171,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The connection's counters; they go on counting."""
+        """The connection's counters, which continue to count."""
         statistics = self._endpoint.statistics
         counts = self._driver.protection_domain.counts
         if counts is not None:
@@ -185,9 +185,9 @@ class RdmaConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when nothing has been going on, in the loop's time.
+        """Loop time at which the connection became idle.
 
-        None: a call of either side is unanswered, or some may come from this side (RFC 8167 section 5.4).
+        None: a call of either side is unanswered, or this side may make some (RFC 8167 section 5.4).
         """
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
@@ -232,8 +232,8 @@ class RdmaConnection(CallsMade):
         """Waits until both sides are connected.
 
         Raises:
-            HostAuthenticationFailed: the hosts are not content with each other.
-            TransportClosed: it did not come to that for another reason; the message says why.
+            HostAuthenticationFailed: either host refused the other.
+            TransportClosed: the connection failed for another reason, which the message names.
         """
         await asyncio.shield(self._established)
 
@@ -296,7 +296,7 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """How much the call offers for its result."""
+        """Returns how much the call offers for its result."""
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
         given = bool(call.into)
@@ -332,7 +332,7 @@ class RdmaConnection(CallsMade):
             queued.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name; None if the connection was made without it."""
+        """Returns the extension of this name; None if the connection was made without it."""
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
@@ -341,7 +341,7 @@ class RdmaConnection(CallsMade):
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
+        """Schedules one more turn: messages of this turn are sent together, and waiting calls are answered."""
         if not self._turn_due and not self._calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
@@ -370,7 +370,7 @@ class RdmaConnection(CallsMade):
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
+        """Ends the connection for a fault of our own; raises `error` if it is not the first fault."""
         if self._broken:
             raise error
         self._broken = True
@@ -448,7 +448,7 @@ class RdmaConnection(CallsMade):
             self._turn()
 
     def _on_event(self, event: EndpointEvent) -> None:
-        """Takes an event that is neither a call nor a reply."""
+        """Handles an event other than a call or reply."""
         if isinstance(event, CallFailed):
             self._on_call_failed(event.call, event.error)
         elif isinstance(event, Ready):

@@ -37,11 +37,11 @@ class _Connection(ReverseCaller, Protocol):
 class TcpCallsTaken:
     """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
 
-    At the `active` end, a client, calls beyond the bounds are refused: it reads on, because the replies to its own
-    calls come after them. Without `answering` it drops and counts them. A server reads nothing more instead. While
-    calls of its own, `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
+    The `active` end, a client, refuses calls beyond the bounds and reads on, because the replies to its own calls
+    follow them. Without `answering` it drops and counts them. A server stops reading instead. While calls of its own,
+    `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
 
-    `stream` is set before the first call. `on_answered` is called when a call has been answered while the server stops.
+    `stream` is set before the first call. `on_answered` is called after each answer while the server stops.
     """
 
     __slots__ = (
@@ -181,7 +181,7 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Whether calls beyond the bounds are held, not left unread."""
+        """Returns whether calls beyond the bounds are held, not left unread."""
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
@@ -198,7 +198,7 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Memory for the announced length of the incoming call has become free."""
+        """Continues when memory for the announced length of the incoming call has become free."""
         self._expected_at = self._time()
         self.go_on()
 
@@ -254,7 +254,7 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """The connection has ended: drops calls that are held, and lets go of calls whose handlers have not begun."""
+        """Drops held calls, and cancels those whose handlers have not begun, at the end of the connection."""
         while self._held:
             self.memory.remove(len(self._held.popleft()))
         self.results.close()

@@ -1,4 +1,4 @@
-"""One TCP connection that carries RPC records: calls go out, replies and calls come in, at a client and at a server."""
+"""One TCP connection that carries RPC records of calls and replies in both directions, at a client or a server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ServerTls(NamedTuple):
 
 
 class TcpConnection(CallsMade):
-    """A connection over a socket, on either side. The `active` end is the one that connects: the client.
+    """A connection over a socket, on either side; `active` at the client, which connects.
 
     `answering` answers the peer's calls. `results` and `arguments` are the memory that calls of the peer are counted
     against. Of more than `in_flight_max` calls of this side the later ones wait to be sent; `observer` gets the calls
@@ -244,7 +244,7 @@ class TcpConnection(CallsMade):
         return TransportStatistics()
 
     def extension(self, _name: str) -> None:
-        """None: there are no extensions over TCP."""
+        """Returns None: there are no extensions over TCP."""
         return
 
     @property
@@ -317,7 +317,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """A call has ended: another one may be sent."""
+        """Lets another call be sent after the end of a call."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -376,7 +376,7 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Tells the peer that no more replies come."""
+        """Ends this side's stream: the peer sees that no more replies follow."""
         self._finishing = True
         self._stream.finish()
 
@@ -404,7 +404,7 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """A message that reached a server which has TLS in the clear."""
+        """Handles a message in the clear at a server with TLS."""
         tls = self._tls
         assert tls is not None
         if is_probe(message):
@@ -453,7 +453,7 @@ class TcpConnection(CallsMade):
             self._leave(call)
 
     def _lost(self, error: TransportClosed) -> None:
-        """The stream is closed: calls of both sides end."""
+        """Ends the calls of both sides when the stream is closed."""
         self._idle.disarm()
         self.calls_taken.close()
         self._end_error = error
@@ -494,7 +494,7 @@ async def _in_tls(sock: socket.socket, tls: TlsSettings, where: str, addressed: 
 
 
 def _again(error: TransportClosed) -> TransportClosed:
-    """The same error as an object of its own: each call that raises it adds its own traceback."""
+    """Returns the same error as an object of its own: each call that raises it adds its own traceback."""
     return TransportClosed(*error.args, protocol_error=error.protocol_error)
 
 
@@ -503,7 +503,7 @@ def _may_be_too_long(error: Exception, octets: int) -> bool:
 
 
 def _too_long_perhaps(octets: int) -> GarbageArguments:
-    """The error of a refused call of so many octets, with its probable cause."""
+    """Returns the error of a refused call of this length, with its probable cause."""
     return GarbageArguments(
         f": they may be too long, the call has {octets} octets; a server of this library takes "
         f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"

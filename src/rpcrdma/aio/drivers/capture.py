@@ -32,9 +32,15 @@ _SEGMENT_OCTETS = 65000
 
 
 class PacketCapture:
-    """A pcap file with nanosecond time stamps; any number of connections, each by `stream`.
+    """A pcap file with nanosecond time stamps for any number of connections.
 
-    The file ends early where it cannot be written; the log tells so, and the connections go on.
+    A write error ends the file early and is logged; the connections continue.
+
+    Args:
+        path: the file, which is replaced.
+
+    Raises:
+        OSError: the file cannot be written.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -42,20 +48,31 @@ class PacketCapture:
         self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
         self._file.write(_FILE_HEADER)
         self.connections = 0
-        """How many have been recorded."""
+        """How many connections were recorded so far."""
 
     def stream(
         self, local: tuple[str, int], remote: tuple[str, int], *, active: bool, deliberate: bool = False
     ) -> CapturedStream:
-        """Starts the record of one connection between two (address, port) pairs; `active`: this side connected.
+        """Starts the record of one connection with a synthetic TCP handshake.
 
-        `deliberate`: the mistakes of this side are made on purpose, and the record says so.
+        Args:
+            local: IP address and port of this end.
+            remote: IP address and port of the peer.
+            active: whether this side opened the connection.
+            deliberate: whether this side breaks rules on purpose; a TCP option of its SYN records it.
+
+        Returns:
+            The stream that takes the octets.
         """
         self.connections += 1
         return CapturedStream(self, local, remote, active=active, deliberate=deliberate)
 
     def write_packet(self, packet: bytes) -> None:
-        """Appends one IP packet, stamped with the present time."""
+        """Appends a packet with the present time.
+
+        Args:
+            packet: an IPv4 or IPv6 packet.
+        """
         if self._file is not None:
             seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
             try:
@@ -88,7 +105,7 @@ class _Direction:
         self.in_startup = True
 
     def next_unit(self) -> int:
-        """Octets of the first whole unit in `pending`; 0 if none is whole yet."""
+        """Returns the octets of the first whole unit in `pending`; 0 if none is whole yet."""
         pending = self.pending
         if self.in_startup:
             if len(pending) < _MPA_STARTUP_OCTETS:

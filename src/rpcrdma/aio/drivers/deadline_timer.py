@@ -1,4 +1,4 @@
-"""The one timer of a connection: it calls the machines that have deadlines when the earliest deadline has come."""
+"""The only timer of a connection: at the earliest deadline it calls the machines that have deadlines."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["Alarm", "DeadlineTimer", "Timed"]
 
 
 class Timed(Protocol):
-    """Has deadlines, but no clock. Times are those of the event loop, in seconds."""
+    """An object with deadlines and no clock; times are those of the event loop, in seconds."""
 
     def next_deadline_s(self, now_s: float, /) -> float | None:
-        """When `on_time` is to be called next; None: not at all. A wait that began meanwhile counts from `now_s`."""
+        """Returns the time of the next `on_time`, None for never; a wait that began meanwhile starts at `now_s`."""
 
     def on_time(self, now_s: float, /) -> None:
-        """Acts on the deadlines that are due at `now_s`, if any are."""
+        """Acts on the deadlines up to `now_s`."""
 
 
 class Alarm:
-    """Calls `action` once when the time `due_s` has come, if one is set."""
+    """Calls `action` once at the time `due_s`, if it is set."""
 
     __slots__ = ("_action", "due_s")
 
@@ -38,13 +38,18 @@ class Alarm:
                 self._action()
 
     def disarm(self) -> None:
-        """Never rings again, and lets go of `action`."""
+        """Cancels the alarm for good and releases `action`."""
         self.due_s = None
         self._action = None
 
 
 class DeadlineTimer:
-    """Calls `on_time` of all that it watches, and then `after` if that is given, whenever a deadline has come."""
+    """The timer of one connection: at the earliest deadline it calls `on_time` of all watched objects, then `after`.
+
+    Args:
+        loop: the event loop.
+        after: called after each `on_time`, or None.
+    """
 
     __slots__ = ("_after", "_handle", "_loop", "_stopped", "_watched", "_when_s")
 
@@ -57,11 +62,15 @@ class DeadlineTimer:
         self._stopped = False
 
     def watch(self, timed: Timed) -> None:
-        """Watches one more; `look` sets the timer for it."""
+        """Adds an object; `look` then sets the timer for its deadline.
+
+        Args:
+            timed: an object with deadlines.
+        """
         self._watched.append(timed)
 
     def look(self) -> None:
-        """Sets the timer for the earliest deadline; to be called when there may be an earlier one than before."""
+        """Sets the timer for the earliest deadline; to be called when a deadline may have become earlier."""
         if self._stopped:
             return
         now_s = self._loop.time()
@@ -87,7 +96,7 @@ class DeadlineTimer:
         self.look()
 
     def stop(self) -> None:
-        """Ends the timer: no machine is called any more."""
+        """Ends the timer for good and forgets all watched objects."""
         self._stopped = True
         self._watched.clear()
         if self._handle is not None:

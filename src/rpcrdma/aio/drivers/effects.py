@@ -20,9 +20,9 @@ class Effects:
     """The effects of one event loop."""
 
     random_bits: Callable[[int], int] = secrets.randbits
-    """Returns as many random bits as it is told, which no peer can guess."""
+    """Returns the given number of random bits, which no peer can guess."""
     clock: Callable[[], float] = time.monotonic
-    """Returns seconds; it goes on while a callback of the loop runs."""
+    """Returns seconds; they advance while a callback of the loop runs."""
     worker_pool: Callable[..., Any] | None = None
     """Makes the object that has the interface of `WorkerPool`, from its arguments; None: that one."""
     known_servers: Any = None
@@ -35,7 +35,7 @@ _MACHINE = Effects()
 
 
 def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
-    """The effects of this loop."""
+    """Returns the effects of this loop."""
     found: Effects = getattr(loop, "effects", _MACHINE)
     return found
 
@@ -48,15 +48,15 @@ def _running() -> Effects:
 
 
 def random_bits(count: int) -> int:
-    """Random bits of the running loop; those of the machine where none runs."""
+    """Returns random bits of the running loop, or of the machine outside of loops."""
     return _running().random_bits(count)
 
 
 def random_fraction() -> float:
-    """A random number from 0 up to 1, likewise."""
+    """Returns a random number from 0 up to 1, likewise."""
     return random_bits(53) / (1 << 53)
 
 
 def loop_clock() -> Callable[[], float]:
-    """The clock of the running loop, likewise."""
+    """Returns the clock of the running loop, likewise."""
     return _running().clock

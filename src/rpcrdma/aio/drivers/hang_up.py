@@ -54,7 +54,7 @@ _OF_LOOP: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _HangUps] = weakr
 def watch_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int, callback: Callable[[], None]) -> None:
     """Calls `callback` once when the connection of a socket is reset or over in both directions.
 
-    Data that came before may still be there to be read. To be ended by `forget_hang_up` before the socket is closed.
+    Data that arrived before may still be unread. `forget_hang_up` must end the watch before the socket is closed.
     """
     watching = _OF_LOOP.get(loop)
     if watching is None:

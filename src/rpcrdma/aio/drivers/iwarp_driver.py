@@ -159,7 +159,7 @@ class IwarpDriver:
                 break
 
     def _hung_up(self) -> None:
-        """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
+        """Reads the octets before the end of a dead connection, even if the loop does not ask for it."""
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -188,7 +188,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """The connection has ended for its owner: data that the peer does not take soon is not sent any more."""
+        """Stops sending if the peer does not soon take data, after the owner has ended the connection."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -265,7 +265,7 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Awaits the end of the peer's stream for as long as octets of it come, and no longer than it may take."""
+        """Waits for the end of the peer's stream as long as octets arrive, within a time limit."""
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

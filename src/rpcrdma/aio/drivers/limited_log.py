@@ -12,7 +12,7 @@ from rpcrdma.aio.drivers.effects import loop_clock
 __all__ = ["CONNECTION_LINES_MAX", "LimitedLog"]
 
 CONNECTION_LINES_MAX = 60
-"""Lines a minute that say of one client that a connection has been made, and as many that one has ended."""
+"""Lines a minute about one client's new connections, and as many about their ends."""
 
 _INTERVAL_S = 60.0
 _KINDS_MAX = 256
@@ -35,12 +35,16 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first events of each kind; counts the events within the next minute, and logs the count at its end.
+    """Logs the first events of each kind, counts those of the next minute and logs the count at its end.
 
-    That line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the number
-    of the others as `left_out`. A kind is any text; an address is all that it may have from a peer. Of more than 256
-    kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives seconds,
-    that of the loop if it is None, and `later` calls a function after some.
+    That last line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the
+    number of the others as `left_out`. At most 256 kinds are remembered; a further one displaces the oldest. To be used
+    in the event loop, and flushed before the loop ends.
+
+    Args:
+        logger: the destination.
+        clock: returns seconds; None takes the event loop's clock.
+        later: calls a function after a delay in seconds.
     """
 
     __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
@@ -67,9 +71,16 @@ class LimitedLog:
         extra: Mapping[str, Any] | None = None,
         most: int = 1,
     ) -> None:
-        """Logs `message % args`, with the traceback of `error` if there is one; `extra` is as for `Logger.log`.
+        """Logs an event at once, or counts it if its kind has used up its minute.
 
-        `most`: so many of this kind a minute at once.
+        Args:
+            level: the level, as in `logging`.
+            kind: the kind that is limited: any text; of a peer's data it may contain the address alone.
+            message: the text with % placeholders.
+            args: the values for the placeholders.
+            error: the exception whose traceback is logged.
+            extra: as in `logging.Logger.log`.
+            most: events of this kind that are logged at once within a minute.
         """
         now_s = self._clock()
         known = self._kinds.get(kind)
@@ -95,7 +106,7 @@ class LimitedLog:
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
 
     def flush(self) -> None:
-        """Logs the events that were held back, at once."""
+        """Logs the counts of all events held back, at once."""
         for known in self._kinds.values():
             self._tell(known)
 

@@ -16,7 +16,7 @@ _INITIAL_NAMESPACE = ["0", "0", "4294967295"]
 
 
 def lock_limit_octets(root: Path = Path("/")) -> int | None:
-    """RLIMIT_MEMLOCK in octets; None where there is no limit, or where it does not bind this process (CAP_IPC_LOCK).
+    """Returns RLIMIT_MEMLOCK in octets; None without a limit, or if it does not bind this process (CAP_IPC_LOCK).
 
     The kernel asks for the capability in the initial user namespace: root of a container without it is bound.
     """

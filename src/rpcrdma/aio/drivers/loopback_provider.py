@@ -35,7 +35,7 @@ _RESERVED_PORTS = range(1023, 511, -1)
 
 
 class _Wire:
-    """Lets the work of two joined queue pairs go on in the event loop."""
+    """Carries out the work of two joined queue pairs in the event loop."""
 
     def __init__(self, initiator: LoopbackQueuePair) -> None:
         self._loop = asyncio.get_running_loop()
@@ -83,9 +83,9 @@ class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
 
 
 class _LoopbackLink:
-    """One end of a connection to be.
+    """One end of a future connection.
 
-    The client's link makes both queue pairs when it is opened; `made` is the one that the server's link gets.
+    The client's link makes both queue pairs when it is opened; `made` is the server's queue pair with the wire.
     """
 
     provider = _NAME
@@ -147,10 +147,10 @@ class _LoopbackListener:
 
 
 class LoopbackProvider:
-    """Joins those who connect with those who listen, in this process.
+    """Joins clients and servers in one event loop, without sockets; implements `rpcrdma.provider.Provider`.
 
-    Give the same object to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. To a server its clients
-    have the address that they connected to, as over the loopback interface.
+    Give the same object to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. A server sees its
+    clients at the address that they connected to, as over the loopback interface.
     """
 
     name = _NAME
@@ -184,7 +184,19 @@ class LoopbackProvider:
         return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
 
     def add(self, host: str, port: int, listener: _LoopbackListener) -> Address:
-        """Lets `listener` be found; returns where."""
+        """Registers a listener.
+
+        Args:
+            host: its host name.
+            port: its port; 0 takes a free one.
+            listener: the listener that clients find there.
+
+        Returns:
+            Host and port.
+
+        Raises:
+            OSError: EADDRINUSE: another listener has the address.
+        """
         address = (host, port or next(self._ports))
         if address in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -192,5 +204,9 @@ class LoopbackProvider:
         return address
 
     def remove(self, listener: _LoopbackListener) -> None:
-        """Lets it be found no more."""
+        """Removes all addresses of a listener.
+
+        Args:
+            listener: the listener.
+        """
         self._listeners = {address: each for address, each in self._listeners.items() if each is not listener}

@@ -50,7 +50,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Has the owner take the news of the queue pair."""
+        """Calls the owner to take news of the queue pair."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 
@@ -62,7 +62,7 @@ class MemoryDriver(ABC, Generic[Q]):
             self.close()
 
     def expect_end(self) -> None:
-        """Nothing to wait for: memory takes everything, and the flush that follows closes."""
+        """Does nothing: memory takes everything, and the next flush closes."""
 
     def close(self) -> None:
         if self._closed:

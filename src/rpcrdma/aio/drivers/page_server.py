@@ -49,7 +49,7 @@ Page = Callable[[Request], Awaitable[Answer]]
 
 
 def parse_request(head: bytes) -> Request:
-    """The request whose head, up to the empty line, is `head`.
+    """Parses the request with the given `head`, which ends with the empty line.
 
     Raises:
         RemoteProtocolError: this is no head of a request.
@@ -147,7 +147,7 @@ class PageServer:
             pass
 
     async def _receive_head(self, sock: socket.socket) -> bytes | None:
-        """The head of a request; None: it has too many octets.
+        """Returns the head of a request; None: it has too many octets.
 
         Raises:
             ConnectionError: the peer ended the connection first.

@@ -29,18 +29,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The terms that both ends of a provider have agreed on; before that, the terms that this end asks for."""
+    """The terms of a connection between two ends of a provider; before set-up, the terms that this end proposes."""
 
     crc: bool
-    """Whether a checksum protects the octets on their way."""
+    """Whether a checksum protects the octets on the wire."""
     inbound_reads: int
+    """RDMA Reads that the peer may have outstanding (IRD)."""
     outbound_reads: int
+    """RDMA Reads that this end may have outstanding (ORD)."""
     device: str | None = None
-    """The RDMA device; None of a provider without."""
+    """The RDMA device; None for providers without devices."""
 
 
 class ProviderInUse(NamedTuple):
-    """The provider of a connection or of a listener by name, and its RDMA device; None of any device, or of none."""
+    """The provider of a connection or listener, and its RDMA device; None: any device, or no device."""
 
     provider: str
     device: str | None = None
@@ -50,7 +52,13 @@ class ProviderInUse(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """An address at which peers connect, and the RDMA device there; None of any device, or of none."""
+    """An address at which a listener accepts peers.
+
+    Args:
+        host: the IP address or host name.
+        port: the port.
+        device: the RDMA device; None: any device, or no device.
+    """
 
     host: str
     port: int
@@ -62,11 +70,11 @@ class Driver(Protocol):
 
     @property
     def queue_pair(self) -> QueuePair:
-        """The queue pair to post work to; posting alone moves nothing: see `flush`."""
+        """The queue pair to post work to; `flush` starts posted work."""
 
     @property
     def protection_domain(self) -> ProtectionDomain:
-        """Of this connection alone."""
+        """The protection domain of this connection alone."""
 
     @property
     def terms(self) -> Terms:
@@ -74,34 +82,34 @@ class Driver(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect at present; the owner is called when it has."""
+        """Whether `flush` has no effect at present; `on_turn` is called when that ends."""
 
     @property
     def round_trip_s(self) -> float | None:
-        """The shortest round trip to the peer so far, measured below all that runs here; None where that is unknown.
+        """The shortest round trip to the peer so far, in seconds; None if unknown, which counts as near.
 
-        The time that either process takes must not count: on a busy machine a near peer would seem far. A peer of which
-        nothing is known counts as near.
+        Measured below both processes, whose own time must not count: on a busy machine a near peer would seem far.
         """
 
     def flush(self) -> None:
-        """Begins the work that was posted.
+        """Starts the work that was posted.
 
-        Calls `on_closed` if everything is over and taken, but never `on_turn`: the owner may be in the midst of one.
+        May call `on_closed` if the connection has ended and all completions are taken, but never `on_turn`: the owner
+        may be inside of it.
         """
 
     def expect_end(self) -> None:
-        """The connection has ended for its owner: the driver closes by itself, a peer that does not cooperate or not.
+        """Notes that the owner has ended the connection: the driver closes by itself, with or without the peer.
 
         The owner may still flush; `on_turn` is called once more if there are completions or events to take.
         """
 
     def close(self) -> None:
-        """Ends everything at once, the timer as well, and calls `on_closed`, which happens once."""
+        """Ends the connection and its timer at once, and calls `on_closed`, which happens only once."""
 
 
 class Link(Protocol):
-    """The way to one peer, before anything is said on it. Either `open` or `refuse` is called, once."""
+    """The way to one peer before the first octet. Its owner calls either `open` or `refuse`, once."""
 
     @property
     def provider(self) -> str:
@@ -109,7 +117,7 @@ class Link(Protocol):
 
     @property
     def device(self) -> str | None:
-        """The RDMA device, which locks the memory of receives; None of a provider without."""
+        """The RDMA device, which locks the memory of receives; None for providers without devices."""
 
     @property
     def local(self) -> tuple[str, int]:
@@ -117,73 +125,109 @@ class Link(Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """The address and port of the other end. Limits for one client go by the address."""
+        """The address and port of the other end. Limits per client count by the address."""
 
     @property
     def active(self) -> bool:
-        """Whether this end connects."""
+        """Whether this end opened the connection."""
 
     @property
     def settle_s(self) -> float:
-        """How much time the end that connects lets pass between `Established` and its first message."""
+        """Seconds that the connecting end waits between `Established` and its first message."""
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether Sends with Invalidate can end the exposure of memory: the peer's here, and ours at the peer."""
+        """Whether Sends with Invalidate can end exposures of memory, in both directions."""
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> Driver:
-        """Makes the queue pair and the driver that moves its data. Neither function is called before this returns.
+        """Makes the queue pair and its driver, and starts the connection. Calls neither function before it returns.
 
-        `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
-        `on_turn` is called when the queue pair may have completions or events; that Sends are done may be reported
-        along with the next other event. It takes them and posts until there is no more to do, and then calls `flush`,
-        which is called after all posting. `timer` is the connection's; the machines of the provider that have deadlines
-        are to be watched by it. `on_closed` is called when the driver has released everything.
+        Args:
+            private_data: octets for the peer if this end connects; the other end gives its own to `QueuePair.accept`.
+            timer: the connection's timer; the provider lets it watch its machines with deadlines.
+            on_turn: called when the queue pair may have completions or events; completed Sends may be reported with the
+                next other event. It takes them, posts until no work is left, and calls `Driver.flush`, as after any
+                posting.
+            on_closed: called when the driver has released everything.
+
+        Returns:
+            The driver.
         """
 
     def refuse(self) -> None:
-        """Turns the peer away without a word."""
+        """Refuses the peer without a message."""
 
 
 class LinkListener(Protocol):
-    """Where peers connect to."""
+    """Accepts peers at its addresses."""
 
     async def listen(self, host: str, port: int) -> list[Listening]:
-        """Takes links at `host` as well; port 0 takes a free one. Returns the addresses that this added.
+        """Accepts peers at one more address.
+
+        Args:
+            host: the address to listen at.
+            port: the port; 0 takes a free one.
+
+        Returns:
+            The addresses that this call added.
 
         Raises:
             OSError: the address is in use, not of this machine or not permitted.
         """
 
     def close(self) -> None:
-        """Takes no more."""
+        """Stops accepting peers."""
 
 
 class Provider(Protocol):
-    """Any number of connections over one kind of RDMA."""
+    """Makes and accepts connections over one kind of RDMA."""
 
     @property
     def name(self) -> str:
-        """As it is shown to people, and in `Negotiated`."""
+        """The name that people see, also in `Negotiated`."""
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
-        """A link to the listener at `host`; from a port below 1024 with `reserved_port`.
+        """Connects to a listener.
+
+        Args:
+            host: the server's host name or address.
+            port: its port.
+            reserved_port: whether this end uses a port below 1024.
+
+        Returns:
+            The link, not opened yet.
 
         Raises:
-            ConnectFailed: there is no way; the message names cause and remedy.
+            ConnectFailed: the listener cannot be reached; the message names cause and remedy.
         """
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
-        """Something that listens nowhere yet. `on_link` is called with each link that a peer makes."""
+        """Makes a listener that has no address yet.
+
+        Args:
+            on_link: called with each link that a peer makes.
+            log: the log for failures that peers can cause.
+
+        Returns:
+            The listener.
+        """
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """For a person: no RDMA connection was made over the link to `where`, for `cause`, and a remedy."""
+        """Explains to a person why no RDMA connection was set up over a link.
+
+        Args:
+            where: the peer.
+            cause: the reason.
+
+        Returns:
+            A message with cause and remedy.
+        """
 
 
 PROVIDERS = ("auto", "iwarp", "verbs")
-"""The choices by name."""
+"""The names of choices."""
 
 ProviderChoice: TypeAlias = Literal["auto", "iwarp", "verbs"] | Provider
-"""As options have it."""
+"""The type of the option `provider`."""

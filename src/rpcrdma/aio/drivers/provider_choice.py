@@ -22,14 +22,22 @@ DEVICES = "/sys/class/infiniband"
 def chosen_providers(
     choice: ProviderChoice, iwarp: IwarpConfig, verbs: VerbsConfig, capture: PacketCapture | None
 ) -> tuple[Provider, ...]:
-    """The providers to be used, in the order in which a client tries them.
+    """Selects the providers for an option `provider`.
 
-    "auto" is the RDMA devices, where this machine has one, and then the software RNIC, which runs anywhere. Where
-    packets are recorded, or this process may lock too little memory, it is the software RNIC alone.
+    "auto" stands for the RDMA devices, if this machine has one, and then the software RNIC, which runs anywhere; with a
+    capture, or if this process may lock too little memory, for the software RNIC alone.
+
+    Args:
+        choice: "auto", "iwarp", "verbs" or a provider.
+        iwarp: the settings of the software RNIC.
+        verbs: the settings of RDMA devices.
+        capture: the capture that records packets, or None.
+
+    Returns:
+        The providers in the order in which a client tries them.
 
     Raises:
-        LocalProtocolError: there is no such choice, or packets are to be recorded of a provider whose packets do not
-            pass through here.
+        LocalProtocolError: the choice is unknown, or the packets of the chosen provider cannot be captured.
     """
     if isinstance(choice, str) and choice not in PROVIDERS:
         raise LocalProtocolError(f"provider={choice!r} is not known: take {', '.join(PROVIDERS)} or an object")

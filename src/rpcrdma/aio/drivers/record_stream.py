@@ -75,7 +75,7 @@ class RecordStream:
         self._on_expected = on_expected
         self._expected = 0
         self.timer = DeadlineTimer(self._loop)
-        """The one timer of the connection."""
+        """The only timer of the connection."""
         self._dead = Alarm(self._on_hang_up)
         self.timer.watch(self._dead)
         self._paused = False
@@ -111,7 +111,7 @@ class RecordStream:
         """Sends a message now or as soon as the socket takes it; no effect once closed.
 
         Raises:
-            MessageTooLong: nothing was sent, and the stream goes on.
+            MessageTooLong: nothing was sent, and the stream continues.
         """
         if self.closed:
             return
@@ -127,7 +127,7 @@ class RecordStream:
             self._process()
 
     def deliver_to(self, on_record: Callable[[Buffer], None]) -> None:
-        """Has `on_record` called from the next message on."""
+        """Sets the `on_record` that is called from the next message on."""
         self._on_record = on_record
 
     def withdraw(self, ticket: Any) -> None:
@@ -166,7 +166,7 @@ class RecordStream:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """The tickets of messages that had not left when the stream was closed."""
+        """Returns the tickets of messages that had not left when the stream was closed."""
         return self._sender.clear()
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class RecordStream:
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
-        """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
+        """Reads the octets before the end of a dead connection, even if the loop does not ask for it."""
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
             if self._paused or self.closed:
@@ -281,7 +281,7 @@ class RecordStream:
             self._busy = False
 
     def _go_on(self) -> None:
-        """The next turn of a connection whose last one took too long."""
+        """Continues a connection whose last turn took too long."""
         self._goes_on = False
         if not self.closed:
             self._process()

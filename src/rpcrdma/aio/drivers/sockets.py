@@ -43,28 +43,27 @@ _HUGE_MSS_OCTETS = 16384
 KEEP_ALIVE_IDLE_S = 60
 """Seconds of silence after which a peer is asked for a sign of life, as Linux's RPC over TCP does."""
 _KEEP_ALIVE = {socket.TCP_KEEPIDLE: KEEP_ALIVE_IDLE_S, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""Seconds of silence, seconds between probes, probes: what holds a connection to a dead machine lets go in two minutes,
-as Linux's RPC over TCP does."""
+"""Seconds of silence, seconds between probes, probes: a connection to a dead machine ends within two minutes, as in
+Linux's RPC over TCP."""
 
 _CONGESTION_CONTROL_WITHIN_HOST = b"reno"
 """Every Linux kernel has it, and permits it to every program."""
 
 _RESERVED_PORTS = range(665, 1024)
-"""Local ports that tell a server of a privileged caller: those that Linux's own RPC takes, which leaves alone the ones
-below that services are known by."""
+"""Local ports that prove a privileged caller: those of Linux's own RPC, above the ports of well-known services."""
 
 _DEFAULT_MSS_OCTETS = 536
-"""What TCP assumes where nothing else is known (RFC 9293 section 3.7.1)."""
+"""TCP's default of the maximum segment size (RFC 9293 section 3.7.1)."""
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """(address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form is shown as IPv4."""
+    """Returns (address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4."""
     host: str = name[0]
     return host.removeprefix("::ffff:") if "." in host else host, name[1]
 
 
 def maximum_segment_octets(sock: socket.socket) -> int:
-    """The effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
+    """Returns the effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
     send_mss, advertised_mss = (_told(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
     if send_mss is None or advertised_mss is None:
         return _DEFAULT_MSS_OCTETS
@@ -74,13 +73,13 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
 
 def shortest_round_trip_s(sock: socket.socket) -> float | None:
-    """The shortest round trip that the kernel has measured, acknowledgements to segments; None if it tells none."""
+    """Returns the shortest round trip that the kernel has measured, in seconds; None if it reports none."""
     told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
     return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
 
 
 def _told(sock: socket.socket, offset: int) -> int | None:
-    """A word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
+    """Returns a word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, offset + _U32.size)
     except OSError:
@@ -117,7 +116,7 @@ def authority(host: str, port: int | str) -> str:
 
 
 async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
-    """The addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
+    """Returns the addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
 
     Raises:
         HostNotFound: the name has no address.
@@ -136,7 +135,7 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
-    """A connected, tuned socket to the first address of `host` that answers; from a `reserved_port`, below 1024.
+    """Returns a tuned socket, connected to the first address of `host` that answers; `reserved_port`: from below 1024.
 
     Raises:
         NotPermitted: this process may not take a reserved port.

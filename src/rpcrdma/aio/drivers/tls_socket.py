@@ -79,14 +79,14 @@ class TlsSocket:
         self._rest = 0
         """Octets of the last record that OpenSSL has a part of, which have not arrived."""
         self._hello = bytearray()
-        """What a client has sent for the handshake, until that is finished."""
+        """The octets that a client has sent for the handshake, until it is finished."""
         self._ended = False
         self.identity: HostIdentity | None = None
         """The host that the peer has proved to be."""
         self.secured = False
         """Whether the handshake is finished at this end."""
         self.more = False
-        """Whether octets are left of the last turn: the socket does not tell of them."""
+        """Whether octets of the last turn are left, which the socket does not report."""
 
     @property
     def protection(self) -> XprtSec:
@@ -107,19 +107,19 @@ class TlsSocket:
         return len(self._unsent) + self._outgoing.pending
 
     def fileno(self) -> int:
-        """As of a socket."""
+        """See `socket.socket.fileno`."""
         return self._sock.fileno()
 
     def getpeername(self) -> object:
-        """As of a socket."""
+        """See `socket.socket.getpeername`."""
         return self._sock.getpeername()
 
     def setblocking(self, flag: bool) -> None:
-        """As of a socket."""
+        """See `socket.socket.setblocking`."""
         self._sock.setblocking(flag)
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """As of a socket."""
+        """See `socket.socket.setsockopt`."""
         self._sock.setsockopt(level, option, value)
 
     def begin(self) -> None:
@@ -269,10 +269,10 @@ class TlsSocket:
         return count
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypts octets of the buffers, and sends them; returns how many it has taken, of which none comes again.
+        """Encrypts octets of the buffers and sends them; returns the octets taken, which must not be given again.
 
         Raises:
-            BlockingIOError: the socket has not taken all that was encrypted before.
+            BlockingIOError: the socket has not taken all octets encrypted before.
             OSError: the connection has failed.
         """
         self.flush()
@@ -329,7 +329,7 @@ def _ended(reason: str) -> ConnectionError:
 
 
 def _names_protocols(records: bytes | bytearray) -> bool:
-    """Whether the ClientHello with which the records begin has the extension ALPN (RFC 8446 4.1.2, RFC 7301 3.1)."""
+    """Returns whether the ClientHello has the extension ALPN (RFC 8446 section 4.1.2, RFC 7301 section 3.1)."""
     hello, at = bytearray(), 0
     while records[at : at + 1] == _HANDSHAKE:
         end = at + _HEADER_OCTETS + int.from_bytes(records[at + 3 : at + _HEADER_OCTETS], "big")

@@ -1,4 +1,4 @@
-"""Records in TLS (RFC 9289): a client asks for TLS before its first call, a server goes over to it when it is asked."""
+"""Records in TLS (RFC 9289): a client asks for TLS before its first call, a server changes to it when asked."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class TlsRecordStream(RecordStream):
     def start_tls(
         self, reply: bytes, context: ssl.SSLContext, names: Sequence[HostName], on_secured: Callable[[TlsSocket], None]
     ) -> None:
-        """Answers the probe with `reply`, and makes the handshake; then calls `on_secured` and goes on in TLS.
+        """Answers the probe with `reply` and performs the handshake; then calls `on_secured` and continues in TLS.
 
-        To be called by `on_record`. The connection ends if the peer has sent anything behind its probe: an attacker
-        could have put it there to have it taken for a part of the peer's TLS session (RFC 9289 section 5.1.1).
+        To be called by `on_record`. The connection ends if the peer has sent octets behind its probe: an attacker could
+        have inserted them as a part of the peer's TLS session (RFC 9289 section 5.1.1).
         """
         if self._receiver.mid_record or self._receiver.next_record() is not None:
             self._lose("the peer sent octets in the clear behind its probe for TLS", protocol_error=True)
@@ -112,7 +112,7 @@ class TlsRecordStream(RecordStream):
                 self._process()
 
     def _read_on(self) -> None:
-        """Reads again in the next turn if octets are left of this one: the event loop does not tell of them."""
+        """Reads again in the next turn if octets of this one are left, which the event loop does not report."""
         if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
             self._reads_on = True
             self._loop.call_soon(self._read_left)
@@ -128,7 +128,7 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Has the event loop tell when the socket takes the rest of the encrypted octets."""
+        """Waits for the socket to take the rest of the encrypted octets."""
         if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
@@ -213,7 +213,7 @@ async def _offers_tls(sock: socket.socket, xid: int) -> bool:
 
 
 async def _read(sock: socket.socket, count: int) -> bytes:
-    """So many octets of the stream.
+    """Reads `count` octets of the stream.
 
     Raises:
         OSError: the stream ends before.

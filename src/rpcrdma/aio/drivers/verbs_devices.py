@@ -44,13 +44,13 @@ _DATAGRAM_OCTETS = 8192
 
 
 class DeviceUser(Protocol):
-    """A connection, or an address that is listened at."""
+    """A connection, or a listening address, that uses a device."""
 
     def on_device_lost(self, reason: str) -> None:
-        """The device is to be removed: everything on it ends now."""
+        """Ends everything on a device that is to be removed."""
 
     def on_port_down(self, reason: str) -> None:
-        """A port of the device has been down for long."""
+        """Reacts to a port of the device that has been down for long."""
 
 
 class Announcements(Protocol):
@@ -60,7 +60,7 @@ class Announcements(Protocol):
         """Becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Takes all that have arrived: the action, "add" or "remove", and the node of the device, as "uverbs0".
+        """Takes all announcements that have arrived: the action, "add" or "remove", and the device's node ("uverbs0").
 
         The action "lost", without a node, stands for announcements that the kernel could not deliver.
         """
@@ -116,7 +116,7 @@ class KernelAnnouncements:
 
 
 def tell(handler: Callable[..., None], *news: object) -> None:
-    """Calls a handler. Its exception goes to the event loop, so that other handlers get their news as well."""
+    """Calls a handler; its exception is reported to the event loop, so that other handlers are called as well."""
     try:
         handler(*news)
     except Exception as error:  # noqa: BLE001 - it is reported
@@ -140,11 +140,11 @@ class WatchedDevice:
         self._users: dict[DeviceUser, int] = {}
         self._down: dict[int, asyncio.TimerHandle] = {}
         self.lost = False
-        """Whether the device has been or is to be removed."""
+        """Whether the device was removed, or will be."""
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Whether a port is down at this moment, in words; empty where it is not. Port 0 stands for each port."""
+        """Returns the port that is down at present, in words; "" if none is. Port 0 stands for each port."""
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
@@ -190,7 +190,7 @@ class WatchedDevice:
             self.lose()
 
     def lose(self) -> None:
-        """Ends all users, and lets go of the device a moment later."""
+        """Ends all users, and closes the device a moment later."""
         if self.lost:
             return
         self.lost = True
@@ -255,7 +255,7 @@ class WatchedDevices:
                     tell(on_added)
 
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
-        """The device of an identifier, which is watched from now on; None where it has none or cannot be watched.
+        """Returns the device of an identifier and watches it from now on; None if it has none or cannot be watched.
 
         `scope` is the number of the network interface for an IPv6 address of a single link, where it is known.
 
@@ -301,9 +301,9 @@ class WatchedDevices:
             del self._devices[device.name]
 
     def await_device(self, on_added: Callable[[], None]) -> None:
-        """Has `on_added` called when a device is announced, until `await_no_more`."""
+        """Calls `on_added` when a device is announced, until `await_no_more`."""
         self._waiting[on_added] = None
 
     def await_no_more(self, on_added: Callable[[], None]) -> None:
-        """Calls `on_added` no more."""
+        """Stops calling `on_added`."""
         self._waiting.pop(on_added, None)

@@ -150,7 +150,7 @@ class VerbsDriver:
         self._turn()
 
     def _turn(self) -> None:
-        """Lets the owner take news, and goes on with the work that waits."""
+        """Lets the owner take news, and continues the waiting work."""
         queue_pair = self.queue_pair
         if (queue_pair.completions or queue_pair.events) and not self._closed:
             # It flushes at its end.
@@ -174,7 +174,7 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Has a thread ask for the connection: Linux's siw connects TCP in the call, which takes minutes in vain.
+        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes; returns True.
 
         The thread is a daemon, so that the program's end does not wait for it.
         """
@@ -210,7 +210,7 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """The connection has ended for its owner: it waits for the peer a short time only."""
+        """Waits briefly for the peer after the owner has ended the connection."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()

@@ -1,4 +1,4 @@
-"""An address at which RDMA devices take requests for connections, also after its device was removed and came back."""
+"""An address at which RDMA devices accept connections, also after its device was removed and returned."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ListeningAddress:
         self._on_request = on_request
         self._log = log
         self.local = local
-        """The address; its port is the one that was taken."""
+        """The address, with the port actually taken."""
         self._scope = scope
         self._identifier: ConnectionIdentifier | None = None
         self._device: WatchedDevice | None = None
@@ -105,7 +105,7 @@ class ListeningAddress:
         self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._retry)
 
     def on_port_down(self, reason: str) -> None:
-        """Listens on: the port may come up again."""
+        """Continues to listen: the port may become active again."""
 
     def _on_added(self) -> None:
         """Tries again soon, since a device was announced."""
@@ -137,6 +137,6 @@ class ListeningAddress:
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Linux takes a loopback address for the addresses of all devices, at which the network would reach the server."""
+    """Refuses a loopback address: Linux takes it for the addresses of all devices, open to the network."""
     if identifier.device is None and identifier.local[0] not in _ANY:
         raise OSError(errno.ENODEV, "no RDMA device has the address")

@@ -17,7 +17,7 @@ __all__ = ["ConnectionManager"]
 _RESOLVE_MS = 2000
 """How long the kernel looks for an address or a path, as in Linux's NFS/RDMA client, before it reports a failure."""
 _PORTS_TRIED = 8
-"""Few of the ports that the connection manager takes are TCP's; so many in a row mean that TCP has nearly all."""
+"""Ports tried: few ports of the connection manager are TCP's; this many in a row mean that TCP has nearly all."""
 
 
 class ConnectionManager:
@@ -34,7 +34,7 @@ class ConnectionManager:
         self.devices = WatchedDevices(self.identifier, self.end, announcements)
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
-        """A new identifier, whose events go to `handler`."""
+        """Returns a new identifier, whose events go to `handler`."""
         identifier = self._channel.identifier()
         self.watch(identifier, handler)
         return identifier
@@ -51,7 +51,7 @@ class ConnectionManager:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
 
     def end(self, identifier: ConnectionIdentifier) -> None:
-        """Closes the identifier, and hands on no more events of it."""
+        """Closes the identifier; its events are reported no more."""
         self.forget(identifier)
         identifier.close()
 
@@ -66,7 +66,7 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """An identifier with a device that reaches the address; `bind` is called first.
+        """Returns an identifier with a device that reaches the address; `bind` is called first.
 
         The connection manager does not know which ports of this end TCP has, and an iWARP device uses those of TCP: an
         identifier with such a port would not connect. InfiniBand and RoCE have ports of their own.

@@ -51,7 +51,7 @@ _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a
 
 
 class _VerbsLink:
-    """A resolved path to a peer, or the `request` of one that connects."""
+    """A resolved path to a peer, or the `request` of a connecting peer."""
 
     provider = _NAME
     settle_s = 0.0
@@ -77,7 +77,7 @@ class _VerbsLink:
 
     @property
     def remote_invalidation(self) -> bool:
-        """With memory windows alone; where the device makes no domain, `open` tells why."""
+        """Whether the device has memory windows; if it makes no domain, `open` names the reason."""
         try:
             if self._domain is None:
                 self._domain = self._identifier.domain()
@@ -180,7 +180,7 @@ class VerbsProvider:
         self._announcements = announcements
 
     def binding(self) -> Binding:
-        """The extension module.
+        """Returns the extension module.
 
         Raises:
             OSError: it is not installed; the message names the remedy.
@@ -192,7 +192,7 @@ class VerbsProvider:
         return self._binding
 
     def manager(self) -> ConnectionManager:
-        """The connection manager of the running event loop.
+        """Returns the connection manager of the running event loop.
 
         Raises:
             OSError: this machine has none.

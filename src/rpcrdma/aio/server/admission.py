@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 def descriptors_for(connections: int) -> int:
-    """The descriptors for so many connections of RDMA, and as many of TCP, beside other ones.
+    """Returns the descriptors needed for this many RDMA connections, as many TCP connections, and other uses.
 
     An NFS server keeps up to three eighths of all for objects and files.
     """
@@ -33,7 +33,7 @@ def descriptors_for(connections: int) -> int:
 
 
 def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
-    """So many connections of RDMA, and of TCP, the descriptors of this process allow; at most `most`, at least 1."""
+    """Returns how many RDMA connections, and TCP connections, this process's descriptors permit, 1 to `most`."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors == resource.RLIM_INFINITY:
         return most
@@ -74,7 +74,7 @@ class Admission(Generic[C]):
         return self._starting_count
 
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
-        """The connection whose place one more connection of `client` takes; None: no connection gives way, see `full`.
+        """Returns the connection that one more connection of `client` displaces; None if none gives way, see `full`.
 
         One that `locks` memory, where that is short, takes the place of one that does so, too.
 
@@ -110,7 +110,7 @@ class Admission(Generic[C]):
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
     def full(self, client: str) -> bool:
-        """Whether there is no place left for one more connection of `client`."""
+        """Returns whether there is no place left for one more connection of `client`."""
         return (
             len(self._client_of) >= self._connections_max
             or self._starting_count >= self._starting_max
@@ -136,14 +136,14 @@ class Admission(Generic[C]):
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
-        """The connection's start-up has succeeded or failed; may be called again."""
+        """Notes that the connection's start-up has succeeded or failed; may be called again."""
         client = self._client_of.get(connection)
         if client is not None and connection in self._starting.get(client, ()):
             _remove(self._starting, client, connection)
             self._starting_count -= 1
 
     def remove(self, connection: C) -> None:
-        """The connection has ended: its place is free."""
+        """Frees the place of a connection that has ended."""
         self.established(connection)
         self._locked.pop(connection, None)
         client = self._client_of.pop(connection, None)

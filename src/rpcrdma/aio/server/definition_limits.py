@@ -27,7 +27,7 @@ class MessageLimit(NamedTuple):
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """The limits over RDMA. A server has none on replies: each call says how long its reply may be."""
+    """Returns the limits over RDMA. Replies have none at a server: each call states the largest reply."""
     limit = min(
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
         (memory_octets_max, "ServeOptions(memory_octets_max=...)"),
@@ -36,7 +36,7 @@ def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[Me
 
 
 def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
-    """The limits over TCP."""
+    """Returns the limits over TCP."""
     limit = record_octets_max, "TcpServerConfig(record_octets_max=...)"
     return [MessageLimit("calls", "TCP", 0, *limit), MessageLimit("replies", "TCP", 0, *limit)]
 
@@ -60,7 +60,7 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """The procedures that the service answers by methods of its own, not by the generated ones."""
+    """Returns the procedures that the service answers by methods of its own, not by the generated ones."""
     program, kind = service.PROGRAM, type(service)
     base = next(each for each in kind.__mro__ if Service in each.__bases__)
     generated = base if base.__name__ == f"{program.name}_Service" else Service
@@ -72,7 +72,7 @@ def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
 
 
 def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
-    """The octets of the longest call or reply by the definition; 0 if `limit` permits them, or without a bound."""
+    """Returns the octets of the longest call or reply by the definition; 0 if `limit` permits them, or if unbounded."""
     if limit.part == "calls":
         octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS
     else:

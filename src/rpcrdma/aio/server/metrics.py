@@ -19,7 +19,11 @@ __all__ = ["MetricsExporter"]
 
 
 class MetricsExporter(MetricsEndpoint[ServerStatistics]):
-    """Tells Prometheus of a server at /metrics, and at /healthz whether the server takes calls."""
+    """Offers Prometheus a server's metrics at /metrics, and at /healthz whether the server takes calls.
+
+    Args:
+        server: the server; the exporter is made in its event loop.
+    """
 
     def __init__(self, server: Server) -> None:
         super().__init__({"/healthz": self._health})
@@ -27,14 +31,14 @@ class MetricsExporter(MetricsEndpoint[ServerStatistics]):
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Stops listening."""
+        """Stops the HTTP server."""
         await asyncio.to_thread(self.stop_listening)
 
     def _ask(self) -> Asked[ServerStatistics]:
         return Asked([asked_of(self._loop, self._server.statistics)], lambda answers: _metrics(answers[0]))
 
     async def _health(self, _request: Request) -> Answer:
-        """200 while the server takes calls; 503 while it stops, and while its event loop does not answer."""
+        """Answers 200 while the server takes calls; 503 while it stops, or its event loop does not answer."""
         answers = await answers_of([asked_of(self._loop, lambda: self._server.takes_calls)])
         if answers is None:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, NO_ANSWER)

@@ -45,35 +45,43 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RdmaServerConfig:
-    """Bounds on clients' connections, and the parameters that each connection is offered."""
+    """Limits of a server's RDMA connections, and the settings that each connection gets.
+
+    Raises:
+        ValueError: `rpcrdma_version` or `extension` is unknown.
+        LocalProtocolError: two of `extensions` use the same code.
+    """
 
     connections_max: int = field(default_factory=connections_that_fit)
-    """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
-    most or of its own, or is refused. By default so many that with those of TCP and the files of an NFS server they
-    fit into the limit of open files, at most `RPC_CONNECTIONS_MAX`."""
+    """Connections at most. At the limit a newcomer displaces the connection that has been idle longest, of the
+    client with most connections or of its own client; without an idle one it is refused. The default leaves room in
+    the limit of open files for as many TCP connections and the files of an NFS server; it is at most
+    `RPC_CONNECTIONS_MAX`."""
     idle_s: float | None = RDMA_IDLE_S
-    """A connection without running calls ends when no message came for so long, or up to a quarter longer; None: never.
+    """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None: never.
 
-    A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
-    """
+    A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
     extension: str = "auto"
-    """The round-trip extension: offered to clients, unless this is "off"."""
+    """The round-trip extension: offered to clients unless "off"."""
     extensions: Sequence[Extension] = ()
-    """See `ConnectOptions.extensions`."""
+    """Further extensions; see `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
+    """Message sizes, credits and other limits of RPC-over-RDMA."""
     rpcrdma_version: str | int = "auto"
-    """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
-    first messages tell apart."""
+    """One of `rpcrdma.extension.VERSION_CHOICES`: the only version that the server speaks; "auto" takes each
+    client's, as its first message shows it."""
     provider: ProviderChoice = "auto"
-    """As `ConnectOptions.provider`, but "auto" listens over the software RNIC and over the device of the address, if it
-    has one. `?provider=NAME` at the end of a URL to listen at goes before it."""
+    """As `ConnectOptions.provider`, but "auto" listens over the software RNIC and over the RDMA device of the
+    address, if any. `?provider=NAME` at the end of a URL to listen at takes precedence."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
-    """Of the software RNIC; an object of your own has its own settings."""
+    """Settings of the software RNIC; unused by a provider of your own."""
     verbs: VerbsConfig = field(default_factory=VerbsConfig)
-    """Of connections over RDMA devices."""
+    """Settings of connections over RDMA devices."""
     capture: PacketCapture | None = None
+    """The capture that records the packets of all connections; software RNIC only."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
+    """Whether clients prove their host. If that is required, services of RDMA listeners are not offered over TCP
+    without "mtls"."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -81,12 +89,20 @@ class RdmaServerConfig:
         self.all_extensions()
 
     def all_extensions(self) -> list[Extension]:
-        """See `ConnectOptions.all_extensions`."""
+        """Lists `extensions` and the round-trip extension, unless `extension` is "off".
+
+        Returns:
+            The extensions that each new connection gets.
+
+        Raises:
+            ValueError: `extension` is none of `rpcrdma.extension.EXTENSION_CHOICES`.
+            LocalProtocolError: two extensions use the same code.
+        """
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
 
 class RdmaServer:
-    """Answers the calls of any number of RDMA connections. `calls_back` counts those to clients; None: none are."""
+    """Answers the calls of any number of RDMA connections. `calls_back` counts calls to clients; None: no counts."""
 
     def __init__(
         self,
@@ -126,7 +142,7 @@ class RdmaServer:
     async def listen(
         self, host: str, port: int, provider: ProviderChoice | None = None
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
-        """See `RdmaListeners.listen`; `provider` goes before that of the configuration."""
+        """See `RdmaListeners.listen`; `provider` has precedence over that of the configuration."""
         config = self._config
         providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
         self._sweep_later()
@@ -140,7 +156,7 @@ class RdmaServer:
                 connection.abort(OTHER_AUTHORITIES)
 
     def stop_accepting(self) -> None:
-        """Takes no more connections, and no more calls on existing ones."""
+        """Stops taking connections, and calls on existing ones."""
         self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -264,7 +280,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """The client's transport properties, in words."""
+    """Returns the client's transport properties, in words."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

@@ -44,34 +44,43 @@ __all__ = ["ServeOptions", "Server", "serve"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """How to serve."""
+    """Settings of a server.
+
+    Raises:
+        ValueError: `security` is empty or has an unknown name.
+    """
 
     workers: int = 8
-    """Threads that block in file systems at the same time; a Linux NFS server starts as many."""
+    """Threads for handlers that block; a Linux NFS server starts 8, too."""
     memory_octets_max: int = BUFFER_OCTETS_MAX
-    """Memory for the arguments of calls in progress, and as much for their results; further calls wait."""
+    """Octets for the arguments of all calls in progress, and as many for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
+    """Settings of RDMA listeners."""
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
+    """Settings of TCP listeners."""
     security: Sequence[SecurityFlavor | str] = (SecurityFlavor.SYS, SecurityFlavor.NONE)
-    """The security flavors of calls that are answered; others get AUTH_TOOWEAK. Procedure 0 answers with any, as do
-    services with `ANY_SECURITY`."""
+    """The security flavors that the server accepts; calls with others get AUTH_TOOWEAK. Procedure 0 and services
+    with `ANY_SECURITY` accept all flavors."""
     kerberos: KerberosKeys = field(default_factory=KerberosKeys)
     """The keys for the flavors of Kerberos."""
     count_calls: bool = False
-    """Whether `Server.statistics` tells of calls, by procedure and status, how many there were and how long they took:
-    as `ConnectOptions.count_calls`."""
+    """Whether `Server.statistics` counts calls and their times by procedure and status; see
+    `ConnectOptions.count_calls`."""
     drain_s: float = 5.0
-    """How long running calls may take to be answered when a context manager ends."""
+    """Seconds that running calls get to finish when the server closes."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """The flavors.
+        """Converts `security` to flavors.
+
+        Returns:
+            The flavors in the given order.
 
         Raises:
-            ValueError: there is none, or none of that name.
+            ValueError: `security` is empty or has an unknown name.
         """
         if not self.security:
             raise ValueError("security: name at least one flavor")
@@ -79,7 +88,13 @@ class ServeOptions:
 
 
 class Server:
-    """Listeners and connections; ends with `close`, or as a context manager."""
+    """A running server with its listeners and connections, made by `serve`; `close`, or the context manager, ends it.
+
+    Args:
+        services: the programs to offer.
+        options: the settings.
+        mechanism: accepts contexts of RPCSEC_GSS; None without Kerberos.
+    """
 
     def __init__(
         self, services: Sequence[Service], options: ServeOptions, mechanism: GssMechanism | None = None
@@ -121,11 +136,11 @@ class Server:
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
         self.providers: dict[str, list[ProviderInUse]] = {}
-        """By URL: the providers, with their devices, over which RDMA clients reach it; none of a URL of TCP."""
+        """By URL: the providers, with their devices, over which RDMA clients reach it; an empty list for TCP."""
         self.takes_calls = True
-        """Whether calls are taken: until `close`."""
+        """Whether the server takes calls: true until `close`."""
         self._compared: set[str] = set()
-        """The schemes of URLs for whose transports the definitions were compared with the limits."""
+        """URL schemes for whose transports the definitions were compared with the limits."""
 
     def _acceptor(self, mechanism: GssMechanism) -> Acceptor:
         def refused(peer: str, failure: GssFailure) -> None:
@@ -149,7 +164,11 @@ class Server:
         return frozenset(self._rdma.connections)
 
     def statistics(self) -> ServerStatistics:
-        """The server's counts and the memory in use now: a copy. To be called in the event loop."""
+        """Copies the server's counts and memory use at this moment; to be called in the event loop.
+
+        Returns:
+            The counts of listeners, connections, calls, memory and threads.
+        """
         rdma, tcp = self._rdma, self._tcp
         counters = rdma.statistics
         return ServerStatistics(
@@ -188,14 +207,18 @@ class Server:
         )
 
     async def listen(self, *urls: str) -> None:
-        """Listens at more URLs; port 0 takes a free port. `?provider=NAME` at the end of a URL chooses its provider.
+        """Listens at further URLs.
 
-        For the first URL of a transport the log warns of each program whose definition permits longer messages than the
-        server takes or sends over the transport.
+        At the first URL of a transport the log warns of each program whose definition permits longer messages than the
+        server takes or sends there.
+
+        Args:
+            urls: `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`; port 0 takes a free port. `?provider=NAME` at the end of
+                an rdma:// URL chooses its provider.
 
         Raises:
-            LocalProtocolError: one of `urls` is no such URL.
-            ConnectFailed: the address cannot be listened on; the message names cause and remedy.
+            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA.
+            ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
         """
         new = {await self._listen(url) for url in urls} - self._compared
         self._compared |= new
@@ -236,10 +259,10 @@ class Server:
         return target.scheme
 
     def reload_certificates(self) -> None:
-        """Reads the files of certificates again: those for TLS, and those for host authentication over RDMA.
+        """Reads the files of certificates again, for later connections: for TLS and for host authentication over RDMA.
 
-        They are for later connections. If the file of authorities has other content than at the start, or at the last
-        call, the connections end whose host was judged by it: their clients connect again, and are judged anew.
+        If the file of authorities has changed, connections whose host it verified end: their clients connect again and
+        are verified anew.
 
         Raises:
             HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
@@ -248,7 +271,11 @@ class Server:
         self._tcp.reload_certificates()
 
     async def close(self, drain_s: float | None = None) -> None:
-        """Accepts nothing more, lets running calls be answered for `drain_s` seconds, then ends every connection."""
+        """Stops listening, lets running calls finish, then ends every connection.
+
+        Args:
+            drain_s: seconds for running calls; None takes `ServeOptions.drain_s`.
+        """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
         self._rdma.stop_accepting()
@@ -311,10 +338,18 @@ class _Starting:
 def serve(
     services: Iterable[Service], listen: Sequence[str] = ("rdma://127.0.0.1",), *, options: ServeOptions | None = None
 ) -> _Starting:
-    """Offers `services` at each URL of `listen`.
+    """Offers RPC services at URLs.
 
-    Use it as `async with rpcrdma.serve([Counter()], listen=[...]) as server:`. Services with `OVER_RDMA = False` are
-    offered at tcp:// URLs only.
+    `async with serve([Counter()], ["rdma://0.0.0.0"]) as server:` or `server = await serve(...)`.
+
+    Args:
+        services: the programs, each with its handlers. Services with `OVER_RDMA = False` are offered at tcp:// URLs
+            only.
+        listen: the URLs, as for `Server.listen`.
+        options: the settings; None for the defaults.
+
+    Returns:
+        An object that starts the server when it is awaited or entered, and yields the `Server`.
 
     Raises:
         LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
@@ -322,7 +357,7 @@ def serve(
         TypeError: `services` holds a class or another object that is no `Service`, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
-        ConnectFailed: when entered or awaited: an address cannot be listened on.
+        ConnectFailed: when entered or awaited: the server cannot listen at an address.
     """
     services = tuple(services)
     for service in services:

@@ -45,27 +45,25 @@ _RELIEF_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerConfig:
-    """Bounds on clients' use of the server; see `rpcrdma.limits` for the reasons of the defaults."""
+    """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults."""
 
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
-    """Octets of a call that is taken, or of a reply that is sent. A longer call is answered with GARBAGE_ARGS, a longer
-    reply becomes SYSTEM_ERR; the log says so, and the connection goes on. See `ConnectOptions.record_octets_max`."""
+    """Octets of the longest call taken and the longest reply sent. A longer call is answered with GARBAGE_ARGS, a
+    longer reply becomes SYSTEM_ERR; the log names it, and the connection stays. See
+    `ConnectOptions.record_octets_max`."""
     idle_s: float | None = RPC_IDLE_S
-    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long; None:
-    never.
+    """Seconds without running calls, in which the client neither completed a call nor read a reply, after which a
+    connection ends; None: never.
 
-    A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
-    """
+    A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
 
     connections_max: int = field(default_factory=connections_that_fit)
-    """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
-    most or of its own, or is refused. By default so many that with those of RDMA and the files of an NFS server they
-    fit into the limit of open files, at most `RPC_CONNECTIONS_MAX`."""
+    """Connections at most; see `RdmaServerConfig.connections_max`."""
     xprtsec: XprtSec = "none"
-    """The least protection by TLS (RFC 9289) with which calls are answered; others get AUTH_TOOWEAK."""
+    """The least protection by TLS (RFC 9289) of calls that are answered; others get AUTH_TOOWEAK."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """The certificate for TLS, which is offered if there is one. A client may show a certificate as well if there are
-    `authorities`, and has to with "mtls"."""
+    """The certificate for TLS; with one, TLS is offered. With `authorities` clients may show a certificate, and must
+    with "mtls"."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -205,7 +203,7 @@ class TcpServer:
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
-        """Whether a TLS handshake may begin, which another one may have to give way to."""
+        """Returns whether a TLS handshake may begin, which another one may have to give way to."""
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
         if displaced is not None:

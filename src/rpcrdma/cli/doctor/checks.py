@@ -71,7 +71,7 @@ class Finding:
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
+    """Returns the findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
     return [
         {
             "subject": found.subject,
@@ -85,7 +85,7 @@ def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 def show(findings: Iterable[Finding]) -> None:
-    """One line a finding; a remedy on the line below it."""
+    """Prints one line for each finding, with a remedy on the line below."""
     findings = list(findings)
     titles = [found.title or _TITLES.get(found.subject, found.subject.replace("_", " ")) for found in findings]
     width = max(map(len, titles))
@@ -96,7 +96,7 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Whether the software RNIC works by the native step; `path` is the sentence that says it."""
+    """Reports whether the software RNIC works by the native step; `path` is the sentence about that."""
     remedy = ""
     if turned_off:
         remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
@@ -125,7 +125,7 @@ _CGROUP_OBJECTS_MIN = 1000
 
 
 def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
-    """One finding for each device, or one that says that none is present; `attributes` are the known ones."""
+    """Returns a finding for each device, or one that none is present; `attributes` are the known ones."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(Mark.OK, "rdma_devices", text=text)]
@@ -201,7 +201,7 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 
 
 def check_verbs(trial: VerbsTrial) -> Finding:
-    """Whether programs can use the RDMA devices of this machine."""
+    """Reports whether programs can use the RDMA devices of this machine."""
     if trial.cause:
         which = ", ".join(trial.unusable) or "the devices"
         text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
@@ -212,7 +212,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """The limits of control groups on RDMA devices."""
+    """Returns the limits of control groups on RDMA devices."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
@@ -244,7 +244,7 @@ def _count(number: int | None, one: str, several: str) -> str:
 
 
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
-    """The kernel's modules for RDMA devices, which the software RNIC does not need."""
+    """Returns the kernel's modules for RDMA devices, which the software RNIC does not need."""
     by_state = {
         state: [name for name, found in states.items() if found is state]
         for state in (ModuleState(each) for each in ModuleState)
@@ -275,7 +275,7 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
 
 
 def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not."""
+    """Checks RLIMIT_MEMLOCK: RDMA hardware needs memory that stays in place; the software RNIC does not."""
     size = "no limit" if limit_octets is None else readable_octets(limit_octets)
     short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
     return Finding(
@@ -289,7 +289,7 @@ def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -
 
 
 def check_open_files(soft: int, hard: int) -> Finding:
-    """RLIMIT_NOFILE: connections and files of a server."""
+    """Checks RLIMIT_NOFILE, which bounds connections and files of a server."""
     unlimited = soft == resource.RLIM_INFINITY
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
     raised = "ulimit -n" if hard == resource.RLIM_INFINITY or hard >= RPC_CONNECTIONS_MAX else "as root, ulimit -n"
@@ -303,7 +303,7 @@ def check_open_files(soft: int, hard: int) -> Finding:
 
 
 def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
-    """Whether a server can be started at `port`; `listens` tries it and returns the reason against it, or ""."""
+    """Checks whether a server can listen at `port`; `listens` tries it and returns the reason against it, or ""."""
     cause = listens(port)
     return Finding(
         Mark.NOTE if cause else Mark.OK,
@@ -319,7 +319,7 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Whether the interface towards `address` has an RDMA device; `interface` None: no route leads there."""
+    """Reports whether the interface towards `address` has an RDMA device; `interface` None: there is no route."""
     own = [device for device in devices if any(address in port.addresses for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}

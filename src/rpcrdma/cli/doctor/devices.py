@@ -91,7 +91,7 @@ class CgroupLimit:
 
 
 def cgroup_limits(root: Path = Path("/")) -> list[CgroupLimit]:
-    """The limits of this process's control group and of the groups around it, one for each device and group."""
+    """Returns the limits of this process's control group and of the groups around it, one for each device and group."""
     found: list[CgroupLimit] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
@@ -118,14 +118,14 @@ def _limits_in(file: Path) -> Iterator[CgroupLimit]:
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
-    """The devices of this machine (or network namespace), by name."""
+    """Returns the devices of this machine (or network namespace), by name."""
     directory = root / "sys/class/infiniband"
     hardware = dict(_hardware_addresses(root))
     return [_device(path, hardware) for path in _entries(directory)]
 
 
 def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
-    """Whether the kernel of `release` has the module."""
+    """Returns the state of the kernel module for the kernel of `release`."""
     if (root / "sys/module" / name).is_dir():
         return ModuleState.LOADED
     modules = root / "lib/modules" / release
@@ -168,7 +168,7 @@ def _device(path: Path, hardware: dict[str, str]) -> RdmaDevice:
 
 
 def _hardware_addresses(root: Path) -> Iterator[tuple[str, str]]:
-    """(node GUID, interface): the hardware address as EUI-64, with and without the bit for local administration."""
+    """Yields (node GUID, interface): the hardware address as EUI-64, with and without the local bit."""
     for interface in _entries(root / "sys/class/net"):
         with contextlib.suppress(ValueError):
             address = bytes.fromhex(_text(interface / "address").replace(":", ""))
@@ -194,7 +194,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """A file's content; "" where it cannot be read, as unused GIDs cannot."""
+    """Returns a file's content; "" where it cannot be read, as unused GIDs cannot."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -202,5 +202,5 @@ def _text(path: Path) -> str:
 
 
 def _word(path: Path) -> str:
-    """The name in "4: ACTIVE"."""
+    """Returns the name in "4: ACTIVE"."""
     return _text(path).partition(":")[2].strip() or "unknown"

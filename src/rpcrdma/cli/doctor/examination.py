@@ -79,7 +79,7 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 
 
 async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
-    """The finding about the route to the server; None if its name has no address, which connecting reports."""
+    """Returns the finding about the route to the server; None if its name has no address, which connecting reports."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

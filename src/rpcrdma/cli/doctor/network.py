@@ -40,7 +40,7 @@ class _Nothing(v3.NFS_V3_Service):
 
 
 async def check_software_rnic(options: ConnectOptions) -> Finding:
-    """An empty call over the software RNIC, from this process to itself."""
+    """Returns an empty call over the software RNIC, from this process to itself."""
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
@@ -70,7 +70,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
+    """Reports whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
     place = url.server
     try:
         agreed, connect_ms, call_us = await _measure(place, options)
@@ -126,7 +126,7 @@ def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
 
 
 async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:
-    """(the terms agreed on over RDMA, milliseconds to connect, microseconds of an empty call)."""
+    """Returns (the terms over RDMA, milliseconds to connect, microseconds of an empty call)."""
     start = time.perf_counter_ns()
     async with connect(url, v3.PROGRAM, options=options) as connection:
         connected = time.perf_counter_ns()
@@ -139,7 +139,7 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None
 
 
 def why_not_listening(port: int) -> str:
-    """Why a TCP `port` of this machine cannot be listened on; "" if it can."""
+    """Returns the reason why this machine cannot listen at a TCP `port`; "" if it can."""
     try:
         with socket.create_server(("", port)):
             return ""
@@ -148,7 +148,7 @@ def why_not_listening(port: int) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """The network interface through which packets to an IP address leave; None without a route."""
+    """Returns the network interface through which packets to an IP address leave; None without a route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     destination = socket.inet_pton(family, address.partition("%")[0])
     attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(destination), _DESTINATION) + destination

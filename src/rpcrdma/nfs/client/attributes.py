@@ -41,7 +41,20 @@ _IO_OCTETS = 1 << 20
 
 
 class Stat(NamedTuple):
-    """Attributes under the names of `os.stat_result`; times are in nanoseconds, or in seconds without `_ns`."""
+    """Attributes of an object, with the fields of `os.stat_result`.
+
+    Attributes:
+        st_mode: type and permission bits.
+        st_ino: the object's number in the file system (fileid).
+        st_dev: the number of the file system (fsid).
+        st_nlink: hard links.
+        st_uid, st_gid: owner and group.
+        st_size: octets.
+        st_blocks: blocks of 512 octets in use.
+        st_rdev: the device number of a device.
+        st_atime_ns, st_mtime_ns, st_ctime_ns: last access, modification and change, in nanoseconds since 1970.
+        st_blksize: the preferred size of reads and writes, 1 MiB.
+    """
 
     st_mode: int
     st_ino: int
@@ -73,20 +86,28 @@ class Stat(NamedTuple):
         return self.st_ctime_ns / _NS
 
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """Returns whether it is a regular file."""
         return stat.S_ISREG(self.st_mode)
 
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """Returns whether it is a directory."""
         return stat.S_ISDIR(self.st_mode)
 
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Returns whether it is a symbolic link."""
         return stat.S_ISLNK(self.st_mode)
 
 
 class StatVfs(NamedTuple):
-    """A file system's space under the names of `os.statvfs_result`; blocks are of `f_frsize` octets."""
+    """The space of a file system, with the fields of `os.statvfs_result`.
+
+    Attributes:
+        f_bsize: the preferred size of reads and writes, 1 MiB.
+        f_frsize: octets of a block, 4096.
+        f_blocks, f_bfree, f_bavail: blocks in all, free, and free for this user.
+        f_files, f_ffree, f_favail: objects in all, free, and free for this user.
+        f_namemax: octets of the longest name.
+    """
 
     f_bsize: int
     f_frsize: int
@@ -104,11 +125,11 @@ class Now:
 
 
 NOW = Now()
-"""As a time to set: the server's present."""
+"""As a time to set: the server's present time."""
 
 
 def stat_from(attributes: v3.fattr3) -> Stat:
-    """`attributes` as `os.stat` would show them."""
+    """Converts `attributes` to the fields of `os.stat`."""
     rdev = attributes.rdev
     atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
     return Stat(
@@ -128,7 +149,7 @@ def stat_from(attributes: v3.fattr3) -> Stat:
 
 
 def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
-    """The space as `os.statvfs` would show it: NFSv3 counts octets, this counts blocks of 4 KiB."""
+    """Converts the space to the fields of `os.statvfs`, with blocks of 4 KiB in place of octets."""
     block = 4096
     return StatVfs(
         f_bsize=_IO_OCTETS,
@@ -144,7 +165,7 @@ def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
 
 
 def rights_of(mode: int, *, is_directory: bool) -> int:
-    """The rights that the server is asked for (RFC 1813 section 3.3.4), from those of `os.access`."""
+    """Converts the rights of `os.access` to those of ACCESS (RFC 1813 section 3.3.4)."""
     use = v3.ACCESS3_LOOKUP if is_directory else v3.ACCESS3_EXECUTE
     change = v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
     return bool(mode & os.R_OK) * v3.ACCESS3_READ | bool(mode & os.W_OK) * change | bool(mode & os.X_OK) * use
@@ -159,7 +180,7 @@ def set_attributes(
     atime_ns: int | Now | None = None,
     mtime_ns: int | Now | None = None,
 ) -> v3.sattr3:
-    """The attributes to set; an attribute that is None stays unchanged.
+    """Makes the arguments of SETATTR; an attribute that is None stays unchanged.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.

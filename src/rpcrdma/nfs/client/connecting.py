@@ -23,10 +23,15 @@ __all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
 
 
 class MountedFilesystem(NfsFilesystem):
-    """The file system of one export, which `close` unmounts; the one of `nfs_open` closes its connection as well.
+    """The file system of one export, made by `nfs_open`; `close` unmounts it and closes its connection.
 
-    `directory`, where relative paths start, is the part of the URL's path below the `export`. It may be the path of a
-    file too, in which case "." is the file. `listed_exports` are the exports that the server told of.
+    Args:
+        connection: the connection to the NFS server.
+        url: the URL that was opened.
+        mounted: the answer of MOUNT.
+        options: the settings of `connection`.
+        files: bounds of calls in flight, copies and listings.
+        owns_connection: whether `close` closes the connection, too.
     """
 
     def __init__(
@@ -56,17 +61,24 @@ class MountedFilesystem(NfsFilesystem):
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
     ) -> Changes:
-        """The changes in a directory from now on, with `recursive` also in those below it that this caller may read.
+        """Watches a directory for changes: `async with fs.watch("reports") as changes: async for change in changes`.
 
-        `async with fs.watch("reports") as changes: async for change in changes`. Symbolic links are followed on the way
-        there, not below. The watch has a connection of its own; `on_reconnected` is called each time that it was lost
-        and made again.
+        The watch has a connection of its own, which is restored after a loss. Symbolic links are followed on the way to
+        the directory, not below it.
+
+        Args:
+            path: the directory.
+            recursive: whether directories below it that this caller may read are watched, too.
+            on_reconnected: called each time the watch's connection was lost and restored.
+
+        Returns:
+            The changes from entering on.
 
         Raises:
             NfsError: when entered: the directory may not be watched.
             OSError: when entered: EOPNOTSUPP: the server does not offer watching; ENOSPC: its watches are used up.
-            UserAuthenticationFailed: when entered: under Kerberos nothing would protect the changes on the way, and
-                `ConnectOptions.services_in_clear` does not take them all the same.
+            UserAuthenticationFailed: when entered: under Kerberos nothing would protect the changes on the wire, and
+                `ConnectOptions.services_in_clear` does not permit that.
         """
         server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
         return Changes(
@@ -78,7 +90,7 @@ class MountedFilesystem(NfsFilesystem):
         )
 
     async def close(self) -> None:
-        """Ends the work in the background, unmounts, and closes the connection if `nfs_open` made it."""
+        """Ends background work, unmounts, and closes the connection if `nfs_open` made it."""
         try:
             await super().close()
             await unmount(self._target, self._mounted, self._options, self.connection)
@@ -96,7 +108,7 @@ async def mount_over(
     *,
     owns_connection: bool = False,
 ) -> MountedFilesystem:
-    """The file system whose root MOUNT gave as `mounted`, over `connection` to the NFS server at `url`.
+    """Returns the file system of MOUNT's answer `mounted` over `connection`, the NFS server at `url`.
 
     Raises:
         ConnectFailed: the NFS server does not know the root's handle: another server has answered MOUNT.
@@ -143,7 +155,7 @@ class _Opening:
 async def mount_path(
     url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None
 ) -> MountedFilesystem:
-    """`nfs_open` of a URL whose path need not exist below the export, as that of a file which is to be made.
+    """Mounts a URL whose path need not exist below the export, such as that of a file to be made.
 
     Raises: see `nfs_open`.
     """
@@ -171,11 +183,20 @@ def nfs_open(
     options: ConnectOptions | None = None,
     files: FileOptions | None = None,
 ) -> _Opening:
-    """Mounts the directory or file that `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
+    """Mounts a directory or file of an NFS server.
 
-    `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from
-    MOUNT, which the server is asked for on the connection to NFS; a server that refuses it there is asked at the usual
-    TCP ports. `mount_port`, or `?mountport=PORT` at the end of the URL, names another TCP port of MOUNT.
+    `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. MOUNT is asked for the file handle
+    on the connection to NFS; if the server refuses that, at the usual TCP ports.
+
+    Args:
+        url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://; `?mountport=PORT` at the end names the TCP port of MOUNT.
+        mount_port: the TCP port of MOUNT; None: see above.
+        options: the settings of the connection; None for the defaults.
+        files: bounds of calls in flight, copies and listings; None for the defaults.
+
+    Returns:
+        An object that mounts when it is awaited or entered, and yields the `MountedFilesystem`, whose `directory` is
+        the path below the export; if that is a file, "." is the file.
 
     Raises:
         LocalProtocolError: `url` is no such URL.

@@ -39,7 +39,7 @@ _Entry = entry3 | entryplus3
 async def name_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[str]]:
-    """The names in `directory`, page by page.
+    """Yields the names in `directory`, page by page.
 
     Raises:
         NfsError: the directory cannot be read.
@@ -55,9 +55,9 @@ async def name_pages(
 async def entry_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[DirEntry]]:
-    """The entries of `directory` with attributes; attributes that the listing lacks are looked up.
+    """Yields the entries of `directory` with attributes; attributes that the listing lacks are looked up.
 
-    An entry whose look-up is refused comes all the same, with its `refusal`.
+    An entry whose look-up is refused is yielded with its `refusal`.
 
     Raises: see `name_pages`.
     """
@@ -76,7 +76,7 @@ async def entry_pages(
 
 
 async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
-    """The entries of `directory` that one READDIRPLUS brings with their attributes and handles.
+    """Returns the entries of `directory` that one READDIRPLUS returns with attributes and handles.
 
     Raises:
         NfsError: the directory cannot be read, or not with attributes.
@@ -171,7 +171,7 @@ class _Listing:
 
 
 class _Circle:
-    """Detects cookies that repeat, in constant memory: each is compared with one that came 1, 2, 4, 8... before."""
+    """Detects cookies that repeat, in constant memory: compares each with the one that arrived 1, 2, 4, 8... before."""
 
     def __init__(self) -> None:
         self._mark: int | None = None
@@ -201,7 +201,7 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
 
 
 def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
-    """The entry as a listing tells of it; None if it does not tell of its attributes or of its handle."""
+    """Returns the listed entry; None if the listing lacks its attributes or its handle."""
     if isinstance(entry, entryplus3):
         attributes, handle = entry.name_attributes.value, entry.name_handle.value
         if attributes is not None and handle is not None:

@@ -78,7 +78,7 @@ class Mount:
     listed: frozenset[str] = frozenset()
     """The exports that the server lists; it may have others."""
     flavors: tuple[int, ...] = ()
-    """The security flavors of the export, the one that the server prefers first; some servers name none."""
+    """The security flavors of the export, the preferred one first; empty if the server names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class NoSuchExport(NfsNotFound):
 
 
 def unproved(options: ConnectOptions) -> ConnectOptions:
-    """The options of a connection that asks MOUNT which flavors an export takes.
+    """Returns the options of a connection that asks MOUNT which flavors an export takes.
 
     MOUNT itself takes no proof of users (RFC 2623 section 2.7). The server's calls are not answered there, since a
     flavor may have to protect them.
@@ -121,7 +121,7 @@ class _Silence(CallTimeout):
 
 
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
-    """A connection to the NFS server at `url`, for calls of MOUNT as well.
+    """Returns a connection to the NFS server at `url`, for calls of MOUNT as well.
 
     Raises: see `rpcrdma.connect`.
     """
@@ -155,7 +155,7 @@ async def mount_export(
 
 
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
-    """The exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
+    """Returns the exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -186,7 +186,7 @@ async def _at_mount_service(
     mount_port: int | None,
     work: Callable[[Caller, int], Awaitable[T]],
 ) -> T:
-    """Calls `work` with the first MOUNT service that answers, and its port, see `Mount`; the result of `work`."""
+    """Calls `work` with the first MOUNT service that answers, and its port; returns the result of `work`."""
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
     if mount_port is None and nfs is not None:
@@ -318,7 +318,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """The facts about a refusal of MOUNT: the hosts and networks that the server's list names for the export."""
+    """Explains a refusal of MOUNT: returns the hosts and networks that the server's list names for the export."""
     if not admitted:
         return f"the server's MOUNT refuses {export} to this host or user; the server's log may have the reason"
     more = len(admitted) - _SHOWN_MAX
@@ -327,9 +327,9 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 
 
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
-    """Tells the server that the export is no longer used; failures have no effect, and are ignored.
+    """Notifies the server that the export is no longer used; failures have no effect, and are ignored.
 
-    `nfs` is the connection to the NFS server. One that is lost is not waited for.
+    `nfs` is the connection to the NFS server; a lost one is not waited for.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:
@@ -341,7 +341,7 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
 
 
 async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[bytes, tuple[int, ...]]:
-    """The handle and the security flavors of an export."""
+    """Returns the handle and the security flavors of an export."""
     reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
     if reply.value is None:
         # The codes are NFSv3's own.
@@ -370,7 +370,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """The reason alone: the message that joins several of them has its own address and remedy."""
+    """Returns the reason alone: the message that joins several of them has its own address and remedy."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

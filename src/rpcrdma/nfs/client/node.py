@@ -17,14 +17,14 @@ __all__ = ["DirEntry", "LazyPath", "Node", "found_at", "path_of"]
 E = TypeVar("E", bound=RpcRdmaError)
 
 LazyPath: TypeAlias = "str | tuple[Node, str]"
-"""The place of an object: a path, or a name in a directory, which costs no more the deeper the directory is."""
+"""The place of an object: a path, or a name in a directory, whose cost does not depend on the depth."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A file handle, with the attributes and the place of its object.
+    """A file handle with the attributes and the place of its object.
 
-    `attributes` are as old as the reply that brought them; `fresh` says that the current operation has fetched them.
+    `attributes` are as old as the reply that contained them; `fresh` says that the current operation has fetched them.
     `target` is a symbolic link's, once read. `place` is for messages.
     """
 
@@ -51,7 +51,7 @@ class Node:
 
 
 def path_of(place: LazyPath) -> str:
-    """The path that `place` stands for."""
+    """Returns the path of `place`."""
     names: list[str] = []
     while not isinstance(place, str):
         directory, name = place
@@ -64,9 +64,9 @@ def path_of(place: LazyPath) -> str:
 
 
 def found_at(place: LazyPath, error: E) -> E:
-    """The error of a call, with the URL of the object at `place` if that of the export is known.
+    """Adds the URL of the object at `place` to a call's error, if the export's URL is known; returns the error.
 
-    The end of a connection is the error of many calls, and about the server.
+    The end of a connection is the error of many calls, and about the server: it stays as it is.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))
@@ -74,12 +74,18 @@ def found_at(place: LazyPath, error: E) -> E:
 
 
 class DirEntry:
-    """An entry of a directory with its attributes as of the listing; needs no further calls.
+    """An entry of a directory with its attributes at the time of the listing; its methods make no calls.
 
-    As `os.DirEntry`, except that its methods describe the entry itself and never follow a symbolic link;
-    `await fs.stat(entry)` follows it. `refusal` is None, or the error with which the server refused to describe the
-    entry (a mount point, or a name in a directory without the right to search it): then all but `name`, `path` and
-    `directory` raise that error.
+    Like `os.DirEntry`, but methods describe the entry itself and never follow a symbolic link; `await fs.stat(entry)`
+    does.
+
+    Args:
+        name: the name in the directory.
+        directory: the directory.
+        handle: the object's handle, or None with a `refusal`.
+        attributes: the attributes at the time of the listing, or None with a `refusal`.
+        refusal: the server's refusal to describe the entry, such as a mount point, or None. All but `name`, `path` and
+            `directory` raise it.
     """
 
     __slots__ = ("_attributes", "_handle", "directory", "name", "refusal")
@@ -105,7 +111,7 @@ class DirEntry:
 
     @property
     def attributes(self) -> fattr3:
-        """The attributes as of the listing."""
+        """The attributes at the time of the listing."""
         return self._attributes or self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -114,7 +120,7 @@ class DirEntry:
 
     @property
     def path(self) -> str:
-        """Its absolute path."""
+        """The absolute path."""
         return path_of((self.directory, self.name))
 
     @property
@@ -129,32 +135,36 @@ class DirEntry:
         return f"<DirEntry {self.name!r}>"
 
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """Returns whether it is a regular file."""
         return self.attributes.type == ftype3.NF3REG
 
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """Returns whether it is a directory."""
         return self.attributes.type == ftype3.NF3DIR
 
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Returns whether it is a symbolic link."""
         return self.attributes.type == ftype3.NF3LNK
 
     def inode(self) -> int:
-        """The object's number in its file system."""
+        """Returns the object's number in its file system."""
         return self.attributes.fileid
 
     def is_unchanged(self, present: fattr3 | None) -> bool:
-        """Whether these are attributes of the same object, to which nothing has been done since the listing."""
+        """Returns whether attributes are of the same object, unchanged since the listing.
+
+        Args:
+            present: the attributes, or None.
+        """
         return present is not None and _version(present) == _version(self.attributes)
 
     def stat(self) -> Stat:
-        """The entry's own attributes."""
+        """Returns the entry's own attributes."""
         return stat_from(self.attributes)
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """The numbers of the object, its size and its times: any change of its data or attributes changes one of them."""
+    """Returns the object's number, size and times; any change of its data or attributes changes one of them."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times

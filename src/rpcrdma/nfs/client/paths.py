@@ -17,7 +17,7 @@ Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def text_of(path: Path) -> str:
-    """The path as text; octets that are not UTF-8 become surrogates in every locale.
+    """Returns the path as text; octets that are not UTF-8 become surrogates in every locale.
 
     Raises:
         ValueError: the path holds a NUL, which no name can.
@@ -30,7 +30,7 @@ def text_of(path: Path) -> str:
 
 
 def components(path: str) -> list[str]:
-    """The names along `path`, without empty ones and "."; a path that must be a directory ends in ".".
+    """Returns the names along `path`, without empty ones and "."; a path that must be a directory ends in ".".
 
     Raises:
         NfsError: NFS3ERR_NAMETOOLONG, as no server could take the name.
@@ -47,7 +47,7 @@ def components(path: str) -> list[str]:
 
 
 def join(directory: str, path: str) -> str:
-    """`path` as seen from `directory`, an absolute path itself; an absolute `path` stays as it is."""
+    """Returns `path` as an absolute path, seen from `directory`, which is absolute."""
     if path.startswith("/"):
         return path
     if path in {"", "."}:
@@ -56,12 +56,12 @@ def join(directory: str, path: str) -> str:
 
 
 def base_name(path: str) -> str:
-    """The last name of `path`, empty for a root; slashes at its end do not count."""
+    """Returns the last name of `path`, empty for a root; slashes at its end do not count."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 def listed_name(name: str) -> str | None:
-    """A name out of a directory listing; None for "." and "..", which every directory has.
+    """Returns a name out of a directory listing; None for "." and "..", which every directory has.
 
     Raises:
         RemoteProtocolError: `name` cannot be one: it is empty, or holds a slash or a NUL.
@@ -74,7 +74,7 @@ def listed_name(name: str) -> str | None:
 
 
 def told_target(target: str, path: str) -> str:
-    """The target of the symbolic link `path`, after a check of the server's text.
+    """Returns the target of the symbolic link `path`, after a check of the server's text.
 
     Raises:
         OSError: EINVAL, as no link can have this target: it is empty, or holds a NUL.

@@ -60,7 +60,7 @@ def check_may_be_asked(options: ConnectOptions) -> None:
 
 
 def reaches(host: str, netid: str) -> bool:
-    """Whether a transport has addresses of the kind of `host`: IPv6 where its name ends in 6; names may have both."""
+    """Returns whether a transport has addresses of the kind of `host`: IPv6 if its name ends in 6."""
     try:
         version = ip_address(host.partition("%")[0]).version
     except ValueError:
@@ -71,7 +71,7 @@ def reaches(host: str, netid: str) -> bool:
 async def registrations(
     host: str, *, port: int | None = None, timeout_s: float = 10.0
 ) -> tuple[int, list[Registration]]:
-    """The registered programs, and the version of the port mapper that answered; `port` is its own, 111 by default.
+    """Returns the registered programs, and the version of the port mapper, which listens at `port` (111 by default).
 
     Raises:
         ConnectFailed: no port mapper answers.
@@ -103,7 +103,7 @@ async def registrations(
 async def registered_port(
     host: str, program: int, version: int, *, port: int | None = None, timeout_s: float = 10.0
 ) -> int:
-    """The TCP port of a program: where its version is registered, or else any other version.
+    """Returns the TCP port of a program: where its version is registered, or else any other version.
 
     Raises:
         ConnectFailed: no port mapper answers, or the program is not registered; the message names the remedy.
@@ -143,7 +143,7 @@ def _registration(found: port_mapper.binding) -> Registration:
 
 
 def _port_of(address: str) -> int | None:
-    """The port of a universal address (RFC 5665 section 5.2.3.3): its last two numbers are the port's octets."""
+    """Returns the port of a universal address (RFC 5665 section 5.2.3.3), whose last two numbers are its octets."""
     octets = address.split(".")[-2:]
     if len(octets) < 2 or not all(each.isascii() and each.isdigit() and len(each) <= 3 for each in octets):
         return None

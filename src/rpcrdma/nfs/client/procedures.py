@@ -32,7 +32,7 @@ _LONGEST_DELAY_S = 5.0
 
 
 def attributes_of(attributes: v3.post_op_attr) -> v3.fattr3 | None:
-    """The attributes; None where the server gave none."""
+    """Returns the attributes; None where the server gave none."""
     return attributes.value
 
 
@@ -79,7 +79,7 @@ class NfsProcedures:
         path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
-        """The result after a first answer with this status, which is not NFS3_OK."""
+        """Returns the result after a first answer with this status, which is not NFS3_OK."""
         delay_s = _FIRST_DELAY_S
         for _ in range(_DEFERRED_RETRIES):
             if status is not v3.nfsstat3.NFS3ERR_JUKEBOX:
@@ -93,17 +93,17 @@ class NfsProcedures:
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
     async def getattr(self, node: Node) -> v3.fattr3:
-        """GETATTR."""
+        """Calls GETATTR."""
         value = await self._result(v3.GETATTR, v3.GETATTR3args(node.handle), node.place)
         return cast("v3.fattr3", value.obj_attributes)
 
     async def setattr(self, node: Node, attributes: v3.sattr3) -> v3.fattr3 | None:
-        """SETATTR; the attributes afterwards, if the server gives them."""
+        """Calls SETATTR; returns the attributes afterwards if the server sends them."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(node.handle, attributes, _NO_GUARD), node.place)
         return attributes_of(value.obj_wcc.after)
 
     async def lookup(self, directory: Node, name: str) -> Node:
-        """LOOKUP, and GETATTR where the server leaves the attributes out."""
+        """Calls LOOKUP, and GETATTR if the server omits the attributes."""
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))
         value: v3.LOOKUP3resok = reply.value
@@ -121,17 +121,17 @@ class NfsProcedures:
         return node
 
     async def access(self, node: Node, wanted: int) -> tuple[int, v3.fattr3 | None]:
-        """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
+        """Calls ACCESS; returns the granted ones of the `wanted` bits, and the attributes if the server sends them."""
         value = await self._result(v3.ACCESS, v3.ACCESS3args(node.handle, wanted), node.place)
         return value.access & wanted, attributes_of(value.obj_attributes)
 
     async def readlink(self, node: Node) -> str:
-        """READLINK."""
+        """Calls READLINK."""
         value = await self._result(v3.READLINK, v3.READLINK3args(node.handle), node.place)
         return cast("str", value.data)
 
     async def read(self, node: Node, offset: int, buffer: memoryview) -> v3.READ3resok:
-        """READ of at most `len(buffer)` octets, which are placed in `buffer`.
+        """Calls READ for at most `len(buffer)` octets, which are placed in `buffer`.
 
         Raises:
             RemoteProtocolError: the count in the reply does not fit its data.
@@ -147,7 +147,7 @@ class NfsProcedures:
         return value
 
     async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
-        """WRITE; the server may take a part of `data`, at least one octet, and keep it safer than asked.
+        """Calls WRITE; the server may take a part of `data`, at least one octet, and store it more safely than asked.
 
         Raises:
             RemoteProtocolError: the server says that it took nothing, or more than it was given, or that it keeps the
@@ -171,63 +171,63 @@ class NfsProcedures:
         return value
 
     async def commit(self, node: Node) -> bytes:
-        """COMMIT of the whole file; the write verifier."""
+        """Calls COMMIT for the whole file; returns the write verifier."""
         value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 
     async def create(self, directory: Node, name: str, how: v3.createhow3) -> Created:
-        """CREATE."""
+        """Calls CREATE."""
         args = v3.CREATE3args(v3.diropargs3(directory.handle, name), how)
         return _created(await self._result(v3.CREATE, args, (directory, name)))
 
     async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
-        """MKDIR."""
+        """Calls MKDIR."""
         args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
         return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
     async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
-        """SYMLINK."""
+        """Calls SYMLINK."""
         args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 
     async def remove(self, directory: Node, name: str) -> None:
-        """REMOVE."""
+        """Calls REMOVE."""
         await self._result(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rmdir(self, directory: Node, name: str) -> None:
-        """RMDIR."""
+        """Calls RMDIR."""
         await self._result(v3.RMDIR, v3.RMDIR3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rename(self, source: Node, source_name: str, target: Node, target_name: str) -> None:
-        """RENAME."""
+        """Calls RENAME."""
         args = v3.RENAME3args(v3.diropargs3(source.handle, source_name), v3.diropargs3(target.handle, target_name))
         await self._result(v3.RENAME, args, (source, source_name), (target, target_name))
 
     async def link(self, node: Node, directory: Node, name: str) -> None:
-        """LINK."""
+        """Calls LINK."""
         args = v3.LINK3args(node.handle, v3.diropargs3(directory.handle, name))
         await self._result(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
-        """READDIR of one page."""
+        """Calls READDIR for one page."""
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
 
     async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
-        """READDIRPLUS of one page."""
+        """Calls READDIRPLUS for one page."""
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 
     async def fsstat(self, node: Node) -> v3.FSSTAT3resok:
-        """FSSTAT."""
+        """Calls FSSTAT."""
         return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(node.handle), node.place))
 
     async def fsinfo(self, node: Node) -> v3.FSINFO3resok:
-        """FSINFO."""
+        """Calls FSINFO."""
         return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(node.handle), node.place))
 
     async def pathconf(self, node: Node) -> v3.PATHCONF3resok:
-        """PATHCONF."""
+        """Calls PATHCONF."""
         return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(node.handle), node.place))
 
 

@@ -39,7 +39,7 @@ class LookupCache:
         return len(self._entries)
 
     def find(self, directory: Node, name: str) -> Node | None:
-        """The node that `name` in `directory` led to a short while ago."""
+        """Returns the node that `name` in `directory` led to a short while ago."""
         key = (directory.handle.data, name)
         found = self._entries.get(key)
         if found is None:
@@ -74,7 +74,7 @@ _LINKS_MAX = 40
 """Symbolic links along one path: Linux follows as many."""
 
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""Errors which say that no object is at a path, rather than that the caller or the server has a problem."""
+"""Errors that prove that no object is at a path, rather than trouble of the caller or the server."""
 
 OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 """The statuses for a handle whose object is gone."""
@@ -97,12 +97,12 @@ class Resolver:
         self.directory = directory
 
     def absolute(self, path: Path) -> str:
-        """The path from the root on."""
+        """Returns the path from the root on."""
         absolute = join(self.directory, text_of(path))
         return self._top.with_text(absolute) if isinstance(self._top, ExportPath) else absolute
 
     async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
-        """The object at `path`; with `follow` a symbolic link at its end is followed.
+        """Returns the object at `path`; with `follow` a symbolic link at its end is followed.
 
         `inner`: the path leads on, so that the cache may know its last name too.
 
@@ -161,7 +161,7 @@ class Resolver:
         return _settled(stack[-1])
 
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
-        """(directory, last name, the object of that name, which may be a symbolic link).
+        """Returns (directory, last name, the object of that name, which may be a symbolic link).
 
         Raises: see `find_parent`.
         """
@@ -177,7 +177,7 @@ class Resolver:
         return directory, name, await self._procedures.lookup(directory, name)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
-        """(the object at `path`, None), or (directory, name) in which it would have to be made.
+        """Returns (the object at `path`, None), or the (directory, name) in which it would have to be made.
 
         Raises: see `find`.
         """
@@ -187,7 +187,7 @@ class Resolver:
             return missing.directory, missing.name
 
     async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
-        """(directory, last name) of `path`; the name need not exist. `cached`: the cache may know the directory.
+        """Returns (directory, last name) of `path`; the name need not exist. `cached`: a cached directory is accepted.
 
         Raises:
             NfsError: NFS3ERR_EXIST for the root, NFS3ERR_INVAL where the last name is "..", and see `find`.
@@ -206,16 +206,16 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """To be called when `name` in `directory` is being changed."""
+        """Forgets `name` in `directory`; to be called when it is changed."""
         self._cache.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:
-        """To be called with the result of MKDIR of `name` in `directory`: a path through it needs no LOOKUP."""
+        """Caches the result of MKDIR of `name` in `directory`: a path through it needs no LOOKUP."""
         if handle is not None and attributes is not None and attributes.type == v3.ftype3.NF3DIR:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
-        """The target of a symbolic link, read once.
+        """Returns the target of a symbolic link, read once.
 
         Raises:
             NfsError: NFS3ERR_NOENT for an empty target, as elsewhere.
@@ -228,7 +228,7 @@ class Resolver:
 
 
 class NoSuchName(NfsNotFound):
-    """No object has the last name of a path; `directory` is the one in which it would have to be made."""
+    """No object has the last name of a path; `directory` is the directory in which it would have to be made."""
 
     def __init__(self, path: str, directory: Node, name: str) -> None:
         super().__init__(v3.nfsstat3.NFS3ERR_NOENT, path)
@@ -237,6 +237,6 @@ class NoSuchName(NfsNotFound):
 
 
 def _settled(node: Node) -> Node:
-    """`node` with its path as text, for all the messages that name it; nodes on the way there need no text."""
+    """Returns `node` with its path as text, for the messages that name it; nodes on the way need no text."""
     node.place = node.path
     return node

@@ -21,12 +21,12 @@ _KNOWN = frozenset(SecurityFlavor)
 
 
 def flavor_names(flavors: Sequence[int]) -> list[str]:
-    """The flavors of a server's list by name; unknown ones stay numbers."""
+    """Returns the flavors of a server's list by name; unknown ones stay numbers."""
     return [str(SecurityFlavor(flavor)) if flavor in _KNOWN else str(flavor) for flavor in flavors]
 
 
 async def secured(options: ConnectOptions, url: Url, mounted: Mount) -> ConnectOptions:
-    """The options with the flavor for the export of `mounted`, which is of the server at `url`.
+    """Returns the options with the flavor for the export of `mounted`, which is of the server at `url`.
 
     `options.security` decides if it is given. Otherwise it is the first of the export's flavors for which there is a
     credential: a ticket, or for AUTH_SYS nothing. A client that has none goes on with none.

@@ -26,16 +26,16 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of an `NfsFilesystem`: calls in flight, files in progress, and names."""
+    """Bounds of an `NfsFilesystem`."""
 
     direct_calls: int = 8
-    """Calls in flight for one `read_into`, `pread` or copied file: 8 MiB hide the latency of a local network."""
+    """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""
     files_at_once: int = 32
-    """Files that a tree copy has in progress."""
+    """Files that a copy of a tree has in progress."""
     listed_names_max: int = NFS_LISTED_NAMES_MAX
-    """Names in one directory; listing more is an error, since the listing may be endless."""
+    """Names in one directory at most: a listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
-    """The same for calls that hold all names in memory: `listdir` and `walk`."""
+    """Names in one directory at most for calls that hold all names in memory: `listdir` and `walk`."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -65,7 +65,7 @@ class TransferSizes:
 
     @classmethod
     def of(cls, info: FSINFO3resok) -> TransferSizes:
-        """Sensible sizes for a server that states `info`, even if its own are not."""
+        """Returns sensible sizes for a server that states `info`, whatever it states."""
         read_max = _within(info.rtmax, _LEAST, _MOST)
         write_max = _within(info.wtmax, _LEAST, _MOST)
         listing = _within(info.dtpref, _LISTING_LEAST, _LISTING_MOST)
@@ -120,13 +120,13 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """The sizes of transfers that suit the server; asked for once."""
+        """Returns the sizes of transfers that suit the server; asked for once."""
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
 
     async def ring(self) -> BufferRing:
-        """The buffers of all downloads and uploads, each as large as the larger of a preferred READ and WRITE."""
+        """Returns the buffers of all downloads and uploads, each of the size of the larger preferred READ or WRITE."""
         sizes = await self.sizes()
         if self._ring is None:
             size = max(sizes.read, sizes.write)
@@ -134,13 +134,13 @@ class Volume:
         return self._ring
 
     async def attributes(self, node: Node) -> fattr3:
-        """The node's attributes as of this operation."""
+        """Returns the node's attributes as of this operation."""
         if node.attributes is None or not node.fresh:
             node.attributes = await self.procedures.getattr(node)
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """`attributes` of a node whose octets are wanted.
+        """Returns the attributes of a regular file.
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file.
@@ -158,7 +158,7 @@ class Volume:
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
+        """Runs a function as `in_thread` does; if cancelled, calls `undo` with the result, which must be closed."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
         running = asyncio.get_running_loop().run_in_executor(

@@ -43,23 +43,27 @@ class ChangeKind(enum.Enum):
     REMOVED = "removed"
     """A name was removed, with all below it: the object was removed, or moved to a directory that is not watched."""
     RENAMED = "renamed"
+    """A name became another one, within the watched directories."""
     CHANGED = "changed"
-    """A file has other content."""
+    """A file's content changed."""
     ATTRIBUTES = "attributes"
     """Mode, owner, times or other attributes were set."""
     RESCAN = "rescan"
-    """Changes were missed: only listing the whole tree shows its present state."""
+    """Changes were missed: only a new listing of the whole tree shows its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change; paths are relative to the watched directory, "" is itself."""
+    """A change in a watched directory; paths are relative to it, "" is the directory itself."""
 
     kind: ChangeKind
+    """The kind."""
     path: str = ""
+    """The path of the object."""
     target: str | None = None
-    """RENAMED: what `path` is called now."""
+    """RENAMED: the new path; else None."""
     is_directory: bool = False
+    """Whether the object is a directory."""
 
 
 RESCAN = Change(ChangeKind.RESCAN, is_directory=True)
@@ -74,7 +78,7 @@ _KINDS = {
 
 
 def believed(told: watch_change) -> Change:
-    """The change that a server reports, after a check of its paths.
+    """Converts a reported change, after a check of its paths.
 
     Raises:
         RemoteProtocolError: a path could lead out of the directory, or cannot be a path.
@@ -94,7 +98,7 @@ def _path(path: str, *, may_be_empty: bool = False) -> str:
 
 
 _RETRY_S = 0.5
-"""How long to wait before a server that puts the subscription off, or does not answer, is asked again."""
+"""The pause before a new try at a server that postpones the subscription or does not answer."""
 _GOODBYE_S = 1.0
 """How long the end of a subscription may take; the server notices without it."""
 
@@ -111,10 +115,17 @@ class _Receiver(WATCHER_V1_Service):
 
 
 class Changes:
-    """The changes in one directory: `async with fs.watch(path) as changes: async for change in changes`.
+    """The changes in a directory, made by `MountedFilesystem.watch`: an asynchronous context manager and iterator.
 
-    It has a connection of its own, which is made again when it is lost. All changes from when the block is entered
-    until it is left are yielded in order, or a change of kind RESCAN stands for the missed ones.
+    All changes between entering and leaving are yielded in order; a change of kind RESCAN stands for missed ones. The
+    connection is the object's own, and is restored after a loss.
+
+    Args:
+        url: the server.
+        locate: returns the directory's handle and path.
+        recursive: whether directories below it are watched, too.
+        options: the settings of the connection.
+        on_reconnected: called each time the connection was lost and restored.
     """
 
     def __init__(
@@ -127,7 +138,7 @@ class Changes:
         on_reconnected: Callable[[], None] | None = None,
     ) -> None:
         self.reconnects = 0
-        """How often the connection was lost and the subscription went on."""
+        """How many times the connection was lost and restored."""
         self._url = url
         self._locate = locate
         self._recursive = recursive
@@ -185,13 +196,13 @@ class Changes:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change; ends when this is closed.
+        """Waits for the next change; ends after `close`.
 
         Raises:
-            NfsError: the server has ended the subscription: FileNotFoundError or one of its kind if the directory is
+            NfsError: the server has ended the subscription: FileNotFoundError or a similar error if the directory is
                 gone, PermissionError if it may no longer be read.
-            TransportClosed: the connection was lost and could not be made again.
-            RemoteProtocolError: the server reports a change that cannot be.
+            TransportClosed: the connection was lost and could not be restored.
+            RemoteProtocolError: the server reported an impossible change.
         """
         while not self._unread:
             if self._failure is not None:
@@ -253,7 +264,7 @@ class Changes:
             self._fail(error)
 
     async def _subscribe_patiently(self, connection: Connection) -> None:
-        """Subscribes again until the server has time: one that has just started may be busy."""
+        """Subscribes again until the server takes the subscription: after its start it may be busy."""
         while True:
             with contextlib.suppress(CallTimeout, BlockingIOError):
                 await self._subscribe(connection, resume=True)

@@ -27,7 +27,7 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
 
 
 async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Does `work` for each item, `count` at a time. After a failure it takes no further item, and raises the first one.
+    """Calls `work` for each item, `count` at a time; after a failure takes no further item, and raises it.
 
     Work in progress is not cancelled then: a cancelled call with bulk data ends a connection over an RDMA device.
     """
@@ -48,7 +48,7 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
 
 
 async def run_together(*work: Awaitable[None]) -> None:
-    """`run_workers` for workers that differ."""
+    """Runs several different workers as `run_workers` does."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -73,7 +73,7 @@ class BufferRing:
         self._waiting: deque[asyncio.Future[memoryview]] = deque()
 
     async def acquire(self) -> memoryview:
-        """A buffer with unspecified content; waits until one is free."""
+        """Returns a buffer with unspecified content; waits until one is free."""
         if self._free:
             return self._free.pop()
         if self._left:

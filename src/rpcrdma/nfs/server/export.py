@@ -37,28 +37,37 @@ _NETWORKS_SHOWN_MAX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """One directory and the name under which clients mount it.
+    """An exported directory and the name under which clients mount it.
 
-    `name` is absolute, "/" or "/NAME" or deeper. `hosts` empty admits every host. With `synchronous`, changes to
-    names and attributes are on the disk before they are answered, as RFC 1813 section 3.3 asks; without it they
-    may be lost when the machine (not the server) fails. The squash options only matter to a server that runs as root.
-    `security` are the flavors with which files are reached, the preferred one first; MOUNT tells them to clients.
+    Raises:
+        ValueError: the name is invalid, `xprtsec` unknown, or an anonymous number not within 0 to 2^32 - 2.
     """
 
     name: str
+    """The name for clients: "/", "/NAME" or deeper."""
     directory: Path
+    """The directory."""
     read_only: bool = False
+    """Whether changes are refused."""
     synchronous: bool = True
+    """Whether changes of names and attributes are on the disk before their reply, as RFC 1813 section 3.3 asks;
+    otherwise they may be lost when the machine (not the server) fails."""
     root_squash: bool = True
+    """Whether root of a client acts as the anonymous user; matters only to a server that runs as root."""
     all_squash: bool = False
+    """Whether all users act as the anonymous user; matters only to a server that runs as root."""
     anonymous_uid: int = ANONYMOUS
+    """The number of the anonymous user."""
     anonymous_gid: int = ANONYMOUS
+    """The number of the anonymous group."""
     hosts: tuple[Network, ...] = ()
+    """The networks that may use the export; empty: all hosts."""
     xprtsec: XprtSec = "none"
-    """The least protection by TLS (RFC 9289) of the connections over which the export is used; RDMA has none."""
+    """The least protection by TLS (RFC 9289) of connections that use the export; RDMA has none."""
     mount_in_clear: bool = False
-    """Whether MOUNT hands out the export's root without that protection: Linux clients ask MOUNT in the clear."""
+    """Whether MOUNT returns the root also without that protection, as Linux clients need."""
     security: tuple[SecurityFlavor, ...] = UNPROVED
+    """The security flavors of calls to the export, the preferred one first; MOUNT lists them."""
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")
@@ -73,10 +82,14 @@ class Export:
                 raise ValueError(f"{number} is not the number of a user or group: use 0 to {_NO_ID - 1}")
 
     def acting_as(self, credential: Credential) -> UserAndGroups:
-        """As whom the server acts for a call with this credential; the anonymous user where root is squashed.
+        """Maps a call's credential to the user as whom the server acts.
 
-        The anonymous user stands for calls without an identity, too, and for principals that are no users of this
-        machine.
+        Args:
+            credential: the credential.
+
+        Returns:
+            User, group and supplementary groups; those of the anonymous user for squashed users, calls without an
+            identity, and principals that are no users of this machine.
         """
         user = credential.user if isinstance(credential, AuthGss) else credential
         if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):
@@ -89,7 +102,11 @@ class Export:
         return self.anonymous_uid, self.anonymous_gid, ()
 
     def admits(self, peer: str) -> bool:
-        """Whether the host at this network address may use the export."""
+        """Returns whether a host may use the export.
+
+        Args:
+            peer: its IP address.
+        """
         if not self.hosts:
             return True
         try:

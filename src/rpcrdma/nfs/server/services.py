@@ -76,10 +76,17 @@ class NfsServices(NamedTuple):
 
 
 def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServices:
-    """NFS and MOUNT over `exports`.
+    """Makes the services of an NFS server, for `rpcrdma.serve`.
+
+    Args:
+        exports: the exported directories.
+        state: the state that file handles depend on; see `open_state`.
+
+    Returns:
+        `nfs` and `mount`, a pair of services. Close `nfs`, then the state, when the server has ended.
 
     Raises:
-        ValueError: `exports` is empty, or has two of one name.
+        ValueError: `exports` is empty, or two exports have one name.
         OSError: a directory cannot be exported, or the system lacks a feature that a server needs.
     """
     if not exports:

@@ -246,7 +246,14 @@ class ServerState:
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes]) -> ServerState:
-    """The state kept in `directory`, which is made if need be; `random_bytes` must be fit for keys.
+    """Opens the state that a server keeps from one run to the next, so that file handles of clients stay valid.
+
+    Args:
+        directory: its directory, which is made if missing, for the owner alone.
+        random_bytes: returns the given number of unpredictable octets, as `os.urandom` does.
+
+    Returns:
+        The state; its `close` ends it.
 
     Raises:
         PermissionError: other users may read the key.

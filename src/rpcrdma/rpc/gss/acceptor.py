@@ -164,7 +164,7 @@ class GssCall:
 
 
 class ContextCreation:
-    """A call that makes a context, or goes on making it; see `OpenedCall`."""
+    """A call that makes a context, or continues making it; see `OpenedCall`."""
 
     __slots__ = (
         "_acceptor", "_context", "_expires_s", "_failure", "_finished", "_handle", "_now_s", "_peer", "_principal",
@@ -191,7 +191,7 @@ class ContextCreation:
         self._expires_s: float | None = None
 
     def open(self) -> None:
-        """The token is not protected."""
+        """Does nothing: the token is not protected."""
 
     def octets_sealed(self, _reply: Payload) -> int:
         """See `OpenedCall.octets_sealed`."""
@@ -263,7 +263,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """The handler of calls that make a context or go on making it."""
+    """Returns the handler of calls that make a context or continue making it."""
     creation: ContextCreation = context.protection
     return creation.step(token)
 
@@ -305,7 +305,7 @@ class Acceptor:
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:
-        """Contexts, including the ones that wait for a token."""
+        """Returns the number of contexts, including those that wait for a token."""
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
@@ -377,7 +377,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps a context that is being made until the client's next token comes."""
+        """Keeps an unfinished context until the client's next token arrives."""
         creating = self._creating
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if other.peer == context.peer]
@@ -387,7 +387,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a context that is finished."""
+        """Keeps a finished context."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
@@ -416,7 +416,7 @@ _SERVICES: Final = frozenset(GssService)
 
 
 def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: int) -> Payload:
-    """An encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
+    """Returns an encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
     head = reply.reduced[:REPLY_HEADER_OCTETS]
     if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
         return reply

@@ -23,7 +23,7 @@ _OPAQUE_MAX = 0xFFFFFFFF
 
 
 def encode_body(enc: Encoder, context: GssContext, service: GssService, sequence: int, content: Buffer) -> None:
-    """rpc_gss_integ_data or rpc_gss_priv_data with the octets of arguments or results.
+    """Encodes rpc_gss_integ_data or rpc_gss_priv_data with the octets of arguments or results.
 
     Raises:
         GssFailure: the context has ended.
@@ -43,7 +43,7 @@ class SealedBody(NamedTuple):
     checksum: bytes | None
 
     def open(self, context: GssContext, sequence: int) -> bytes:
-        """The sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
+        """Returns the sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
 
         Raises:
             DecodeError: the body has another sequence number than its header.
@@ -61,7 +61,7 @@ class SealedBody(NamedTuple):
 
 
 def decode_body(dec: Decoder, service: GssService) -> SealedBody:
-    """rpc_gss_integ_data or rpc_gss_priv_data.
+    """Decodes rpc_gss_integ_data or rpc_gss_priv_data.
 
     Raises:
         ReducedIneligibleItem: part of the body came in a chunk.
@@ -78,7 +78,7 @@ def decode_body(dec: Decoder, service: GssService) -> SealedBody:
 
 
 def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_octets: int) -> int:
-    """Octets of the body with so many octets of content, at most."""
+    """Returns the most octets of a body with the given octets of content."""
     if service is GssService.NONE:
         return content
     if service is GssService.PRIVACY:
@@ -87,7 +87,7 @@ def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_oct
 
 
 def _opaque(dec: Decoder, field: str) -> bytes:
-    """Variable-length data as long as the message has octets for it."""
+    """Decodes variable-length data, bounded by the octets of the message alone."""
     length = dec.count(_OPAQUE_MAX, field)
     data = dec.octets(length, field)
     dec.skip_padding(length, field)

@@ -28,7 +28,7 @@ loop."""
 
 
 def outcome_of(work: Callable[[], T]) -> Outcome[T]:
-    """The outcome of `work()`."""
+    """Returns the outcome of `work()`."""
     try:
         result = work()
     except Exception as error:  # noqa: BLE001 - raised where the outcome is taken
@@ -53,11 +53,11 @@ class ContextTurns:
         """Whether a use runs in a thread."""
 
     def postpones(self, octets: int) -> bool:
-        """Whether a use of so many octets would not be done at once."""
+        """Returns whether a use of this many octets would have to wait."""
         return self.taken or self._is_long(octets)
 
     def use(self, work: Callable[[], T], done: Callable[[Outcome[T]], None], *, octets: int) -> None:
-        """Calls `done` with the outcome of `work()`, which takes time for so many octets: at once, or in its turn.
+        """Calls `done` with the outcome of `work()`, at once or in its turn; the work takes time for the given octets.
 
         `work` runs in the event loop or in a thread, `done` in the event loop.
         """

@@ -46,7 +46,7 @@ SECURITY_NAMES: Final = tuple(str(flavor) for flavor in SecurityFlavor if flavor
 
 
 def security_flavor(text: str) -> SecurityFlavor:
-    """The flavor that a person has named.
+    """Returns the flavor that a person has named.
 
     Raises:
         ValueError: there is no such flavor; the message lists the names.

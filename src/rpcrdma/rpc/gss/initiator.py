@@ -56,7 +56,7 @@ class GssSession(NamedTuple):
     """Those at the context. The default knows no long uses, and so no other use has to wait."""
 
     def next_number(self) -> int:
-        """The sequence number of the next transmission."""
+        """Returns the sequence number of the next transmission."""
         self.numbers[0] += 1
         return self.numbers[0]
 
@@ -80,7 +80,7 @@ class UnopenedReply(NamedTuple):
 
 
 class ProtectedCall:
-    """A call under a context; with `ends` the one that ends it."""
+    """A call under a context; with `ends` the call that destroys the context."""
 
     __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session")
 
@@ -174,7 +174,7 @@ class ProtectedCall:
         return inner
 
     def result(self, dec: Decoder, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """The result in an opened reply; see `CallProtection.decode`."""
+        """Returns the result in an opened reply; see `CallProtection.decode`."""
         if into and self._has_body:
             at = dec.pos
             dec = ResultDecoder(dec.data, 0, None, into)
@@ -198,7 +198,7 @@ class ProtectedCall:
 
 
 class ContextCall:
-    """A call that makes a context, or with the handle that the server gave goes on making it (OR-9)."""
+    """A call that makes a context, or continues making it with the handle that the server gave (OR-9)."""
 
     __slots__ = ("_handle", "_token", "verifier")
 
@@ -265,7 +265,7 @@ def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
 
 
 def _signed_header(xid: int, procedure: Procedure[Any, Any], sent: GssCredential) -> bytes:
-    """The header of a call up to its credential, which the verifier is the checksum of."""
+    """Returns the header of a call up to its credential, which the verifier is the checksum of."""
     enc = Encoder()
     encode_gss_credential(enc, sent)
     credential = OpaqueAuth(AuthFlavor.RPCSEC_GSS, bytes(enc.reduced))

@@ -12,7 +12,7 @@ __all__ = ["GssContext", "GssFailure", "GssMajor", "GssMechanism"]
 
 
 class GssMajor(enum.IntEnum):
-    """Values of gss_major on the wire that this library makes or tells apart (RFC 2203 appendix A)."""
+    """Values of gss_major on the wire that this library makes or distinguishes (RFC 2203 appendix A)."""
 
     COMPLETE = 0
     CONTINUE_NEEDED = 1
@@ -45,11 +45,11 @@ class GssContext(Protocol):
 
     @property
     def principal(self) -> str:
-        """The name of the client that has been proved; at the client, its own."""
+        """The client's proved principal; at the client, its own."""
 
     @property
     def user(self) -> LocalUser | None:
-        """The user of this machine that the principal stands for; None: there is none."""
+        """The local user for the principal, or None."""
 
     @property
     def lifetime_s(self) -> float | None:
@@ -63,7 +63,7 @@ class GssContext(Protocol):
         """
 
     def mic(self, data: bytes) -> bytes:
-        """A checksum of `data` that only the two ends can make.
+        """Returns a checksum of `data` that only the two ends can make.
 
         Raises:
             GssFailure: the context has ended.
@@ -77,14 +77,14 @@ class GssContext(Protocol):
         """
 
     def wrap(self, data: bytes) -> bytes:
-        """The data, encrypted and with a checksum.
+        """Returns the data, encrypted and with a checksum.
 
         Raises:
             GssFailure: the context has ended.
         """
 
     def unwrap(self, data: bytes) -> bytes:
-        """The data that the peer's `wrap` has encrypted.
+        """Returns the data that the peer's `wrap` has encrypted.
 
         Raises:
             GssFailure: they are not encrypted, were changed, or the context has ended.
@@ -109,7 +109,7 @@ class GssMechanism(Protocol):
         """
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """Cause and remedy, for people, of a status with which the server at `host` has answered."""
+        """Explains a status with which the server at `host` answered: cause and remedy for people."""
 
     def check_ticket(self) -> None:
         """Checks that there is a credential for `initiate`.
@@ -119,14 +119,14 @@ class GssMechanism(Protocol):
         """
 
     def initiate(self, host: str) -> GssContext:
-        """The client's end of a context with the service at `host`.
+        """Returns the client's end of a context with the service at `host`.
 
         Raises:
             GssFailure: there is no credential.
         """
 
     def accept(self) -> GssContext:
-        """The server's end of a context.
+        """Returns the server's end of a context.
 
         Raises:
             GssFailure: there is no key.

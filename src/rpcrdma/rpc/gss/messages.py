@@ -44,7 +44,7 @@ class GssProcedure(enum.IntEnum):
 
 
 class GssCredential(NamedTuple):
-    """rpc_gss_cred_vers_1_t behind its version; any number may stand in each field."""
+    """rpc_gss_cred_vers_1_t behind its version; each field may have any number."""
 
     version: int
     procedure: int
@@ -64,25 +64,25 @@ class InitResult(NamedTuple):
 
 
 def encode_gss_credential(enc: Encoder, credential: GssCredential) -> None:
-    """The body of the credential: rpc_gss_cred_t (RFC 2203 section 5)."""
+    """Encodes the body of the credential: rpc_gss_cred_t (RFC 2203 section 5)."""
     enc.put(_FOUR, credential.version, credential.procedure, credential.sequence, credential.service)
     enc.opaque(credential.handle, HANDLE_OCTETS_MAX, "handle")
 
 
 def encode_token(enc: Encoder, token: bytes) -> None:
-    """rpc_gss_init_arg (RFC 2203 section 5.2.2)."""
+    """Encodes rpc_gss_init_arg (RFC 2203 section 5.2.2)."""
     enc.opaque(token, GSS_TOKEN_OCTETS_MAX, "gss_token")
 
 
 def encode_init_result(enc: Encoder, result: InitResult) -> None:
-    """rpc_gss_init_res (RFC 2203 section 5.2.3.1)."""
+    """Encodes rpc_gss_init_res (RFC 2203 section 5.2.3.1)."""
     enc.opaque(result.handle, HANDLE_OCTETS_MAX, "handle")
     enc.put(_THREE, result.major, result.minor, result.window)
     enc.opaque(result.token, GSS_TOKEN_OCTETS_MAX, "gss_token")
 
 
 def decode_gss_credential(body: bytes) -> GssCredential:
-    """The credential in its body.
+    """Decodes the body of a credential.
 
     Raises:
         DecodeError: the body is cut short, or goes on after its last field.
@@ -95,7 +95,7 @@ def decode_gss_credential(body: bytes) -> GssCredential:
 
 
 def decode_token(dec: Decoder) -> bytes:
-    """The token of a call that makes a context.
+    """Decodes the token of a call that makes a context.
 
     Raises:
         DecodeError: it is cut short, or over the bound.
@@ -104,7 +104,7 @@ def decode_token(dec: Decoder) -> bytes:
 
 
 def decode_init_result(dec: Decoder) -> InitResult:
-    """The result of a call that makes a context.
+    """Decodes the result of a call that makes a context.
 
     Raises:
         DecodeError: it is cut short, or over a bound.

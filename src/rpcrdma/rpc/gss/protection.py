@@ -28,7 +28,7 @@ class CallDropped(Exception):
 
 
 class CallWaits(Exception):
-    """The call is to be opened again when a use of its context has ended: `work()`, which takes time for `octets`."""
+    """The call is to be opened again after a use of its context: `work()`, which takes time for `octets`."""
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
         super().__init__("the context is in use")
@@ -41,7 +41,7 @@ class CallProtection(Protocol):
     """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """The whole call, for one transmission.
+        """Encodes the whole call, for one transmission.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -49,10 +49,10 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """The whole call, for a further transmission on the same connection; None: it cannot be made now."""
+        """Encodes the whole call for a further transmission on the same connection; None: impossible at present."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """The result in a whole reply; bulk results under integrity or privacy are copied to `into`.
+        """Decodes the result in a whole reply; bulk results under integrity or privacy are copied to `into`.
 
         Raises:
             RpcError: the responder answered with an error.
@@ -61,7 +61,7 @@ class CallProtection(Protocol):
         """
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """How large the reply gets with its verifier and protection, for results of a given size."""
+        """Returns how large the reply gets with its verifier and protection, for results of a given size."""
 
 
 class OpenedCall(Protocol):
@@ -82,26 +82,26 @@ class OpenedCall(Protocol):
         """The procedure and the handler of a call that makes a context; None for others."""
 
     def open(self) -> None:
-        """Takes the arguments out of their protection, which leaves `arguments` before them.
+        """Removes the protection of the arguments; `arguments` is before them afterwards.
 
         Raises:
-            CallWaits: that takes long: it is done by the work, and then this is called again.
+            CallWaits: that takes long: the work does it, and then this is called again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
 
     def protect(self, reply: Payload) -> Payload:
-        """The reply with its verifier, and its results as the service asks for; refusals of RPC stay as they are.
+        """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
 
         May run in a thread, in its turn.
         """
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Octets for which `protect` takes time."""
+        """Returns the octets for which `protect` takes time."""
 
 
 class CallOpener(Protocol):
-    """Keeps the contexts of clients."""
+    """Checks and opens the calls of clients under RPCSEC_GSS, with the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
         """Checks the header of a call, behind which `decoder` stands.

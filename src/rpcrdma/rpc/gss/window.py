@@ -6,7 +6,7 @@ __all__ = ["SequenceWindow"]
 
 
 class SequenceWindow:
-    """Takes the `size` numbers up to the highest that was seen, each once, and all higher ones."""
+    """Accepts the `size` numbers up to the highest seen, each once, and all higher ones."""
 
     __slots__ = ("_highest", "_seen", "size")
 
@@ -17,7 +17,7 @@ class SequenceWindow:
         self._seen = 0
 
     def take(self, number: int) -> bool:
-        """Whether the number of a call whose header was verified is new and in the window; notes it."""
+        """Returns whether the number of a call whose header was verified is new and in the window; notes it."""
         ahead = number - self._highest
         if ahead > 0:
             # A shift by more than the window would only make zeros.

@@ -1,14 +1,13 @@
 """The simulated fabric: nodes that reach each other by name, each of them a provider of RDMA connections.
 
     async def main():
-        fabric = Fabric(PROFILES["campus"])
-        client, server = fabric.node("client"), fabric.node("server")
-        serve([...], ["rdma://server"], options=ServeOptions(rdma=RdmaServerConfig(provider=server)))
-        connect("rdma://server", options=ConnectOptions(provider=client))
+        fabric = Fabric(PROFILES["campus"]) client, server = fabric.node("client"), fabric.node("server") serve([...],
+        ["rdma://server"], options=ServeOptions(rdma=RdmaServerConfig(provider=server))) connect("rdma://server",
+        options=ConnectOptions(provider=client))
 
     run(main, seed=1)
 
-All of it runs in one `VirtualLoop`. The same program and seed make the same trace.
+Everything runs in one `VirtualLoop`. The same program and seed make the same trace.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _RESERVED_PORTS = range(1023, 511, -1)
 
 
 def _nothing() -> None:
-    """The software has not opened the link."""
+    """Does nothing: the software has not opened the link."""
 
 
 class _Driver(MemoryDriver[SimulatedQueuePair]):
@@ -77,7 +76,7 @@ class _Driver(MemoryDriver[SimulatedQueuePair]):
 
 
 class _Link:
-    """One end of a connection to be; the link of the end that connects has yet to find its peer."""
+    """One end of a future connection; the connecting end's link has yet to find its peer."""
 
     provider = _NAME
     device = None
@@ -105,7 +104,7 @@ class _Link:
         return _Driver(queue_pair, timer, on_turn, on_closed)
 
     def _offer(self, far: SimulatedQueuePair) -> None:
-        """Runs at the other host, when the request for the connection has come."""
+        """Offers the connection to the listener; runs at the other host, when the request has arrived."""
         if far.ended:
             return
         node = self._node.fabric.reach(self.peer[0])
@@ -135,9 +134,16 @@ class _Listener:
 
 
 class Node(Host):
-    """A host of the fabric, and the provider of its programs.
+    """A host of the fabric, and the provider of its programs; implements `rpcrdma.provider.Provider`.
 
-    Give it to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. `host` is its address.
+    Give it to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. `Fabric.node` makes it.
+
+    Args:
+        fabric: the fabric.
+        host: its name, which is its address.
+
+    Shared by the methods:
+        ConnectFailed: no node has the name, or nothing listens there; a host that is down never answers.
     """
 
     name = _NAME
@@ -150,7 +156,6 @@ class Node(Host):
         self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
-        """See `Provider.connect`; a host that is down does not answer."""
         where = authority(host, port)
         peer = self.fabric.find(host)
         if peer is None:
@@ -168,16 +173,26 @@ class Node(Host):
         return _Link(self, (self.host, next(self._reserved_ports if reserved_port else self._ports)), (host, port))
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
-        """See `Provider.listener`."""
         del log  # nothing can fail
         return _Listener(self, on_link)
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """See `Provider.explain_unmade`."""
         return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
 
     def listen(self, host: str, port: int, listener: _Listener) -> tuple[str, int]:
-        """Lets `listener` be found; returns where."""
+        """Registers a listener.
+
+        Args:
+            host: the name of this node.
+            port: the port; 0 takes a free one.
+            listener: the listener that clients find there.
+
+        Returns:
+            Host and port.
+
+        Raises:
+            OSError: EADDRNOTAVAIL: another node has the name; EADDRINUSE: another listener has the address.
+        """
         if self.fabric.find(host) is not self:
             raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
         address = (host, port or next(self._ports))
@@ -193,12 +208,18 @@ class Node(Host):
 
 
 class Fabric:
-    """The nodes, their distance and costs (`model`), and the trace of their events. To be made in a `VirtualLoop`.
+    """Nodes with their distance and costs, and the trace of their events; to be made in a `VirtualLoop`.
 
-    `domain` makes the protection domain of each end of a connection: all memory is reached through its methods.
+    Args:
+        model: distance and costs; None: a machine room.
+        trace: records the events; None: a new trace.
+        faults: decides about faults; None: no faults.
+        domain: makes the protection domain of each end, from its host and the connection's number: all memory is
+            reached through its methods.
+        loop: the loop; None: the running one.
 
     Raises:
-        LocalProtocolError: the running loop is another one.
+        LocalProtocolError: the running loop is no `VirtualLoop`.
     """
 
     def __init__(
@@ -226,22 +247,38 @@ class Fabric:
         running.effects = replace(running.effects, worker_pool=SimulatedWorkerPool, before_handler=before_handler)
 
     def node(self, host: str) -> Node:
-        """The node with this name, which is made if there is none."""
+        """Returns the node with a name, and makes it if there is none.
+
+        Args:
+            host: the name.
+        """
         found = self._nodes.get(host)
         if found is None:
             found = self._nodes[host] = Node(self, host)
         return found
 
     def add(self, node: Node) -> None:
-        """Makes a node of a class of the caller's own the one with its name."""
+        """Adds a node of a class of the caller's own.
+
+        Args:
+            node: the node, which replaces one of the same name.
+        """
         self._nodes[node.host] = node
 
     def find(self, host: str) -> Node | None:
-        """The node with this name, if there is one."""
+        """Returns the node with a name, or None.
+
+        Args:
+            host: the name.
+        """
         return self._nodes.get(host)
 
     def reach(self, host: str) -> Node:
-        """The node with this name, which there is."""
+        """Returns the node with a name, which must exist.
+
+        Args:
+            host: the name.
+        """
         return self._nodes[host]
 
     def pair(
@@ -252,7 +289,18 @@ class Fabric:
         inbound_reads: tuple[int | None, int | None] = (None, None),
         outbound_reads: tuple[int | None, int | None] = (None, None),
     ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
-        """Two ends of a new connection, of which the near one may `connect`. The read limits are those of both."""
+        """Makes two joined queue pairs, of which the near one may `connect`.
+
+        Args:
+            near: the host of the first.
+            far: the host of the second.
+            private_data: the near end's octets for the far end.
+            inbound_reads: limits of inbound RDMA Reads of (near, far); None: that of the model.
+            outbound_reads: limits of outbound RDMA Reads of (near, far); None: that of the model.
+
+        Returns:
+            The near and the far queue pair.
+        """
         number = next(self._connections)
         one, other = (
             SimulatedQueuePair(host, number, self._domain(host, number), data, inbound, outbound)

@@ -1,4 +1,4 @@
-"""The points at which faults enter a simulated fabric: messages on their way, and the registration of memory."""
+"""The points at which faults enter a simulated fabric: messages in flight, and the registration of memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["DELIVERED", "Delivery", "Faults", "Message", "MessageKind"]
 
 
 class MessageKind(enum.Enum):
-    """The messages of a connection."""
+    """The kinds of messages of a connection."""
 
     CONNECT = "connect"
     ACCEPT = "accept"
     READY = "ready"
-    """The end that connects has heard of the acceptance."""
+    """The connecting end has received the acceptance."""
     SEND = "send"
     WRITE = "rdma-write"
     READ_REQUEST = "read-request"
@@ -24,7 +24,16 @@ class MessageKind(enum.Enum):
 
 
 class Message(NamedTuple):
-    """A message that is about to leave a node: `number` counts those of its connection in its direction from 0."""
+    """A message that is about to leave a node.
+
+    Args:
+        connection: the number of the connection.
+        number: the message's number in its connection and direction, from 0.
+        sender: the name of the node that sends it.
+        receiver: the name of the node that receives it.
+        kind: its kind.
+        data: its octets.
+    """
 
     connection: int
     number: int
@@ -35,11 +44,15 @@ class Message(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """The fate of a message: it takes `delay_s` more than the distance; later messages do not overtake it.
+    """The fate of a message.
 
-    With `cut_at` the connection breaks after so many octets of the data: they are in place, and nothing else arrives in
-    either direction. Both ends are told, unless `silent`: then each end gives up once a message that it has sent was
-    not acknowledged for `FabricModel.lost_after_s`.
+    With `silent` each end gives up only after a message of its own was not acknowledged for `FabricModel.lost_after_s`.
+
+    Args:
+        delay_s: seconds added to the distance; later messages do not overtake it.
+        cut_at: octets of the data after which the connection breaks: these are in place, and nothing else arrives in
+            either direction. None: the message arrives whole.
+        silent: whether the ends are not notified of the break.
     """
 
     delay_s: float = 0.0
@@ -48,17 +61,18 @@ class Delivery(NamedTuple):
 
 
 DELIVERED = Delivery()
+"""The fate of a message without a fault."""
 
 
 class Faults(Protocol):
-    """Decides about faults, in the order of the events that it is asked about."""
+    """Decides about faults, in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
-        """The fate of a message; `DELIVERED` for most."""
+        """Returns the fate of a message; `DELIVERED` for most."""
 
     def on_register(self, node: str, octets: int) -> float:
-        """The seconds that the registration of a region takes in addition to its usual cost.
+        """Returns the seconds that the registration of a region takes in addition to its usual cost.
 
         Raises:
-            LocalProtocolError: the registration fails, as where too many regions exist.
+            LocalProtocolError: the registration fails, as if too many regions existed.
         """

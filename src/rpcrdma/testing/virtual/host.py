@@ -23,7 +23,7 @@ _running: contextvars.ContextVar[Host] = contextvars.ContextVar("rpcrdma simulat
 
 
 def running_host() -> Host | None:
-    """The host whose program runs; None outside of all hosts."""
+    """Returns the host whose program runs; None outside of all hosts."""
     return _running.get(None)
 
 
@@ -31,19 +31,28 @@ class End(Protocol):
     """The end of a connection, as its host sees it."""
 
     connection: int
+    """The number of the connection."""
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Hands news to the software."""
+        """Hands news to the software.
+
+        Args:
+            news: a completion, or an event of the connection.
+        """
 
     def crash(self) -> None:
-        """Ends the connection without a word to the peer."""
+        """Ends the connection without a message to the peer."""
 
     def cut(self, *, silent: bool = False) -> None:
-        """Breaks the connection for both ends."""
+        """Breaks the connection for both ends.
+
+        Args:
+            silent: whether the ends are not notified of the break.
+        """
 
 
 class _News:
-    """A completion or an event on its way to the software; `interrupt` is the event that it has brought about."""
+    """A completion or an event on its way to the software; `interrupt` is the number of the interrupt for it."""
 
     __slots__ = ("cause", "end", "interrupt", "news", "ready_s")
 
@@ -56,7 +65,15 @@ class _News:
 
 
 class Host:
-    """One machine: `host` is its name and its address."""
+    """One simulated machine, with its wire, interrupts, programs and crashes.
+
+    Args:
+        host: its name, which is its address.
+        loop: the event loop.
+        model: distance and costs.
+        trace: records the events.
+        faults: decides about faults; None: no faults.
+    """
 
     def __init__(self, host: str, loop: VirtualLoop, model: FabricModel, trace: Trace, faults: Faults | None) -> None:
         self.host = host
@@ -65,41 +82,61 @@ class Host:
         self.trace = trace
         self.faults = faults
         self.up = True
-        """Whether the machine runs: between `crash` and `restart` it does not, and takes nothing from the fabric."""
+        """Whether the machine runs: it does not from `crash` to `restart`, and then takes nothing from the fabric."""
         self.context = contextvars.copy_context()
         self.context.run(_running.set, self)
         self.ends: dict[End, None] = {}
-        """The connections that have not ended."""
+        """The ends of connections that have not ended."""
         self.registered_octets = 0
-        """Of the regions that exist now."""
+        """Octets of the regions that exist now."""
         self.registered_octets_max: int | None = None
-        """Memory that can be registered; None: any amount. A lower number is the fault of exhausted memory."""
+        """Octets that can be registered; None: any number. A lower number is the fault of exhausted memory."""
         self._crashes_s: list[float] = []
         self._wire_free_s = 0.0
         self._left = NO_CAUSE
         self._pending: deque[_News] = deque()
         self._done: deque[_News] = deque()
-        """Of posted work. The software looks for it first: messages that wait must not hide that the peer reads."""
+        """Completions of posted work. The software looks for them first: waiting messages must not hide the peer's
+        reading."""
         self._attended = False
-        """Whether an interrupt is under way, or the software is busy with news."""
+        """Whether an interrupt is in progress, or the software is busy with news."""
         self._stalled_until_s = 0.0
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, program: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs a program on this host: `crash` cancels it, and all that it has started."""
+        """Runs a program on this host; `crash` cancels it with all tasks that it has started.
+
+        Args:
+            program: the coroutine.
+
+        Returns:
+            The task.
+        """
         return self.context.copy().run(self.loop.create_task, program)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Counts a task among the tasks that end with the host."""
+        """Adds a task to those that end with the host.
+
+        Args:
+            task: the task.
+        """
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def record(
         self, kind: EventKind, text: str = "", *, octets: int = 0, cost_s: float = 0.0, connection: int = -1
     ) -> int:
-        """Records an event that follows from the present one, and from which follows all that the caller does next.
+        """Records an event caused by the present one; all that the caller does next follows from it.
 
-        It takes `cost_s` of the time of this host. Returns its number.
+        Args:
+            kind: the kind of the event.
+            text: details.
+            octets: octets concerned.
+            cost_s: seconds of this host that the event takes.
+            connection: the number of the connection; -1: none.
+
+        Returns:
+            The number of the event.
         """
         loop = self.loop
         loop.spend(cost_s)
@@ -118,16 +155,37 @@ class Host:
         cost_s: float = 0.0,
         text: str = "",
     ) -> int:
-        """Records an event beside the present one."""
+        """Records an event beside the present one.
+
+        Args:
+            kind: the kind of the event.
+            at_s: the time of its end.
+            cause: the number of the event that caused it.
+            connection: the number of the connection; -1: none.
+            octets: octets concerned.
+            cost_s: seconds that it takes.
+            text: details.
+
+        Returns:
+            The number of the event.
+        """
         return self.trace.add(
             kind, self.host, at_s=at_s, cause=cause, connection=connection, octets=octets, cost_s=cost_s, text=text
         )
 
     def leave(self, kind: MessageKind, octets: int, cause: int, connection: int) -> tuple[float, int]:
-        """Sends a message; returns when its last octet has left, and the number of that event.
+        """Sends a message; messages leave one after another.
 
-        Messages leave one after another. The RNIC prepares a message while an earlier one leaves. If that one holds it
-        up, the event names it.
+        The RNIC prepares a message while an earlier one leaves. The event names an earlier message that delays it.
+
+        Args:
+            kind: the kind of the message.
+            octets: its data in octets.
+            cause: the number of the event that caused it.
+            connection: the number of the connection.
+
+        Returns:
+            The time at which its last octet has left, and the number of that event.
         """
         ready_s, rdma = self.loop.time(), kind in _RDMA
         model = self.model
@@ -150,13 +208,24 @@ class Host:
         return left_s, self._left
 
     def acknowledge(self) -> float:
-        """Takes the wire for an acknowledgement, which passes between the packets of messages; returns its time."""
+        """Occupies the wire for an acknowledgement, which passes between the packets of messages.
+
+        Returns:
+            The seconds that it takes.
+        """
         acknowledgement_s = self.model.acknowledgement_s
         self._wire_free_s = max(self._wire_free_s, self.loop.now_s) + acknowledgement_s
         return acknowledgement_s
 
     def fate(self, message: Message) -> Delivery:
-        """Asks the faults about a message."""
+        """Decides about a message's delivery.
+
+        Args:
+            message: the message.
+
+        Returns:
+            The fate by `faults`.
+        """
         fate = DELIVERED if self.faults is None else self.faults.on_message(message)
         if fate is not DELIVERED:
             loop = self.loop
@@ -167,8 +236,13 @@ class Host:
     def interrupt(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float = 0.0) -> None:
         """Reports news to the software of this host, after the latency of an interrupt.
 
-        With coalescing, news are taken along by an interrupt under way, and by software that is still busy with
-        earlier news: it takes one after another.
+        With coalescing, an interrupt in progress, and software that is busy with earlier news, take further news along.
+
+        Args:
+            end: the end of the connection.
+            news: the completion or event.
+            cause: the number of the event that caused it.
+            ready_s: the time from which it can be reported.
         """
         if not self.up:
             return
@@ -178,7 +252,7 @@ class Host:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Interrupts the software for the first news."""
+        """Interrupts the software for the first of the news."""
         self._attended = True
         first = (self._done or self._pending)[0]
         interrupt_s = self.model.interrupt_s
@@ -194,7 +268,7 @@ class Host:
         self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
 
     def _take_next(self) -> None:
-        """The software takes the next news, and goes on with those behind when it has spent its time on them."""
+        """Hands the next news to the software, and schedules those behind for when it has spent its time on them."""
         loop = self.loop
         if loop.now_s < self._stalled_until_s:
             loop.schedule(self._stalled_until_s, loop.cause, self._take_next, context=self.context)
@@ -225,7 +299,14 @@ class Host:
                 self._attended = False
 
     def withdraw(self, end: End) -> list[Completion | QueuePairEvent]:
-        """Returns the news of a queue pair that were not reported; they will not be."""
+        """Cancels the unreported news of a queue pair.
+
+        Args:
+            end: the end of the connection.
+
+        Returns:
+            The news.
+        """
         own = [each.news for each in (*self._done, *self._pending) if each.end is end]
         if own:
             self._done = deque(each for each in self._done if each.end is not end)
@@ -238,18 +319,27 @@ class Host:
         return len(self._crashes_s)
 
     def crashed_before(self, left_s: float, boots: int) -> bool:
-        """Whether a message of so many boots had not left when the host crashed."""
+        """Returns whether the host crashed before a message had left.
+
+        Args:
+            left_s: the time at which the message leaves.
+            boots: `boots` when it was sent.
+        """
         return boots < len(self._crashes_s) and left_s > self._crashes_s[boots]
 
     def stall(self, duration_s: float) -> None:
-        """The software takes no completions for so long."""
+        """Stops the software from taking completions for a while.
+
+        Args:
+            duration_s: seconds.
+        """
         self.record(EventKind.FAULT, f"stalled for {duration_s:g} s")
         self._stalled_until_s = self.loop.time() + duration_s
 
     def crash(self) -> None:
-        """Ends all connections without a word to the peers, and cancels all programs; no effect on a host that is down.
+        """Ends all connections without messages to the peers, and cancels all programs; no effect if the host is down.
 
-        A program that is cancelled may still end its objects in order; nothing of that reaches the fabric.
+        A cancelled program may still end its objects in order; nothing of that reaches the fabric.
         """
         if not self.up:
             return
@@ -264,7 +354,7 @@ class Host:
             task.cancel()
 
     def restart(self) -> None:
-        """The machine runs again, without programs; messages of old connections are answered with their end."""
+        """Starts the machine again, without programs; messages of old connections are answered with their end."""
         self.up = True
         self.record(EventKind.RESTART)
 

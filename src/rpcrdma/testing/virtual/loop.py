@@ -1,8 +1,8 @@
-"""An event loop of virtual time: its clock jumps to the next event, and each callback has a cause.
+"""An event loop in virtual time: its clock jumps to the next event, and each callback has a cause.
 
-Callbacks, futures and tasks of asyncio run unchanged. `call_soon` and `call_at` note the event of the trace that their
-caller follows from (`cause`), so that causes cross futures and tasks. A callback may spend time (`spend`), as the host
-does that registers memory: callbacks that it schedules afterwards begin that much later, and no others wait for it.
+Callbacks, futures and tasks of asyncio run unchanged. `call_soon` and `call_at` store the trace event that their caller
+follows from (`cause`), so that causes cross futures and tasks. A callback may spend time (`spend`), such as a host that
+registers memory: callbacks that it schedules afterwards begin that much later, and no others wait for it.
 
 There are no sockets, no other threads and no other processes: nothing outside the loop can wake it.
 """
@@ -32,15 +32,15 @@ _STALE_KEPT = 256
 """Cancelled timers up to which they are left where they are."""
 
 _TURNS_MAX = 100_000
-"""Turns of the loop at one time, after which a program is taken to wait for it in vain."""
+"""Turns of the loop at one time, after which the program counts as polling in vain."""
 
 
 class Stalled(RuntimeError):
-    """Nothing can happen any more, and the program waits all the same."""
+    """The program waits for an event that can never happen, or polls without letting time pass."""
 
 
 class _Scheduled(asyncio.TimerHandle):
-    """A callback with the event that it follows from."""
+    """A callback with the trace event that it follows from."""
 
     __slots__ = ("cause",)
 
@@ -57,20 +57,29 @@ class _Scheduled(asyncio.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An asyncio loop whose time passes only between callbacks; `seed` determines `random`."""
+    """An event loop of asyncio whose time passes only between callbacks.
+
+    Args:
+        seed: determines the numbers of `random`.
+
+    Shared by the methods:
+        callback, args, context: as for the event loops of asyncio.
+        duration_s: seconds.
+        cause: the number of a trace event.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.random = random.Random(seed)  # noqa: S311 - to be repeated, not to be kept secret
         self.cause = NO_CAUSE
-        """The event of the trace that the running callback follows from."""
+        """The number of the trace event that the running callback follows from."""
         self.now_s = 0.0
-        """The time at which the running callback has begun; `time` has what it has spent in addition."""
+        """The time at which the running callback began; `time` adds what the callback has spent."""
         self.callbacks = 0
         """Callbacks that have run."""
         self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time, known_servers=KnownServers())
         self.on_task: Callable[[asyncio.Task[Any]], None] | None = None
-        """Is called with each task that is made, in the context of its maker."""
+        """Called with each new task, in the context of its maker."""
         self._local_s = 0.0
         self._soon: deque[_Scheduled] = deque()
         self._timers: list[tuple[float, int, _Scheduled]] = []
@@ -88,16 +97,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._local_s
 
     def spend(self, duration_s: float) -> None:
-        """Lets time pass for the running callback and all that it schedules from here on."""
+        """Lets time pass for the running callback and all that it schedules from now on."""
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """From here on the running callback follows from another event, and has spent no time."""
+        """Changes the cause of the running callback and resets the time that it has spent."""
         self.cause = cause
         self._local_s = self.now_s
 
     def jump(self, duration_s: float) -> None:
-        """The clock jumps ahead, as after a machine was suspended: timers that are due meanwhile ring late."""
+        """Moves the clock ahead, as after a suspended machine resumes: timers that were due meanwhile fire late."""
         self.now_s += duration_s
         self._local_s += duration_s
 
@@ -123,7 +132,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def schedule(
         self, at_s: float, cause: int, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """As `call_at`, for a callback that follows from the event `cause`."""
+        """Schedules a callback as `call_at` does, with a cause.
+
+        Args:
+            at_s: the time in seconds.
+            cause: the number of the trace event that causes it.
+            callback: the function.
+            args: its arguments.
+            context: its context; None: the present one.
+
+        Returns:
+            The handle, to cancel it.
+        """
         present, self.cause = self.cause, cause
         handle = self.call_at(at_s, callback, *args, context=context)
         self.cause = present
@@ -139,7 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     async def end_tasks(self) -> None:
-        """Cancels all other tasks in the order in which they were made, and waits until they have ended."""
+        """Cancels all other tasks in the order in which they were made, and waits for their ends."""
         own = asyncio.current_task()
         left = [task for task in self._tasks.values() if task is not own and not task.done()]
         for task in left:
@@ -148,7 +168,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             await asyncio.wait(left)
 
     def run_until_idle(self) -> None:
-        """Runs all that is scheduled, as far as it goes on by itself, while the loop does not run otherwise."""
+        """Runs all scheduled callbacks, and those that they schedule, while the loop is not running otherwise."""
         while self._soon or any(not entry[2].cancelled() for entry in self._timers):
             self._run_once()
 
@@ -162,7 +182,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Runs the function at once, in no time."""
+        """Runs a function at once, in no time.
+
+        Args:
+            executor: ignored.
+            func: the function.
+            args: its arguments.
+
+        Returns:
+            A completed future with its result or exception.
+        """
         del executor
         future: asyncio.Future[T] = self.create_future()
         try:
@@ -207,10 +236,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
-    """Runs `main()` to its end in a loop of its own; the same program and seed run alike each time.
+    """Runs a program to its end in a loop of its own; the same program and seed run alike each time.
+
+    Args:
+        main: makes the program's coroutine.
+        seed: determines the loop's random numbers.
+
+    Returns:
+        The result of the coroutine.
 
     Raises:
-        Stalled: the program waits for something that can never happen.
+        Stalled: the program waits for an event that can never happen.
     """
     loop = VirtualLoop(seed)
 
@@ -226,5 +262,5 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
 
 
 def now_s() -> float:
-    """The time of the running loop."""
+    """Returns the running loop's time in seconds."""
     return asyncio.get_running_loop().time()

@@ -11,7 +11,17 @@ __all__ = ["SimulatedProtectionDomain"]
 
 
 class SimulatedProtectionDomain(SoftwareProtectionDomain):
-    """The regions of one connection. Handles come from the random numbers of the loop."""
+    """The regions of one end of a connection, whose registration and invalidation take the host's time.
+
+    Handles are random numbers of the loop.
+
+    Args:
+        host: the host.
+        connection: the number of the connection.
+
+    Shared by the methods:
+        LocalProtocolError: also if the host's memory for regions is exhausted.
+    """
 
     __slots__ = ("_connection", "_host")
 
@@ -54,7 +64,7 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """The host waits until its RNIC has ended the handle."""
+        """Spends the time in which the host waits for its RNIC to end the handle."""
         if region.abandoned:
             return
         host = self._host

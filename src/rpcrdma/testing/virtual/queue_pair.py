@@ -39,7 +39,7 @@ _WORDS = struct.Struct(">4I")
 
 
 class _Ending(NamedTuple):
-    """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
+    """A function called at the end of a connection, with the receiver's work that broke a rule, if any."""
 
     broken: PostedWork | None
     protocol_error: bool
@@ -141,7 +141,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._report_end()
 
     def _report_end(self) -> None:
-        """Has the software take the news of an end that it has not brought about at this moment."""
+        """Reports the end of the connection to the software, which has not caused it at this moment."""
         host = self.host
         host.loop.schedule(host.loop.now_s + host.model.interrupt_s, host.loop.cause, self._news, context=host.context)
 
@@ -162,7 +162,7 @@ class SimulatedQueuePair(PostingQueuePair):
     # The way out.
 
     def transmit(self) -> None:
-        """Lets posted work leave, as far as it may."""
+        """Sends posted work, as far as the rules permit."""
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
         while queue and self._state is EndState.ESTABLISHED:
             work = queue[0]
@@ -243,7 +243,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """No acknowledgement will come: the RNIC sends the message again for a time, and then ends the connection."""
+        """Ends the connection after the time for which an RNIC repeats a message without acknowledgement."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -374,7 +374,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, [data])
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
-        """The beginning of a message, whose rest will never come."""
+        """Places the beginning of a message whose rest will never arrive."""
         if self._state is EndState.CLOSED or not self.host.up or not isinstance(about, PostedWork):
             return
         loop = self.host.loop
@@ -411,7 +411,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._done(work)
 
     def _done(self, work: PostedWork) -> None:
-        """The work is over: it is reported when all earlier work has been."""
+        """Ends the work; it is reported when all earlier work has been."""
         if self._state is EndState.CLOSED:
             return
         work.ended = True
@@ -458,11 +458,11 @@ class SimulatedQueuePair(PostingQueuePair):
 
 
 def _nothing() -> None:
-    """No owner."""
+    """Does nothing, in place of an owner."""
 
 
 def _words(work: PostedWork) -> str:
-    """The XID, version and type of a message, as far as they are in the first piece, or the handle."""
+    """Returns the XID, version and type of a message, as far as they are in the first piece, or the handle."""
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"
     gather = work.gather

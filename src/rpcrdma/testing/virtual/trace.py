@@ -1,6 +1,6 @@
-"""The trace of a simulation: its events in the order in which they were recorded, each with the event that caused it.
+"""The trace of a simulation: its events in the order of recording, each with the event that caused it.
 
-Times are virtual. An event is recorded when its end is known, which may be before the clock gets there: `at_s` need not
+Times are virtual. An event is recorded when its end is known, which may be before the clock reaches it: `at_s` need not
 rise from one event to the next, but it never falls along a chain of causes.
 """
 
@@ -17,12 +17,12 @@ NO_CAUSE = -1
 
 
 class EventKind(enum.Enum):
-    """The kinds of events; `text` says more of each."""
+    """The kinds of events; `text` has details of each."""
 
     CALL = "call"
-    """A program makes a call; recorded by the program, see `Node.record`."""
+    """A program makes a call; the program records it, see `Host.record`."""
     RETURN = "return"
-    """The program goes on with the result of its call; likewise."""
+    """The program continues with the result of its call; the program records it."""
     CONNECT = "connect"
     DISCONNECT = "disconnect"
     REGISTER = "register"
@@ -32,23 +32,23 @@ class EventKind(enum.Enum):
     POST = "post"
     """Work is posted; `text` begins with the verb: send, rdma-write or rdma-read."""
     LEAVE = "leave"
-    """The last octet of a message leaves the node; `octets` are those on the wire. `text` begins with the name of the
-    message (`MessageKind`). If another message has held up the wire, "behind" and the number of its event follow."""
+    """The last octet of a message leaves the node; `octets` are those on the wire. `text` begins with the name of
+    the message (`MessageKind`). If another message has delayed it, "behind" and the number of that event follow."""
     ARRIVE = "arrive"
     """The last octet of a message is in place at the node; `text` is the name of the message."""
     ACKNOWLEDGE = "acknowledge"
-    """The acknowledgement of a message has come back to the node that sent it; `octets` are those on the wire."""
+    """The acknowledgement of a message reaches the sender; `octets` are those on the wire."""
     INTERRUPT = "interrupt"
-    """The host is interrupted for the news in `text`. Completions that arrive before it has ended are taken along."""
+    """The host is interrupted for the news in `text`; it takes completions along that arrive before its end."""
     COMPLETE = "complete"
-    """The transport takes a completion or an event of a connection. The cause is the interrupt that this news has
-    brought about. If it was taken along with others, the cause is its arrival, and `cost_s` the time of waiting."""
+    """The transport takes a completion or an event of a connection. The cause is the interrupt for this news. For
+    news that another interrupt took along, the cause is its arrival, and `cost_s` the time of waiting."""
     COPY = "copy"
     """The host copies octets out of a receive buffer."""
     HANDLE = "handle"
     """A handler runs at the server."""
     FAULT = "fault"
-    """A fault that was injected."""
+    """An injected fault."""
     CRASH = "crash"
     RESTART = "restart"
     NOTE = "note"
@@ -56,10 +56,18 @@ class EventKind(enum.Enum):
 
 
 class TraceEvent(NamedTuple):
-    """One event.
+    """An event of the trace.
 
-    `at_s` is when it is over, `cost_s` how much of the time before that it took itself at its node. `cause` is the
-    number of the event that it followed from, `NO_CAUSE` for none. `connection` is -1 where no connection is concerned.
+    Args:
+        number: its index in the trace.
+        at_s: the time of its end.
+        node: the name of the node.
+        kind: its kind.
+        cause: the number of the event that caused it; `NO_CAUSE`: none.
+        connection: the number of the connection; -1: none.
+        octets: octets concerned.
+        cost_s: seconds before `at_s` that it took itself at its node.
+        text: details.
     """
 
     number: int
@@ -74,7 +82,7 @@ class TraceEvent(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The event as one line of text, from which nothing is left out."""
+        """The event as one line of text with all fields."""
         return (
             f"{self.number} {self.at_s!r} {self.node} {self.kind.value} <{self.cause} #{self.connection} "
             f"{self.octets} {self.cost_s!r} {self.text}"
@@ -82,7 +90,11 @@ class TraceEvent(NamedTuple):
 
 
 class Trace:
-    """The events so far. With `enabled` False nothing is kept, and every number is `NO_CAUSE`."""
+    """The events of a simulation so far.
+
+    Args:
+        enabled: False keeps no events; every number is then `NO_CAUSE`.
+    """
 
     def __init__(self, *, enabled: bool = True) -> None:
         self.enabled = enabled
@@ -100,7 +112,21 @@ class Trace:
         cost_s: float = 0.0,
         text: str = "",
     ) -> int:
-        """Records an event; returns its number."""
+        """Records an event.
+
+        Args:
+            kind: its kind.
+            node: the name of the node.
+            at_s: the time of its end.
+            cause: the number of the event that caused it.
+            connection: the number of the connection; -1: none.
+            octets: octets concerned.
+            cost_s: seconds that it took.
+            text: details.
+
+        Returns:
+            The number of the event.
+        """
         if not self.enabled:
             return NO_CAUSE
         number = len(self.events)
@@ -108,7 +134,14 @@ class Trace:
         return number
 
     def chain(self, number: int) -> list[TraceEvent]:
-        """The event `number` with all its causes, the first one first."""
+        """Follows the causes of an event.
+
+        Args:
+            number: the number of the event.
+
+        Returns:
+            The event and all its causes, the first cause first.
+        """
         found = []
         while number != NO_CAUSE:
             event = self.events[number]
@@ -117,9 +150,9 @@ class Trace:
         return found[::-1]
 
     def octets(self) -> bytes:
-        """The whole trace as text: equal for two runs exactly if their traces are."""
+        """Returns the whole trace as text: equal for two runs exactly if their traces are equal."""
         return "".join(f"{event.line}\n" for event in self.events).encode()
 
     def digest(self) -> str:
-        """A short text that stands for `octets`."""
+        """Returns a short text that identifies the trace: the start of its SHA-256 in hexadecimal."""
         return hashlib.sha256(self.octets()).hexdigest()[:16]

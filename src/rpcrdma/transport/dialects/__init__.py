@@ -26,14 +26,14 @@ _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
 }
 
 VERSION_CHOICES = tuple(_OFFERS)
-"""What may be asked for: a version by its name, or all that every peer can be asked about."""
+"""The choices of a version: each by its name, and "auto" for the newest that the peer speaks."""
 
 
 def version_choice(choice: str | int) -> str:
-    """`choice` as `VERSION_CHOICES` has it; a number stands for the version of that name.
+    """Converts a version, by name or number, to one of `VERSION_CHOICES`.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the version is unknown.
     """
     name = str(choice)
     if name not in _OFFERS:
@@ -42,12 +42,12 @@ def version_choice(choice: str | int) -> str:
 
 
 def offered(choice: str | int = "auto") -> tuple[Dialect, ...]:
-    """The versions of one connection, the preferred one first; see `version_choice`."""
+    """Returns the versions that one connection offers for a choice, the preferred one first; see `version_choice`."""
     return tuple(version() for version in _OFFERS[version_choice(choice)])
 
 
 def receive_octets(config: TransportConfig, dialects: Sequence[Dialect]) -> int:
-    """The size of receive buffers for a connection that speaks one of these versions."""
+    """Returns the size of receive buffers for a connection that speaks one of these versions."""
     if any(dialect.introduces for dialect in dialects):
         return max(config.inline_receive_octets, config.offered_receive_octets)
     return config.inline_receive_octets

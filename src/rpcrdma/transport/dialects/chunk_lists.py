@@ -32,7 +32,7 @@ _ZERO = b"\0\0\0\0"
 
 
 class TooMany(DecodeError):
-    """More chunks or segments than `limit`; `cause` says which."""
+    """More chunks or segments than `limit`; `cause` distinguishes them."""
 
     def __init__(self, field: str, offset: int, cause: Cause, limit: int) -> None:
         super().__init__(
@@ -43,14 +43,14 @@ class TooMany(DecodeError):
 
 
 def encode_lists(out: bytearray, chunks: ChunkLists) -> None:
-    """All three of them."""
+    """Encodes the Read list, the Write list and the Reply chunk."""
     encode_read_list(out, chunks.reads)
     encode_write_list(out, chunks.writes)
     encode_reply_chunk(out, chunks.reply)
 
 
 def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
-    """xdr_read_list: one entry for each segment."""
+    """Encodes xdr_read_list: one entry for each segment."""
     for position, segments in reads:
         for handle, length, offset in segments:
             out += _LISTED_READ_SEGMENT.pack(1, position, handle, length, offset)
@@ -58,7 +58,7 @@ def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
 
 
 def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
-    """xdr_write_list."""
+    """Encodes xdr_write_list."""
     for write in writes:
         out += _ONE
         _encode_segments(out, write.segments)
@@ -66,7 +66,7 @@ def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
 
 
 def encode_reply_chunk(out: bytearray, reply: WriteChunk | None) -> None:
-    """The Reply chunk, which may be there or not."""
+    """Encodes the Reply chunk, or its absence."""
     if reply is None:
         out += _ZERO
     else:
@@ -81,7 +81,7 @@ def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
 
 
 def decode_lists(reader: Reader) -> ChunkLists:
-    """All three of them.
+    """Decodes the Read list, the Write list and the Reply chunk.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.
@@ -96,7 +96,7 @@ def decode_lists(reader: Reader) -> ChunkLists:
 
 
 def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadChunk, ...]:
-    """xdr_read_list; with `ascending` no Position may be smaller than the one before it.
+    """Decodes xdr_read_list; with `ascending` no Position may be smaller than the one before it.
 
     RFC 8166 does not demand that the segments of one Position stand together: they are collected by Position, in list
     order.
@@ -124,7 +124,7 @@ def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadCh
 
 
 def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
-    """xdr_write_list.
+    """Decodes xdr_write_list.
 
     Raises:
         TooMany: it is longer than `rpcrdma.limits` allows.
@@ -139,7 +139,7 @@ def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
 
 
 def decode_reply_chunk(reader: Reader) -> WriteChunk | None:
-    """The Reply chunk; None where there is none.
+    """Decodes the Reply chunk; None if it is absent.
 
     Raises:
         TooMany: it has more segments than `rpcrdma.limits` allows.

@@ -40,7 +40,7 @@ class Geometry(NamedTuple):
     prefix: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
-        """The octets that these chunk lists add to a header."""
+        """Returns the octets that these chunk lists add to a header."""
         size = 0
         for read in chunks.reads:
             size += self.read_segment * len(read.segments)
@@ -61,7 +61,7 @@ class Window(Protocol):
     """
 
     counts_arrivals: bool
-    """Whether `on_arrival` is to be called."""
+    """Whether `on_arrival` must be called."""
     balance: int
     """Messages that may go out now."""
     granted: int
@@ -97,23 +97,23 @@ class Window(Protocol):
     def on_arrival(self, message: Inbound | None) -> bool:
         """Counts a message before any other handling; None stands for a message that is silently discarded.
 
-        False if the peer had no credit for it.
+        Returns False if the peer had no credit for it.
         """
 
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the reply or error to a call of this side; False if the peer had no credit."""
 
     def reserve(self, messages: int) -> None:
-        """Lets the peer send so many more messages than its calls and replies need; negative to end a reservation."""
+        """Lets the peer send more messages than its calls and replies need; a negative number ends a reservation."""
 
     def stop_learning(self) -> None:
-        """Keeps `allowed` as it is: the credits of the peer no longer tell how many calls it takes."""
+        """Keeps `allowed` as it is: the peer's credits no longer show how many calls it takes."""
 
     def on_dropped(self) -> None:
         """Counts a call of the peer that gets no reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Whether a peer in good faith may have left so many Sends of this side unread."""
+        """Returns whether a correct peer may have left this many Sends of this side unread."""
 
 
 class Dialect(Protocol):
@@ -161,7 +161,7 @@ class Dialect(Protocol):
         """Encodes the header of a piece that others follow."""
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a received message; None if it is to be silently discarded.
+        """Decodes a received message; None if it must be silently discarded.
 
         The last piece of a continued message returns the whole message, each earlier piece a `Kind.PIECE`.
         """
@@ -170,7 +170,7 @@ class Dialect(Protocol):
         """Decodes the first message from a server, which may refuse the version in the format of an older one."""
 
     def claims(self, data: Buffer) -> bool:
-        """Whether the first message from a client has this version."""
+        """Returns whether the first message from a client has this version."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""
+        """Returns whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""

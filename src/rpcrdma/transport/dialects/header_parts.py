@@ -52,7 +52,7 @@ class VersionRefusal(NamedTuple):
 
 
 def version_of(data: Buffer) -> int | None:
-    """rdma_vers of a message; None if it is too short to have one."""
+    """Returns rdma_vers of a message; None if it is too short."""
     if len(data) < _VERSION.size:
         return None
     version: int = _VERSION.unpack_from(data)[0]
@@ -60,7 +60,7 @@ def version_of(data: Buffer) -> int | None:
 
 
 def is_error(data: Buffer) -> bool:
-    """Whether a message is an error: its type has one number in every version (RFC 8166 section 7)."""
+    """Returns whether a message is an error: its type has one number in every version (RFC 8166 section 7)."""
     return len(data) >= FIXED.size and FIXED.unpack_from(data)[3] == RDMA_ERROR
 
 

@@ -117,7 +117,7 @@ Header: TypeAlias = RdmaMsg | RdmaNoMsg | RdmaMsgp | RdmaDone | RdmaError
 
 
 def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) -> bytes:
-    """The header of an RDMA_MSG or RDMA_NOMSG."""
+    """Encodes the header of an RDMA_MSG or RDMA_NOMSG."""
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, procedure, 0, 0, 0)
     out = bytearray(FIXED.pack(xid, VERSION, credits_, procedure))
@@ -126,7 +126,7 @@ def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) 
 
 
 def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
-    """RDMA_ERROR with ERR_CHUNK for a request of `version` (RFC 8166 section 4.5.2)."""
+    """Encodes RDMA_ERROR with ERR_CHUNK for a request of `version` (RFC 8166 section 4.5.2)."""
     return _CHUNK_REFUSED.pack(xid, version, credits_, RDMA_ERROR, ERR_CHUNK)
 
 
@@ -153,7 +153,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: Buffer, end: int | None = None) -> Header:
-    """The header that starts `data[:end]`.
+    """Decodes the header that starts `data[:end]`.
 
     RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any
     version, every other message must have version 1.

@@ -52,7 +52,7 @@ RDMA2_CONNPROP = 5
 RESPONSE = 1
 """The xid is one of the receiver's: the message answers it."""
 MORE = 2
-"""The payload goes on in the next message."""
+"""The payload continues in the next message."""
 FLAGS_KNOWN = RESPONSE | MORE
 
 PREFIX = struct.Struct(">IIIII")
@@ -134,7 +134,7 @@ Header: TypeAlias = Rdma2Msg | Rdma2NoMsg | Rdma2Error | Rdma2ConnProp
 
 
 def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_handle: int, chunks: ChunkLists) -> bytes:
-    """The header of an RDMA2_MSG or RDMA2_NOMSG."""
+    """Encodes the header of an RDMA2_MSG or RDMA2_NOMSG."""
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, header_type, flags, inv_handle, 0, 0, 0)
     out = bytearray(PREFIX.pack(xid, VERSION, credits_, header_type, flags))
@@ -155,7 +155,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: Buffer) -> Header:
-    """The header that starts `data`.
+    """Decodes the header that starts `data`.
 
     Only an RDMA2_MSG may be followed by a payload. The meaning of flags is not checked.
 

@@ -86,27 +86,27 @@ class Version1:
     properties: Mapping[int, Property] = {}
 
     def count_in(self, _memory: MessageMemory) -> None:
-        """Every message is whole."""
+        """Does nothing: every message is whole."""
 
     def forget(self) -> None:
-        """Every message is whole."""
+        """Does nothing: every message is whole."""
 
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
         """Extensions have no place in this version."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
-        """As RFC 8797 says."""
+        """Agrees on thresholds by private data (RFC 8797)."""
         return agree(own, peer)
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int = 0) -> CallWindow:
-        """A client that takes calls has said so, with their number, before the first one (RFC 8167 section 6)."""
+        """Makes the window; a client states how many calls it takes before the first (RFC 8167 section 6)."""
         del reservable  # Version 1 has no extensions that could reserve messages.
         if role is Role.SERVER:
             return CallWindow(config.reverse_credits_requested, config.credits_granted, promised=False)
         return CallWindow(config.credits_requested, config.reverse_credits_granted, promised=reverse)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """An RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
+        """Encodes an RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
         if isinstance(message, OutgoingError):
             refusal = message.refusal
             if refusal.cause is Cause.VERSION:
@@ -125,7 +125,7 @@ class Version1:
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
     def encode_piece(self, _message: Outgoing, _credit_word: int) -> bytes:
-        """Never called: no message goes on in the next one, as `Geometry.piece_header` says."""
+        """Never called: no message is continued in another one, see `Geometry.piece_header`."""
         raise AssertionError("version 1 has no continued messages")
 
     def encode_properties(self, _properties: PropertySet) -> bytes:
@@ -133,11 +133,11 @@ class Version1:
         raise AssertionError("version 1 has no transport properties")
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Any handle of the call: the responder chooses."""
+        """Returns whether the reply may end the handle: any handle of the call, as the responder chooses."""
         return call.chunks.names(handle)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Nine words at once tell the plain messages from the others, which mostly have one segment."""
+        """Decodes a message; nine words at once identify the plain shapes, and most others have one segment."""
         if len(data) >= _SHORT_MESSAGE.size:
             xid, version, credits_, procedure, reads, writes, reply, rpc_xid, direction = _SHORT_MESSAGE.unpack_from(
                 data
@@ -156,7 +156,7 @@ class Version1:
     decode_answer = decode
 
     def claims(self, data: Buffer) -> bool:
-        """By the version alone."""
+        """Returns whether a first message is of this version, by its version field alone."""
         return version_of(data) == VERSION
 
 
@@ -196,7 +196,7 @@ def _decode_other(data: Buffer) -> Inbound | None:
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """An RDMA_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    """Decodes an RDMA_MSG with one chunk of one segment, the usual shape; None for other shapes and faulty headers."""
     xid, version, credits_, _, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)
     if not (reads or end or reply) and present == count == 1:
         write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))

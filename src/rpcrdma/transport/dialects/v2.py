@@ -152,7 +152,7 @@ class Version2:
         self._assembly.memory = memory
 
     def forget(self) -> None:
-        """Of the one that is in pieces."""
+        """Forgets the unfinished message."""
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
@@ -168,11 +168,11 @@ class Version2:
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Allows the handle that the call named, if any."""
+        """Returns whether the reply may end the handle: only the one that the call named."""
         return handle == call.ends
 
     def claims(self, data: Buffer) -> bool:
-        """Checks the version alone, also of a message that is too short."""
+        """Returns whether a message is of this version, by its version field alone."""
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
@@ -180,7 +180,7 @@ class Version2:
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """An RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; the number of a call or reply is its RESPONSE."""
+        """Encodes an RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; calls and replies differ by RESPONSE."""
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -201,7 +201,7 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """A header with MORE; handle and chunks go with the last piece."""
+        """Encodes a header with MORE; the last piece has handle and chunks."""
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):
@@ -213,7 +213,7 @@ class Version2:
         return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Eleven words at once tell the plain messages from the others, which mostly have one segment."""
+        """Decodes a message; eleven words at once identify the plain shapes, and most others have one segment."""
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
                 _SHORT_MESSAGE.unpack_from(data)
@@ -268,7 +268,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """An RDMA2_MSG or RDMA2_NOMSG."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
@@ -291,7 +291,7 @@ class Version2:
         return self._message(head, chunks, inv_handle, data, header.size, long=False)
 
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
-        """An RDMA2_CONNPROP: a property set, or a part of one."""
+        """Decodes an RDMA2_CONNPROP: a property set, or a part of one."""
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
             found = self._add(head, octets)
@@ -305,7 +305,7 @@ class Version2:
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
     def _decode_error(self, data: Buffer) -> Inbound | None:
-        """Errors are not answered: a faulty one is discarded. Only calls are refused: flags say nothing more."""
+        """Decodes an error; a faulty one is discarded, since errors are not answered. Only calls are refused."""
         try:
             header = decode_header(data)
         except DecodeError:
@@ -367,7 +367,7 @@ class Version2:
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Adds a message to its sequence; None if that completes the sequence."""
+        """Adds a piece to its sequence; returns None if that completes the sequence, else the answer to the piece."""
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
@@ -423,7 +423,7 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """An RDMA2_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    """Decodes an RDMA2_MSG with one chunk of one segment, the usual shape; None for other shapes and faulty headers."""
     if len(data) < _ONE_WRITE_MESSAGE.size:
         return None
     words = _ONE_WRITE_MESSAGE.unpack_from(data)
@@ -469,5 +469,5 @@ def _encode_refusal(error: OutgoingError, credit_word: int) -> bytes:
 
 
 def _opens(data: Buffer, start: int, xid: int, direction: int) -> bool:
-    """Whether an RPC message with this XID and direction begins at `start`."""
+    """Returns whether an RPC message with this XID and direction begins at `start`."""
     return len(data) - start >= _RPC_START.size and _RPC_START.unpack_from(data, start) == (xid, direction)

@@ -1,6 +1,6 @@
 """The meaning of an interface definition: names, constants, bounds, recursion.
 
-`check` goes on after an error, so that one run names them all.
+`check` continues after an error, so that one run reports all of them.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
 
 
 def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
-    """Several arguments become a structure with members arg1, arg2 ..."""
+    """Resolves the type of arguments; several become a structure with members arg1, arg2 ..."""
     owner = f"{procedure.name.name}_args"
     kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]
     if len(kinds) < 2:

@@ -25,7 +25,7 @@ class CodecWriter(ValueWriter):
 
     @contextmanager
     def _head(self, verb: str, name: str, arguments: str, result: str) -> Iterator[None]:
-        """The head of a codec function, whose body is written within the context."""
+        """Yields the head of a codec function, whose body is written within the context."""
         out = self.out
         recursive = name in self.module.recursive
         self._loops = 0
@@ -44,7 +44,7 @@ class CodecWriter(ValueWriter):
     # Enumerations and typedefs
 
     def enum(self, item: model.Enum) -> None:
-        """encode_E and decode_E; their argument `field` is the name that errors give."""
+        """Writes encode_E and decode_E, whose argument `field` is the name in errors."""
         ref = model.EnumRef(item.name, any(value < 0 for _, value in item.members))
         self._owner = item.name
         with self._head("encode", item.name, f'enc: Encoder, value: {item.name}, field: str = "{item.name}"', "None"):
@@ -59,7 +59,7 @@ class CodecWriter(ValueWriter):
             self.out.line("return value")
 
     def alias(self, name: str, kind: model.Type) -> None:
-        """encode_T and decode_T of a typedef."""
+        """Writes encode_T and decode_T of a typedef."""
         self._owner = name
         with self._head("encode", name, f"enc: Encoder, value: {name}", "None"):
             self._encode(kind, "value", name)
@@ -67,7 +67,7 @@ class CodecWriter(ValueWriter):
             self._return(self._decode(kind, name), name)
 
     def plain(self, function: str, kind: model.Type | None) -> None:
-        """Private codec functions of an argument or result that has no name of its own."""
+        """Writes private codec functions of an argument or result without a name of its own."""
         self._owner = ""
         self.out.blank(2)
         unused = "_" if kind is None else ""
@@ -88,7 +88,7 @@ class CodecWriter(ValueWriter):
     # Structures
 
     def struct(self, item: model.Struct) -> None:
-        """encode_T and decode_T of a structure: one layout a run of fixed-size members."""
+        """Writes encode_T and decode_T of a structure: one layout for each run of fixed-size members."""
         self._owner = item.name
         with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
             for run in self._runs(item):
@@ -102,7 +102,7 @@ class CodecWriter(ValueWriter):
             self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
-        """The members in runs: fixed-size ones together, every other alone."""
+        """Returns the members in runs: fixed-size ones together, every other alone."""
         runs: list[list[model.Member]] = []
         slots = 0
         for member in item.members:
@@ -116,7 +116,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Whether a run is worth a layout of its own: more than one field."""
+        """Returns whether a run is worth a layout of its own: more than one field."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 
@@ -172,7 +172,7 @@ class CodecWriter(ValueWriter):
     # Unions
 
     def union(self, item: model.Union) -> None:
-        """encode_T and decode_T of a union: a chain of comparisons with the values of the arms."""
+        """Writes encode_T and decode_T of a union: a chain of comparisons with the values of the arms."""
         self._owner = item.name
         out = self.out
         discriminant = item.discriminant
@@ -254,7 +254,7 @@ class CodecWriter(ValueWriter):
 
 
 def _word(value: int) -> str:
-    """The octets of a discriminant, as Python writes them."""
+    """Returns the octets of a discriminant, as Python writes them."""
     return 'b"' + "".join(f"\\x{octet:02x}" for octet in (value & 0xFFFFFFFF).to_bytes(4)) + '"'
 
 

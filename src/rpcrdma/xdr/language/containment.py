@@ -35,7 +35,7 @@ def check_containment(module: model.Module, symbols: Symbols) -> None:
 
 
 def _finite(module: model.Module) -> set[str]:
-    """The classes of which there are values of a finite size."""
+    """Returns the classes of which there are values of a finite size."""
     finite: set[str] = set()
     missing: dict[str, int] = {}
     within: dict[str, list[str]] = {name: [] for name in module.classes}
@@ -67,7 +67,7 @@ def _finite(module: model.Module) -> set[str]:
 
 
 def _needed(kind: model.Type) -> str | None:
-    """The class of which every value of a type holds one."""
+    """Returns the class that every value of a type contains, or None."""
     kind = model.strip(kind)
     while isinstance(kind, model.FixedArray) and kind.length:
         kind = model.strip(kind.element)
@@ -79,7 +79,7 @@ def _needed(kind: model.Type) -> str | None:
 
 
 def _groups(parts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """The groups of classes that contain each other; a group comes after all other classes that it contains.
+    """Yields the groups of classes that contain each other; a group follows all other classes that it contains.
 
     Tarjan's algorithm for strongly connected components, without recursion.
     """

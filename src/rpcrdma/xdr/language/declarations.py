@@ -11,7 +11,7 @@ __all__ = ["annotation", "write_aliases", "write_classes", "write_constants", "w
 
 
 def annotation(kind: model.Type | None) -> str:
-    """The Python type of a value."""
+    """Returns the Python type of a value."""
     match kind:
         case None:
             return "None"
@@ -46,7 +46,7 @@ def _split(kind: str) -> list[str]:
 
 
 def write_constants(module: model.Module, out: Writer) -> None:
-    """`NAME: Final = value`."""
+    """Writes `NAME: Final = value` for each constant."""
     if module.constants:
         out.blank()
     for name, value in module.constants.items():
@@ -54,7 +54,7 @@ def write_constants(module: model.Module, out: Writer) -> None:
 
 
 def write_enums(module: model.Module, out: Writer) -> None:
-    """IntEnum classes, each with a private dictionary from value to member."""
+    """Writes IntEnum classes, each with a private dictionary from value to member."""
     for item in module.enums:
         out.blank(2)
         with out.block(f"class {item.name}(enum.IntEnum):"):

@@ -41,7 +41,7 @@ class Diagnostic:
 
     @classmethod
     def repeated(cls, place: SourceSpan, message: str, first: SourceSpan) -> Diagnostic:
-        """A remark about a second declaration of a name that `first` declares."""
+        """Returns a remark about a second declaration of a name that `first` declares."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:
@@ -59,7 +59,7 @@ class Diagnostic:
 
 
 def _marked(line: str, place: SourceSpan) -> list[str]:
-    """The part of a line around a place, and a line with carets below it; tabs stay, which the caret line repeats."""
+    """Returns the part of a line around a place and a line of carets below it; the caret line repeats tabs."""
     column = place.column - 1
     start = max(0, column - _SHOWN_CHARACTERS // 2) if len(line) > _SHOWN_CHARACTERS else 0
     end = start + _SHOWN_CHARACTERS
@@ -75,7 +75,7 @@ def _marked(line: str, place: SourceSpan) -> list[str]:
 
 
 def _line(source: str, number: int) -> str | None:
-    """The line of this number, counted from 1, without white space at its end; None: there is none."""
+    """Returns the line of this number, counted from 1, without white space at its end; None: there is none."""
     lines = source.split("\n", number)
     return lines[number - 1].rstrip() if 1 <= number <= len(lines) else None
 
@@ -85,7 +85,7 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The first remarks in source order; the last one counts the rest."""
+    """Returns the first remarks in source order; the last one counts the rest."""
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX
     if more <= 0:

@@ -10,7 +10,7 @@ _SENTINEL = re.compile(r"^[^\S\n]*///(?: (.*)|[^\S\n]*)$")
 
 
 def extract(text: str) -> str:
-    """The marked lines without their sentinels, indentation kept, runs of empty lines made one.
+    """Returns the marked lines without their sentinels, indentation kept, runs of empty lines made one.
 
     Unmarked lines (prose, page headers and footers, form feeds) are left out. HTML
     pages are taken too: tags are dropped from marked lines and character references resolved. Returns an empty

@@ -18,7 +18,7 @@ _NOQA = "# ruff: noqa: A001, A002, A003, ARG001, ARG002, D103, E741, N801, N802,
 
 
 def generate(module: model.Module) -> str:
-    """The text of the generated module."""
+    """Returns the text of the generated module."""
     body = Writer()
     programs = ProgramWriter(module, body)
     codecs = Writer()

@@ -15,7 +15,7 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """How many values the type has in the tuple that `struct` unpacks; None for a type that no group can hold."""
+    """Returns the number of values that `struct` unpacks for the type; None for a type that no group can contain."""
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():
@@ -97,7 +97,7 @@ class DecodedGroup:
 def decode_group(
     kind: model.Type, tuple_name: str, label: str, local: str, group: DecodedGroup, module: model.Module
 ) -> Item:
-    """The expression for a value of a fixed-size type out of the unpacked tuple."""
+    """Returns the expression that makes a value of a fixed-size type from the unpacked tuple."""
     kind = model.strip(kind)
     slot = f"{tuple_name}[{group.slot}]"
     match kind:

@@ -40,10 +40,10 @@ class JsonMismatch(LocalProtocolError):
 
 
 def parse_json(text: str, path: str) -> Any:
-    """The document in `text`, which is called `path`.
+    """Parses the JSON in `text`; errors call the document `path`.
 
     Raises:
-        JsonMismatch: it is not JSON, or an object in it has a name twice.
+        JsonMismatch: the text is not JSON, or an object in it has a name twice.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -72,9 +72,12 @@ def parse_json(text: str, path: str) -> Any:
 
 
 class JsonReader:
-    """Makes values from documents.
+    """Makes values of generated classes from JSON documents; docs/cli.md has the mapping.
 
-    `classes` has the generated classes by name. `read_file` gives the octets for "@NAME"; without it there are none.
+    Args:
+        module: the checked model of the definition.
+        classes: the generated classes by name.
+        read_file: returns the octets of a file for "@NAME"; None: documents name no files.
     """
 
     def __init__(
@@ -90,11 +93,19 @@ class JsonReader:
         self._enums = {item.name: dict(item.members) for item in module.enums}
 
     def read(self, kind: model.Type | None, document: Any, path: str) -> Any:
-        """The value of type `kind` (None: void) that a document describes; `path` is the document's name in errors.
+        """Converts a document to a value.
+
+        Args:
+            kind: the type of the value; None: void.
+            document: the parsed JSON.
+            path: the name of the document in errors.
+
+        Returns:
+            The value; None for void.
 
         Raises:
             JsonMismatch: the document is not of that type.
-            OSError: from `read_file`.
+            OSError: `read_file` failed.
         """
         if kind is None:
             if document not in (None, {}):
@@ -241,10 +252,13 @@ class JsonReader:
 
 
 class JsonWriter:
-    """Makes documents from values.
+    """Makes JSON documents from values of generated classes; docs/cli.md has the mapping.
 
-    `hexadecimal`: opaque data are written so, not in Base64. `keep` is asked about each opaque item, by its path and
-    its octets, and may give the document for it, such as the name of a file that has them.
+    Args:
+        module: the checked model of the definition.
+        hexadecimal: whether opaque data is written in hexadecimal instead of Base64.
+        keep: called with the path and octets of each opaque item; returns its document, such as the name of a file with
+            the octets, or None for the usual one. None: always the usual one.
     """
 
     def __init__(
@@ -260,7 +274,16 @@ class JsonWriter:
         self._names = {item.name: {number: name for name, number in reversed(item.members)} for item in module.enums}
 
     def write(self, kind: model.Type | None, value: Any, path: str) -> Any:
-        """The document for a value of type `kind` (None: void)."""
+        """Converts a value to a document.
+
+        Args:
+            kind: the type of the value; None: void.
+            value: the value.
+            path: the name of the value in errors and for `keep`.
+
+        Returns:
+            The document, for `json.dumps`.
+        """
         if kind is None:
             return None
         match model.strip(kind):

@@ -15,29 +15,29 @@ NUMBER_WORDS = {"i": "an int", "I": "an unsigned int", "q": "a hyper", "Q": "an 
 
 
 def arm_of(item: model.Union, tag: int) -> model.Arm | None:
-    """The arm that a discriminant's value selects."""
+    """Returns the arm that a discriminant's value selects."""
     return next((arm for arm in item.arms if tag in [number for number, _ in arm.values]), item.default)
 
 
 def discriminant_key(item: model.Union) -> str:
-    """The key of a union's discriminant: its name in the definition."""
+    """Returns the key of a union's discriminant: its name in the definition."""
     name = item.discriminant.name
     return "value" if name == "value_" else definition_name(name)
 
 
 def arm_key(item: model.Union, arm: model.Arm) -> str:
-    """The key of an arm's value: its name in the definition, with an underscore where the discriminant has the same."""
+    """Returns the key of an arm's value: its name in the definition, with "_" if the discriminant has the same name."""
     key = definition_name(arm.name)
     return f"{key}_" if key == discriminant_key(item) else key
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """A document that shows the form of a type's documents, with words in place of values."""
+    """Returns a document that shows the form of a type's documents, with words in place of values."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 
 def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left: Iterator[int]) -> Any:
-    """The document for a type in the classes `within`; `left` gives a number for each class that may be walked yet."""
+    """Returns an example document for a type within the classes `within`; `left` bounds the classes entered."""
     match model.strip(kind):
         case model.Number(code):
             return "a number" if code in "fd" else NUMBER_WORDS[code].partition(" ")[2]
@@ -76,7 +76,7 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """The paths of the opaque items in documents of a type; `[]` stands for the index of an element."""
+    """Yields the paths of the opaque items in documents of a type; `[]` stands for the index of an element."""
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

@@ -71,17 +71,17 @@ class MessageSizes:
         self._encoded = _Measure(module, "", reduces=False)
 
     def most(self, kind: model.Type | None) -> int | None:
-        """The most octets of arguments or of a result, all items included; None if the type is unbounded."""
+        """Returns the most octets of arguments or of a result, all items included; None if the type is unbounded."""
         octets = 0 if kind is None else self._encoded.of_message(kind).size.most
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """The most octets of those items of arguments that may be placed directly, with their padding."""
+        """Returns the most octets of those items of arguments that may be placed directly, with their padding."""
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """The extent of a procedure's result."""
+        """Returns the extent of a procedure's result."""
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)
@@ -105,7 +105,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of_message(self, kind: model.Type) -> Extent:
-        """The extent of all arguments, or of a whole result."""
+        """Returns the extent of all arguments, or of a whole result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():
@@ -113,7 +113,7 @@ class _Measure:
         return extent
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
-        """The extent of a type; `bound` is the bound that the arguments give it."""
+        """Returns the largest size of a type and its bulk items; `bound` is the limit by an argument, or None."""
         match model.strip(kind):
             case model.Number() as number:
                 return Extent(Size(number.octets))
@@ -140,7 +140,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """The number of elements: at most `limit`, and at most the bound by the arguments."""
+        """Returns the number of elements: at most `limit`, and at most the bound by the arguments."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"
@@ -155,7 +155,7 @@ class _Measure:
         return every._replace(size=self._count(every.size.most, bound))
 
     def _times(self, each: Extent, count: Size, least: int) -> Extent:
-        """The extent of `count` elements of extent `each`, of which every value has at least `least`."""
+        """Returns the extent of `count` elements of extent `each`, of which every value has at least `least`."""
         size = _product(each.size, count)
         if not each.items:
             return Extent(size)

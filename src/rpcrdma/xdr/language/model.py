@@ -125,7 +125,7 @@ class Optional:
 
 @dataclass(frozen=True, slots=True)
 class LinkedList:
-    """A chain of entries; `limit` None: as many as fit into the message. `filled`: it has at least one."""
+    """A list of optional data; `limit` None: as many entries as fit into the message. `filled`: at least one entry."""
 
     entry: str
     limit: int | None

@@ -23,7 +23,7 @@ _TAKEN = frozenset(
 
 
 def module_name(name: str) -> str:
-    """The name of a constant, type or program version; `xdr_` comes before a word that is taken.
+    """Returns the name of a constant, type or program version; `xdr_` comes before a word that is taken.
 
     Names that end with an underscore are those of local variables.
     """
@@ -31,12 +31,12 @@ def module_name(name: str) -> str:
 
 
 def field_name(name: str) -> str:
-    """The name of a member."""
+    """Returns the name of a member."""
     return f"{name}_" if _is_no_field(name) else name
 
 
 def definition_name(field: str) -> str:
-    """The name that a member has in the definition: `field_name` the other way round."""
+    """Returns the name that a member has in the definition: `field_name` the other way round."""
     name = field.removesuffix("_")
     return name if _is_no_field(name) else field
 
@@ -47,12 +47,12 @@ def _is_no_field(name: str) -> bool:
 
 
 def enumerator_name(name: str) -> str:
-    """The name of an enumerator; a name that the `enum` module reserves gets an underscore."""
+    """Returns the name of an enumerator; a name that the `enum` module reserves gets an underscore."""
     return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
 
 
 def method_name(procedure: str, taken: Iterable[str]) -> str:
-    """The Python name of a procedure: lower case, without a prefix that ends in `PROC` and a version.
+    """Returns the Python name of a procedure: lower case, without a prefix that ends in `PROC` and a version.
 
     >>> method_name("NFSPROC3_READ", ())
     'read'

@@ -141,7 +141,7 @@ def _spelling(terminal: str) -> str:
 
 
 def _hint_for(before: str, found: str) -> str:
-    """The hint for the text `found`, which should not be there, after the text `before`; "" where there is none."""
+    """Returns the hint for the misplaced text `found` after the text `before`; "" if there is none."""
     before = before[-_LOOKED_AT_CHARACTERS:]
     for pattern, characters, hint in _MISTAKES:
         if (found[:1] in characters if characters else _WORD.match(found)) and pattern.search(before):
@@ -154,7 +154,7 @@ def _place(token: lark.Token) -> SourceSpan:
 
 
 def _definitions(items: list[Any]) -> tuple[Any, ...]:
-    """The definitions among the parts of a specification or a namespace, of which namespaces are tuples."""
+    """Returns the definitions among the parts of a specification or a namespace, of which namespaces are tuples."""
     each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
     return tuple(one for one in each if one is not None)
 
@@ -292,7 +292,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return self._counted(syntax.StructBody(tuple(members)), members)
 
     def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
-        """`body`, which consists of `members`, unless they are nested too deeply."""
+        """Returns `body`, which consists of `members`, unless they are nested too deeply."""
         depth = 1
         for member in members:
             depth = max(depth, 1 + self._depths.get(id(member.type), 0))

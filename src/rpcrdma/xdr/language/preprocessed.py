@@ -40,11 +40,11 @@ class Preprocessed:
     """Of each line of `text`."""
 
     def origin(self, place: SourceSpan) -> Origin:
-        """The line that a place of `text` is from."""
+        """Returns the line that a place of `text` is from."""
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
-        """A remark about `text` as one about the file that its place is from; `source_of` has the texts of files."""
+        """Converts a remark about `text` to one about the file of its place; `source_of` has the texts of files."""
         origin = self.origin(remark.place)
         line = self.text.split("\n")[remark.place.line - 1]
         source = source_of(origin.file)
@@ -87,7 +87,7 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
 
 
 def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
-    """The column of a place of `line` in the original line, if that differs up to there in white space only."""
+    """Returns the column of a place of `line` in the original line, if that differs up to there in white space only."""
     before = "".join(line[: place.column - 1].split())
     column = 0
     for character in before:

@@ -101,7 +101,7 @@ class ProgramWriter:
         self.names += [version.name, *(f"{version.name}_{kind}" for kind in ("Client", "Service", "SyncClient"))]
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
-        """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
+        """Returns the expression for a procedure's `bound`: a value, or the name of a function that this writes."""
         extent = self._sizes.of_result(procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):
@@ -133,7 +133,7 @@ class ProgramWriter:
         return f"OctetsMax({arguments}, {self._sizes.most_bulk(procedure.arguments)}, {results})"
 
     def _status_of(self, procedure: model.Procedure) -> str | None:
-        """The member of the result that tells errors from success: a union's discriminant that may be 0 by name."""
+        """Returns the result's member that tells errors from success: a discriminant whose value 0 has a name."""
         kind = None if procedure.result is None else model.strip(procedure.result)
         item = self.module.classes[kind.name] if isinstance(kind, model.ClassRef) else None
         if not isinstance(item, model.Union):

@@ -35,7 +35,7 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
     "des_block": ("opaque[8]", model.FixedOpaque(8)),
     "netobj": ("opaque<1024>", model.VariableOpaque(1024)),
 }
-"""Types that C programs have of the RPC library, with what its functions send for them."""
+"""Types of the C library for RPC that definitions use, with the XDR types that its functions encode."""
 
 
 class Resolver:
@@ -58,7 +58,7 @@ class Resolver:
         """Of each typedef: the arrays and pointers within each other, and the typedefs."""
 
     def resolve_types(self) -> None:
-        """Every constant, enumeration, structure, union and typedef, in the order of the definition."""
+        """Resolves all constants, enumerations, structures, unions and typedefs, in the order of the definition."""
         self.module.constants = {module_name(name): value for name, value in self.symbols.constants.items()}
         for name, definition in self.symbols.definitions.items():
             match definition:
@@ -101,7 +101,7 @@ class Resolver:
     # Types by specifier
 
     def specifier(self, kind: syntax.TypeSpecifier, owner: str) -> model.Type:
-        """The type that a specifier stands for; an anonymous one becomes a class named `owner`."""
+        """Returns the type that a specifier stands for; an anonymous one becomes a class named `owner`."""
         match kind:
             case syntax.Builtin("bool"):
                 return model.Boolean()
@@ -155,7 +155,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
-        """A string or opaque as the type of an argument or result, where it can have no limit."""
+        """Returns a string or opaque as the type of an argument or result, where it can have no limit."""
         remedy = f"typedef {name} text<N>;"
         if name == "opaque" or self.default_limit is None:
             self.symbols.error(place, f"{name} is no type without a limit", remedy)
@@ -188,7 +188,7 @@ class Resolver:
     # Linked lists
 
     def _is_entry(self, name: str) -> bool:
-        """Whether a structure is an entry of a linked list: its last member, and no other, points to the next."""
+        """Returns whether a structure is an entry of a linked list: only its last member points to the next entry."""
         definition = self.symbols.definitions.get(name)
         if not isinstance(definition, syntax.Structure):
             return False
@@ -358,7 +358,7 @@ class Resolver:
     # Declarations
 
     def declaration(self, declaration: syntax.Declaration, key: tuple[str, str], owner: str) -> model.Type | None:
-        """The type of a declaration; None for void. `key` names it for pragmas."""
+        """Returns the type of a declaration; None for void. `key` names it for pragmas."""
         specifier = declaration.type
         kind: model.Type
         match declaration.form, specifier:
@@ -389,7 +389,7 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """The arrays and pointers within each other that a type consists of, and the typedefs."""
+        """Returns the arrays and pointers within each other that a type consists of, and the typedefs."""
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
@@ -404,7 +404,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
-        """The length or the limit of a declaration."""
+        """Returns the length or the limit of a declaration."""
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)
             if self.symbols.exceeds(value, 0, _MAX_U32):

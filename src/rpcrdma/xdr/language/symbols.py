@@ -14,7 +14,7 @@ from rpcrdma.xdr.language.names import enumerator_name
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
 _UNDEFINED = -(1 << 64)
-"""Numbers below it stand for undefined constants, each for one use: no type has such numbers."""
+"""Below it, each number stands for one use of an undefined constant: no type has such numbers."""
 
 PREDEFINED = {
     "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
@@ -61,7 +61,7 @@ class Symbols:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """The place of a name's definition, or of the definition around an anonymous type."""
+        """Returns the place of a name's definition, or of the definition around an anonymous type."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
@@ -82,7 +82,7 @@ class Symbols:
             self.error(name.place, f"'{name.name}' is a reserved word")
 
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
-        """The names and values of an enumeration, which become global names (RFC 4506 section 6.4)."""
+        """Returns the names and values of an enumeration, which become global names (RFC 4506 section 6.4)."""
         known = self._enumerations.get(owner)
         if known is not None:
             return known
@@ -107,7 +107,7 @@ class Symbols:
         return self._enumerations[owner]
 
     def evaluate(self, value: syntax.Value) -> int:
-        """Returns the number that a value stands for; for an unknown name, which is an error, a number of its own."""
+        """Returns the number of a value; of an unknown name, which is an error, a number used nowhere else."""
         if isinstance(value, syntax.Number):
             return value.value
         if value.name in self._unevaluated:
@@ -185,7 +185,7 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """`typedef newname known;` as `typedef known newname;`."""
+        """Returns `typedef newname known;` as `typedef known newname;`."""
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration
         new, known = declaration.type, declaration.name
@@ -222,7 +222,7 @@ class Symbols:
 
 
 def _names_itself(declaration: syntax.Declaration) -> bool:
-    """Whether it is `struct T T`, by which C makes T a type."""
+    """Returns whether it is `struct T T`, by which C makes T a type."""
     return (
         declaration.form is syntax.Form.PLAIN
         and isinstance(declaration.type, syntax.NamedType)
@@ -231,7 +231,7 @@ def _names_itself(declaration: syntax.Declaration) -> bool:
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
-    """The new name of a typedef that cannot have its two names in the wrong order."""
+    """Returns the new name of a typedef that cannot have its two names in the wrong order."""
     if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
         return None
     declaration = item.declaration

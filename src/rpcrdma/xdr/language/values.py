@@ -29,7 +29,7 @@ class ValueWriter:
         return self.layouts[key]
 
     def _encoder_of(self, name: str) -> str:
-        """An expression to be called with (enc, value)."""
+        """Returns an expression to be called with (enc, value)."""
         if name in self.module.recursive and self._owner in self.module.recursive:
             return f"lambda enc, entry: encode_{name}(enc, entry, depth + 1)"
         return f"encode_{name}"
@@ -63,7 +63,7 @@ class ValueWriter:
             )
 
     def _encode(self, kind: model.Type, value: str, label: str) -> None:
-        """Statements that write one value."""
+        """Writes the statements that encode one value."""
         out = self.out
         kind = model.strip(kind)
         field = f'"{label}"'
@@ -110,7 +110,7 @@ class ValueWriter:
             self._encode(element, item, label)
 
     def _decode(self, kind: model.Type, label: str) -> str:
-        """An expression that reads one value."""
+        """Returns an expression that decodes one value."""
         kind = model.strip(kind)
         field = f'"{label}"'
         match kind:
@@ -181,7 +181,7 @@ class ValueWriter:
 
 
 def _end_of_brackets(expression: str, opening: int) -> int:
-    """The index behind the bracket that closes the one at `opening`."""
+    """Returns the index behind the bracket that closes the bracket at `opening`."""
     depth = 0
     for index in range(opening, len(expression)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(expression[index], 0)

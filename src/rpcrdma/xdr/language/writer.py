@@ -35,12 +35,12 @@ class Writer:
         self.indent = 0
 
     def line(self, text: str = "") -> None:
-        """One line, which the caller knows to fit into WIDTH."""
+        """Writes one line, which must fit into WIDTH."""
         self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
 
     @contextmanager
     def block(self, head: str = "") -> Iterator[None]:
-        """Within the context lines are one level deeper, below the line `head` if there is one."""
+        """Writes the line `head`, if any, and indents the lines within the context."""
         if head:
             self.line(head)
         self.indent += 1
@@ -48,11 +48,11 @@ class Writer:
         self.indent -= 1
 
     def blank(self, count: int = 1) -> None:
-        """Empty lines."""
+        """Writes empty lines."""
         self.lines.extend([""] * count)
 
     def call(self, before: str, items: Sequence[Item], after: str = ")") -> None:
-        """`before` item, item ... `after`: on one line if it fits, else the items indented, else one a line."""
+        """Writes `before` item, item ... `after`: on one line if it fits, else items indented, else one per line."""
         inner = ", ".join(map(str, items))
         if self.fits(f"{before}{inner}{after}"):
             self.line(f"{before}{inner}{after}")
@@ -69,9 +69,9 @@ class Writer:
         self.line(after)
 
     def fits(self, text: str) -> bool:
-        """Whether a line of this text is not too long."""
+        """Returns whether a line of this text is not too long."""
         return 4 * self.indent + len(text) <= WIDTH
 
     def text(self) -> str:
-        """All lines, with one newline at the end."""
+        """Returns all lines, with one newline at the end."""
         return "\n".join(self.lines).rstrip("\n") + "\n"

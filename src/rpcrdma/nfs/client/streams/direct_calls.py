@@ -46,7 +46,7 @@ class LentMemory(io.BytesIO):
 
 
 async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
-    """`bytes` of as many octets of a file as `fill` says that it has put into the buffer of `size` octets that it gets.
+    """Returns as many octets of a file, at most `size`, as `fill` states that it has put into its buffer.
 
     `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
     in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
@@ -151,7 +151,7 @@ async def read_direct(
 
 
 def stability(commits_in_vain: int) -> stable_how:
-    """The stability to ask of the next WRITE after so many COMMITs that found data lost.
+    """Returns the stability to ask of the next WRITE after the given number of COMMITs that found data lost.
 
     FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
     """
@@ -224,7 +224,7 @@ async def _write_parts(
     call_octets: int,
     calls: int,
 ) -> dict[int, bytes]:
-    """The verifiers that a COMMIT has to answer with, by the start of the part; parts that need none are left out."""
+    """Writes the parts; returns the verifiers that COMMIT must repeat, by a part's start, for unstable parts alone."""
     promised: dict[int, bytes] = {}
 
     async def write(start: int) -> None:

@@ -32,15 +32,30 @@ _LINES_OCTETS = 1 << 16
 
 
 class NfsFile:
-    """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
+    """An open file, made by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
 
-    Methods may be called concurrently. The methods that share the position (`read`, `readinto`, `readline`, `write`,
-    `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
-    open for reading as well, `pwrite` do not wait. Written data reaches the server when a block is full, and its stable
-    storage with `flush`, `fsync` (the same) or `close`. A failure to write is raised by the call that comes next, and
-    by each call after it: the file takes no more data, and `close` raises the failure and ends the use of the file.
-    A file that is dropped without `close` loses its unsent data, with a ResourceWarning. Beyond `NfsError` every
-    method may raise the errors of `Caller.call`, and ValueError on a closed file.
+    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
+    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
+    reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the same) and
+    `close` put it on stable storage. A failure to write is raised by the next call and all later ones: the file takes
+    no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
+    unsent data, with a ResourceWarning.
+
+    Args:
+        volume: the file system.
+        node: the file.
+        mode: the mode.
+        sizes: octets of one call.
+        size: the file's size in octets.
+
+    Shared by the methods:
+        buffer: writable memory to fill.
+        size: the most octets; negative: all up to the end of the file.
+        offset: the offset in the file, in octets.
+        data: the octets to write.
+        NfsError: the server refused the operation.
+        ValueError: the file is closed, or an argument is negative.
+        RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.
     """
 
     def __init__(self, volume: Volume, node: Node, mode: OpenMode, sizes: TransferSizes, size: int) -> None:
@@ -113,23 +128,30 @@ class NfsFile:
         return self._end
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Returns whether the file was opened for reading."""
         return self._mode.reads
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Returns whether the file was opened for writing."""
         return self._mode.writes
 
     def seekable(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def tell(self) -> int:
-        """The position of the next `read` or `write`."""
+        """Returns the position of the next `read` or `write`."""
         return self._position.at
 
     async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the position and returns it; `io.SEEK_END` asks the server for the size.
+        """Moves the position.
+
+        Args:
+            offset: octets, counted from the place that `whence` names.
+            whence: `io.SEEK_SET`, `io.SEEK_CUR`, or `io.SEEK_END`, which asks the server for the size.
+
+        Returns:
+            The new position.
 
         Raises:
             ValueError: the position would be negative, or `whence` is none of the three.
@@ -148,7 +170,7 @@ class NfsFile:
             return offset
 
     async def stat(self) -> Stat:
-        """The file's current attributes, which include all data written before."""
+        """Returns the file's current attributes, which include all data written before."""
         self._check_open()
         await self._behind.drain()
         self._follow()
@@ -157,7 +179,7 @@ class NfsFile:
         return stat_from(attributes)
 
     async def read(self, size: int = -1) -> bytes:
-        """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
+        """Returns the next octets; fewer than `size` only at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             wanted = self._rest() if size < 0 else size
@@ -173,7 +195,7 @@ class NfsFile:
             return b"".join(copies)
 
     async def readinto(self, buffer: Memory) -> int:
-        """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
+        """Fills `buffer` with the next octets and returns their number; short only at the end of the file.
 
         A read larger than the read-ahead goes straight into `buffer`.
         """
@@ -191,7 +213,7 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """The rest of the file block by block without a copy: each view is valid until the file is used again."""
+        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again."""
         while True:
             with self._position if self._position.free else await self._position.turn():
                 await self._settle_writes()
@@ -201,10 +223,7 @@ class NfsFile:
             yield data
 
     async def readline(self, size: int = -1) -> bytes:
-        r"""The rest of the line that the position is in, with its b"\n"; b"" at the end of the file.
-
-        No more than `size` octets, if that is not negative.
-        """
+        r"""Returns the rest of the present line with its b"\n", at most `size` octets; b"" at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             parts = []
@@ -217,7 +236,11 @@ class NfsFile:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def readlines(self, hint: int = -1) -> list[bytes]:
-        """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
+        """Returns the rest of the file as lines.
+
+        Args:
+            hint: if positive, the octets after which no further line is read.
+        """
         lines: list[bytes] = []
         octets = 0
         async for line in self:
@@ -237,7 +260,7 @@ class NfsFile:
         return line
 
     async def pread(self, size: int, offset: int) -> bytes:
-        """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
+        """Returns octets at `offset`, without moving the position; fewer than `size` only at the end of the file."""
         await self._settle_writes()
         known = min(size, max(0, self._end - offset) + self._sizes.read)
         data = await self._placed(known, offset)
@@ -247,10 +270,16 @@ class NfsFile:
         return data
 
     async def pread_ahead(self, size: int, offset: int, ahead: int) -> tuple[bytes, memoryview]:
-        """`pread` of a reader that goes on, which fetches up to `ahead` octets beyond meanwhile.
+        """Reads at `offset` as `pread` does, for a reader that continues: the next octets are fetched meanwhile.
 
-        With the octets come those behind them that have arrived in the same block, as a view that is valid until the
-        next call or read.
+        Args:
+            size: the most octets.
+            offset: the offset in the file.
+            ahead: the most octets to fetch beyond.
+
+        Returns:
+            The octets, and those behind them that have arrived in the same block, as a view that is valid until the
+            next call or read.
         """
 
         async def fill(buffer: memoryview) -> int:
@@ -266,16 +295,16 @@ class NfsFile:
             return found, self._ahead.rest(offset + len(found))
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
-        """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
+        """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read."""
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))
 
     async def write(self, data: Memory) -> int:
-        """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
+        """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length.
 
-        That is the end that the file has when the data is sent, which `flush` does at the latest: the server is asked
-        for it before. Files of one process that append to one file take turns. NFSv3 cannot promise this to writers in
-        several processes: two that send at the same moment overwrite each other's data.
+        The end is asked for when the data is sent, by `flush` at the latest. Files of one process that append to one
+        file take turns. NFSv3 cannot promise this to several processes: two that send at the same moment overwrite each
+        other's data.
         """
         with self._position if self._position.free else await self._position.turn():
             if not self._mode.appends:
@@ -287,7 +316,7 @@ class NfsFile:
             return count
 
     async def pwrite(self, data: Memory, offset: int) -> int:
-        """Writes all of `data` at `offset` without moving the position."""
+        """Writes all of `data` at `offset` without moving the position; returns its length."""
         if self._mode.appends:
             await self.flush()
         if not self._mode.reads:
@@ -297,7 +326,14 @@ class NfsFile:
             return await self._write_at(data, offset)
 
     async def truncate(self, size: int | None = None) -> int:
-        """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        """Cuts the file, or extends it with zeros.
+
+        Args:
+            size: the new size in octets; None: the position.
+
+        Returns:
+            The new size.
+        """
         with self._position if self._position.free else await self._position.turn():
             self._check(self._mode.writes, "writing")
             length = self._position.at if size is None else size
@@ -311,7 +347,7 @@ class NfsFile:
             return length
 
     async def flush(self) -> None:
-        """Waits until everything written is on the server's stable storage."""
+        """Waits until all written data is on the server's stable storage."""
         self._check_open()
         await self._behind.flush()
         self._follow()
@@ -321,7 +357,7 @@ class NfsFile:
         await self.flush()
 
     async def close(self) -> None:
-        """Flushes and ends the use of the file; READs still in flight are left to arrive."""
+        """Flushes the file and ends its use; READs still in flight are left to arrive."""
         if self._closed:
             return
         self._closed = True
@@ -329,7 +365,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Moves size and position behind the appended data, if its place turned out to be another than expected."""
+        """Moves size and position behind appended data whose place was not the expected one."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:
@@ -337,14 +373,14 @@ class NfsFile:
             self._end = self._ahead.size = end
 
     def _rest(self) -> int:
-        """Octets to be asked for by a reader of the rest of the file, which may have grown."""
+        """Returns the octets that a reader of the rest of the file asks for: the file may have grown."""
         return max(self._end - self._position.at, self._sizes.read)
 
     def _octets_ahead(self, wanted: int) -> int:
         return self._run.octets_ahead(self._position.at, self._position.at + wanted)
 
     async def _next_data(self, wanted: int, ahead: int) -> memoryview:
-        """Some of the next octets, up to `wanted`, and moves the position behind them; none at the end of the file."""
+        """Returns up to `wanted` of the next octets and moves the position behind them; none at the end of the file."""
         if not wanted:
             return memoryview(b"")
         data = await self._ahead.at(self._position.at, wanted, ahead)
@@ -353,7 +389,7 @@ class NfsFile:
         return data
 
     async def _part_of_line(self, size: int) -> bytes:
-        """Some of the line, up to its end or to the end of the block that has been read."""
+        """Returns a part of the present line, up to its end or the end of the block that has been read."""
         start = self._position.at - self._lines_start
         if not 0 <= start < len(self._lines):
             ahead = self._octets_ahead(_LINES_OCTETS)

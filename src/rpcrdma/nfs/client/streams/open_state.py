@@ -62,7 +62,7 @@ class SharedPosition:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> Self:
-        """Waits until all operations that came earlier have ended."""
+        """Waits until all earlier operations have ended."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

@@ -39,7 +39,7 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
 
 
 async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
-    """The regular file of an entry, for reading, as it was listed: the first READ shows whether it is still there."""
+    """Opens the regular file of an entry for reading, without a call: the first READ shows whether it still exists."""
     return NfsFile(volume, entry.node, parse_open_mode("rb"), await volume.sizes(), entry.attributes.size)
 
 
@@ -88,7 +88,7 @@ async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Nod
 
 
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
-    """The object of the entry, by its handle, if that is a regular file which has not been changed since.
+    """Returns the object of the entry, by its handle, if that is a regular file which has not been changed since.
 
     RENAME and REMOVE give a name to another object, and either changes the ctime of the object that had the name.
     """

@@ -1,8 +1,8 @@
-"""Sequential reading: the next blocks are fetched before they are asked for.
+"""Sequential reading: the next blocks are fetched before the reader asks for them.
 
-`SequentialRun` decides how far to read ahead, `ReadAhead` fetches. Blocks stand in a row without gaps, each in a buffer
-of its own out of a fixed set. A read elsewhere discards the row: READs in flight are left to arrive in their buffers,
-which are used again after that, because a cancelled READ costs the server as much and the transport more.
+`SequentialRun` decides how far to read ahead, `ReadAhead` fetches. Blocks form a row without gaps, each in a buffer of
+its own from a fixed set. A read elsewhere discards the row: READs in flight are left to arrive in their buffers, which
+are used again after that, because a cancelled READ costs the server as much and the transport more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAST_AHEAD_OCTETS = 4096
 
 
 class SequentialRun:
-    """Reads of which each begins where the one before it ended.
+    """Reads that each begin where the one before ended.
 
     The first read of a run fetches only the octets that it asks for. Each later one fetches as many octets beyond as
     the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a page.
@@ -40,7 +40,7 @@ class SequentialRun:
         """The end of the last read."""
 
     def octets_ahead(self, start: int, end: int) -> int:
-        """The octets to fetch beyond a read from `start` to `end`."""
+        """Returns the octets to fetch beyond a read from `start` to `end`."""
         if start != self.read_to:
             self._start = start
         self.read_to = end
@@ -85,7 +85,7 @@ class ReadAhead:
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
 
     async def at(self, position: int, wanted: int, ahead: int) -> memoryview:
-        """Some of the octets from `position` on, up to `wanted`, without a copy; none at the end of the file.
+        """Returns some of the octets from `position`, up to `wanted`, without a copy; none at the end of the file.
 
         They are valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
         concurrent use. Raises the errors of `fetch`.
@@ -127,7 +127,7 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """The octets behind `position`, where the last call of `at` ended, which came in the same block.
+        """Returns the octets of the same block behind `position`, where the last call of `at` ended.
 
         They are valid until the next call of `at`.
         """
@@ -143,7 +143,7 @@ class ReadAhead:
             self._drop(self._row.popleft())
 
     def _extend(self, end: int, ahead: int) -> None:
-        """Has the row reach to `end`, and up to `ahead` octets beyond, in whole blocks or by half of `ahead`."""
+        """Extends the row of READs to `end` and up to `ahead` octets beyond, in whole blocks or by half of `ahead`."""
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):
             start = row[-1].end
@@ -154,7 +154,7 @@ class ReadAhead:
             self._add(start, length)
 
     def _to_boundary(self, offset: int) -> int:
-        """Octets to the next multiple of the block size, where a server's own blocks end."""
+        """Returns the octets to the next multiple of the block size, where a server's own blocks end."""
         return self._block - offset % self._block
 
     def _add(self, offset: int, length: int) -> None:

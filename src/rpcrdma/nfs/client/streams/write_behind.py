@@ -107,7 +107,7 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """The end of the file behind everything appended, if data has got its place since this was last asked."""
+        """Returns the end of the file behind all appended data, if data got its place since the last call."""
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 
@@ -188,7 +188,7 @@ class WriteBehind:
         self._check()
 
     def _room(self, extent: _Extent) -> int:
-        """Octets that fit into the extent, which ends at a multiple of the block size."""
+        """Returns the octets that fit into the extent, which ends at a multiple of the block size."""
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:
@@ -244,7 +244,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends what is here, and waits until it has arrived."""
+        """Sends all data at hand, and waits until it has arrived."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)

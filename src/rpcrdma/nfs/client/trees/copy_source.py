@@ -60,7 +60,11 @@ class TreeItem:
 
 
 class FileChanged(OSError):
-    """A file changed while it was copied; no copy of it is kept."""
+    """A file changed while it was copied, and the copy was discarded.
+
+    Args:
+        path: the path of the file.
+    """
 
     def __init__(self, path: str) -> None:
         text = "changed during the copy, which was discarded; copy it again when no program writes to it"
@@ -116,18 +120,18 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
-    """The name of the partial copy to `name` of a source with this size and mtime."""
+    """Returns the name of the partial copy to `name` of a source with this size and mtime."""
     source = f"{size} {mtime_ns} {name}".encode("utf-8", "surrogateescape")
     return f".rpcrdma-{hashlib.blake2b(source, digest_size=8).hexdigest()}.part"
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Whether the partial file is removed after this error: its source has changed, or the disk is full."""
+    """Returns whether the partial file is removed after this error: its source has changed, or the disk is full."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(calls: int, block: int) -> int:
-    """The distance, in octets, from the first incomplete block within which others may be begun."""
+    """Returns the distance, in octets, from the first incomplete block within which others may be begun."""
     return 2 * calls * block
 
 

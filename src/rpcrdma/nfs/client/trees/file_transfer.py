@@ -40,23 +40,23 @@ _REMOTE_HOLE = 1 << 16
 """Fewer zeros than this are written with the data around them: another WRITE would cost more."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the files and the octets copied so far."""
+"""The type of `progress` functions: called with the files and octets copied so far."""
 
 
 def times_of(attributes: fattr3) -> tuple[int, int]:
-    """(last access, last modification) in nanoseconds."""
+    """Returns (last access, last modification) in nanoseconds."""
     shown = stat_from(attributes)
     return shown.st_atime_ns, shown.st_mtime_ns
 
 
 def expressible(time_ns: int) -> int:
-    """The time nearest to `time_ns` that NFSv3 has."""
+    """Returns the time nearest to `time_ns` that NFSv3 has."""
     return max(0, min(time_ns, TIME_NS_MAX))
 
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """The server's errors on a temporary file name the path of the file that it was to become."""
+    """Yields the server's errors on a temporary file name the path of the file that it was to become."""
     try:
         yield
     except NfsError as error:
@@ -110,7 +110,7 @@ class FileTransfer:
             os.close(directory)
 
     async def fetch(self, node: Node, directory: int, name: str) -> int:
-        """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
+        """Copies a file to `name` in the local directory of a descriptor; returns its octets.
 
         The node has the attributes of the file.
 
@@ -195,7 +195,7 @@ class FileTransfer:
         return octets
 
     async def _at_server(self, directory: Node, name: str, found: os.stat_result) -> Node | None:
-        """The file of this name at the server, if it has the size and mtime of the local one."""
+        """Returns the file of this name at the server, if it has the size and mtime of the local one."""
         there = await looked_up(self._volume.procedures, directory, name)
         if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
             return None
@@ -332,7 +332,7 @@ class _Upload:
         return self._end
 
     def _next_range(self) -> tuple[int, int, bool] | None:
-        """(start, length, whether the server has lost it); None when all are being carried."""
+        """Returns (start, length, whether the server has lost it); None if all ranges are in progress."""
         if self._again:
             return *self._again.popleft(), True
         start = self._next

@@ -30,7 +30,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_by_server(attributes: fattr3) -> SharedFile | None:
-    """The file with these attributes, if it has several names."""
+    """Returns the file with these attributes, if it has several names."""
     if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
         return None
     changed = attributes.ctime
@@ -38,22 +38,22 @@ def shared_by_server(attributes: fattr3) -> SharedFile | None:
 
 
 def shared_by_local(found: os.stat_result) -> SharedFile | None:
-    """As `shared_by_server`, of a local file."""
+    """Returns the identity of a local file with further names, as `shared_by_server` does; else None."""
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return None
     return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)
 
 
 class HardLinks(Generic[C]):
-    """The copies of files of which further names may come; C tells where a copy is.
+    """The copies of files with further names, so that those become links; C is the place of a copy.
 
-    For each name, `copy_of` comes first. After it has returned None, `begin` and `end` stand around the copying; `end`
-    alone follows a copy that is made because a link is refused.
+    For each name, call `copy_of` first. If it returns None, call `begin` before the copying and `end` after it; `end`
+    alone follows a copy that was made because a link was refused.
     """
 
     def __init__(self) -> None:
         self._copies: dict[tuple[int, ...], tuple[C, int, int]] = {}
-        """The copy, how many names of the file are still to come, and the octets that it counts for."""
+        """The copy, the names of the file that are still expected, and the octets that it counts for."""
         self._in_progress: dict[tuple[int, ...], asyncio.Event] = {}
         self._octets = 0
 
@@ -63,18 +63,18 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """The copy of an earlier name, when it is whole; None if there is none."""
+        """Returns the copy of an earlier name, when it is whole; None if there is none."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
         return None if known is None else known[0]
 
     def begin(self, file: SharedFile) -> None:
-        """This name of `file` is being copied; others wait until `end`."""
+        """Notes that this name of `file` is being copied; others wait until `end`."""
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
-        """One more name of `file` is a link to its copy."""
+        """Notes that one more name of `file` is a link to its copy."""
         if (known := self._copies.pop(file.key, None)) is not None:
             copy, left, octets = known
             if left > 1:
@@ -83,9 +83,9 @@ class HardLinks(Generic[C]):
                 self._octets -= octets
 
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
-        """The copying of a name is over, and has made `copy`, of which `octets` are to be held; None: it has failed.
+        """Ends the copying of a name; `copy` is the place of the copy, None after a failure, `octets` count for it.
 
-        Returns whether further names will be told of this copy: no more than `limits` says are held.
+        Returns whether later calls of `copy_of` find the copy: the bounds of `limits` may be used up.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

@@ -84,13 +84,13 @@ class Temporary:
 
 
 def temporary_name() -> str:
-    """A name for a file that is not complete yet."""
+    """Returns a name for a file that is not complete yet."""
     return f".rpcrdma-{random_bits(64):016x}.part"
 
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """Errors of the local file system name `path`, not a temporary name or none."""
+    """Replaces the path in errors of the local file system by `path` within the context."""
     try:
         yield
     except (NfsError, FileChanged):
@@ -102,7 +102,7 @@ def told_of(path: str) -> Iterator[None]:
 
 
 def local_name(name: str) -> bytes:
-    """A server's name for use as a local one: the same octets in every locale.
+    """Returns a server's name for use as a local one: the same octets in every locale.
 
     Raises:
         OSError: EINVAL, as it would not name an entry of its directory.
@@ -113,19 +113,19 @@ def local_name(name: str) -> bytes:
 
 
 def server_name(name: str) -> str:
-    """The counterpart of `local_name`: how a local name, as the locale makes it, is called at a server."""
+    """Returns the counterpart of `local_name`: how a local name, as the locale makes it, is called at a server."""
     return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def open_directory(path: str, directory: int | None = None) -> int:
-    """A descriptor of a directory; below another one symbolic links are refused."""
+    """Returns a descriptor of a directory; below another one symbolic links are refused."""
     if directory is None:
         return os.open(path, _DIRECTORY)
     return os.open(local_name(path), _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
 
 
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """As `create_directory`, for a path that the user has named, with the directories above it."""
+    """Opens or makes a directory that the user has named, as `create_directory` does, with those above it."""
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
     try:
@@ -139,9 +139,9 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes a directory for `mode`, or takes an existing one: its descriptor, and whether it was made.
+    """Makes a directory for `mode`, or takes an existing one; returns its descriptor, and whether it was made.
 
-    Until `finish_directory` its owner may do everything, and others no more than `mode` and the umask say.
+    Until `finish_directory` its owner has all rights, and others at most those of `mode` and the umask.
     """
     made = True
     try:
@@ -180,7 +180,7 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """The numbers of file system and file, size and mtime; None if there is no regular file of this name.
+    """Returns the numbers of file system and file, size and mtime; None if there is no regular file of this name.
 
     The numbers alone may be those of a file that was made after another one was removed.
     """
@@ -218,7 +218,7 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
 
 
 def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
-    """A new empty file that `finish_file` will call `name`; or the file `partial` of an earlier try.
+    """Returns a new empty file that `finish_file` will rename to `name`; or the file `partial` of an earlier try.
 
     It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
     """
@@ -239,7 +239,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Whether a partial file is this user's, and no other copy is at it: it is locked until it is closed."""
+    """Returns whether a partial file is this user's, and no other copy is at it: it is locked until it is closed."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -251,7 +251,7 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
-    """Whether a regular file of this name, size and mtime is there."""
+    """Returns whether a regular file of this name, size and mtime is there."""
     try:
         found = _regular_file(name, directory)
     except OSError:
@@ -260,7 +260,7 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """The attributes of a regular file; None if there is none of this name."""
+    """Returns the attributes of a regular file; None if there is none of this name."""
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -283,7 +283,7 @@ def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
-    """The parts (start, end) of `data` between runs of at least `hole` zeros, a page at a time."""
+    """Yields the parts (start, end) of `data` between runs of at least `hole` zeros, a page at a time."""
     begun: int | None = None
     filled = 0
     for start in range(0, len(data), _HOLE_OCTETS):
@@ -302,7 +302,7 @@ def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Where the data begins that follows `offset`: there itself unless it is in a hole; the end if all is hole."""
+    """Returns the offset of the next data from `offset`; the end of the file if only a hole follows."""
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
@@ -378,20 +378,20 @@ def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def free_octets(directory: int) -> int:
-    """The room that is left in the file system of a directory."""
+    """Returns the room that is left in the file system of a directory."""
     found = os.fstatvfs(directory)
     return found.f_bavail * found.f_frsize
 
 
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
-    """A symbolic link's target and attributes."""
+    """Reads a symbolic link's target and attributes."""
     own = local_name(name)
     target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
     return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
 
 
 def list_directory(directory: int) -> Iterator[list[TreeItem]]:
-    """The entries of a directory, page by page; every step blocks."""
+    """Yields the entries of a directory, page by page; every step blocks."""
     with os.scandir(directory) as entries:
         page: list[TreeItem] = []
         for entry in entries:

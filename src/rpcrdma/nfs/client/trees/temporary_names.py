@@ -32,7 +32,7 @@ _REMOVING_S = 10.0
 
 @contextlib.asynccontextmanager
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
-    """An empty file under a temporary name, which is removed if the block fails or is cancelled."""
+    """Yields an empty file under a temporary name, which is removed if the block fails or is cancelled."""
     name = local_files.temporary_name()
     async with _removed_on_failure(volume, directory, name, _create(volume, directory, name)) as node:
         yield node
@@ -40,7 +40,7 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """The file `name` as an earlier try has left it, or an empty one; it stays if the block fails, if it is of use."""
+    """Opens the file `name` of an earlier try, or an empty one; if the block fails, it stays if it is useful."""
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
         node = await _answered(volume, directory, name, _create(volume, directory, name))
@@ -61,7 +61,7 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
 async def temporary_entry(
     volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
 ) -> AsyncIterator[str]:
-    """The temporary name that `make` has given to a new object or link; removed if the block fails or is cancelled."""
+    """Yields the temporary name that `make` gave to a new object or link; removes it if the block fails."""
     name = local_files.temporary_name()
 
     async def made() -> None:
@@ -85,7 +85,7 @@ async def give_name(
 
 
 async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
-    """Whether both handles stand for one file: equal ones do, and others may (RFC 1813 section 2.3.3)."""
+    """Returns whether both handles are of one file: equal ones are, and others may be (RFC 1813 section 2.3.3)."""
     if one.handle == other.handle:
         return True
     first = await procedures.getattr(one)
@@ -109,7 +109,7 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """The result of making `name`, which is removed if no answer tells whether it was made."""
+    """Returns the result of making `name`, which is removed if no answer shows whether it was made."""
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):
@@ -138,7 +138,7 @@ async def _create(volume: Volume, directory: Node, name: str) -> Node:
 
 
 async def looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
-    """The object of this name; None if it cannot be looked up."""
+    """Returns the object of this name; None if it cannot be looked up."""
     try:
         return await procedures.lookup(directory, name)
     except NfsError:

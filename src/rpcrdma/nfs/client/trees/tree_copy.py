@@ -70,7 +70,7 @@ async def upload_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`; `made` says that `node` was made for this copy."""
+    """See `NfsFilesystem.upload_tree`; `made`: `node` was made for this copy."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
@@ -241,7 +241,7 @@ class _Upload:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
-        """The directory, and whether this call has made it."""
+        """Makes a directory unless it exists; returns it, and whether this call has made it."""
         procedures = self._volume.procedures
         self._volume.resolver.forget(parent, name)
         made = False

@@ -47,7 +47,7 @@ class _Pattern:
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
     def past_any_depth(self, places: set[int]) -> set[int]:
-        """`places`, and those behind a `**` among them, which may stand for no directory."""
+        """Adds to `places` in the pattern those behind a `**`, which may match no directory; returns all."""
         found = set(places)
         for place in places:
             while place < self.end and self._names[place] == _ANY_DEPTH:
@@ -56,14 +56,14 @@ class _Pattern:
         return found
 
     def literal(self, places: set[int]) -> str | None:
-        """The one name that leads on, if it is no pattern: no listing is needed to find it."""
+        """Returns the only name that can match next, if it is no pattern, so that no listing is needed; else None."""
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
         return None if has_magic(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
-        """The places of an entry of a directory with `places`: behind names that match, and at `**`."""
+        """Matches `name` at `places` of the pattern; returns the places behind matches, and those at `**`."""
         behind, kept = set(), set()
         for place in places - {self.end}:
             if name.startswith(".") and not self._shows_hidden[place]:
@@ -77,7 +77,7 @@ class _Pattern:
 
 @dataclass(slots=True)
 class _Pending:
-    """An object that is to be looked at; `node` is None for one that has to be looked up, and may be missing."""
+    """An object to be examined; `node` is None for a name that must be looked up, and may be missing."""
 
     shown: _Shown
     node: Node | None

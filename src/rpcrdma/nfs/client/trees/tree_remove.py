@@ -25,26 +25,37 @@ _ROUNDS_MAX = 1000
 
 @dataclass(slots=True)
 class RemoveReport:
-    """The counts of removed entries, and the failures."""
+    """The result of `NfsFilesystem.rmtree`."""
 
     files: int = 0
     """Removed entries that are no directories."""
     directories: int = 0
+    """Removed directories."""
     excluded: int = 0
-    """Entries that a pattern has excluded; they stay, and so do the directories above them."""
+    """Entries that a pattern excluded; they stay, and so do the directories above them."""
     failures: list[Exception] = field(default_factory=list)
-    """At most 1,000 are kept, fewer if their paths are long; those of the file system name the path."""
+    """The first failures, at most 1,000, fewer if their paths are long; those of the file system name the path."""
     failures_total: int = 0
+    """All failures."""
     _kept: Kept = field(default_factory=Kept, repr=False)
+    """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Notes a failure."""
+        """Adds a failure.
+
+        Args:
+            error: the error.
+        """
         self.failures_total += 1
         if self._kept.takes(str(error.filename or "") if isinstance(error, OSError) else ""):
             self.failures.append(error)
 
     def check(self) -> None:
-        """Raises an ExceptionGroup of the failures, if there are any."""
+        """Raises the failures, if there are any.
+
+        Raises:
+            ExceptionGroup: the errors of `failures`.
+        """
         if self.failures:
             raise ExceptionGroup(f"{self.failures_total} of the tree's entries could not be removed", self.failures)
 

@@ -39,7 +39,7 @@ def check_descent(directory: Node) -> None:
 
 
 def too_many_pending(place: LazyPath) -> OSError:
-    """The error for a directory that is not entered, since too many others wait already."""
+    """Returns the error for a directory that is not entered, since too many others wait already."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))
 
@@ -70,7 +70,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Whether the entry `name` is left out; `path` returns its path from the top, if it is needed."""
+        """Returns whether the entry `name` is left out; `path` returns its path from the top, if it is needed."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None
@@ -79,7 +79,7 @@ class Exclusion:
 async def entries_below(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None
 ) -> AsyncIterator[DirEntry]:
-    """The entries of a directory that may have been found on a walk; see `NfsFilesystem.scandir`."""
+    """Yields the entries of a directory that may have been found on a walk; see `NfsFilesystem.scandir`."""
     check_descent(directory)
     async for page in entry_pages(volume, directory, names_max=names_max, refused=refused):
         for entry in page:
@@ -96,7 +96,7 @@ class _Read:
 
 
 _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
-"""The tuple is a directory and a name in it, to be looked up when its turn comes."""
+"""A directory as (parent, name), to be looked up in its turn."""
 
 
 async def walk_tree(

@@ -47,8 +47,8 @@ _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it
 class Folder:
     """The two sides of a directory: a local descriptor, a node at the server.
 
-    `made` says that the directory that is copied to was made for this copy. `place` is the local path, or the name in
-    another `Folder`: whole paths would take memory by the square of the depth.
+    `made`: the target directory was made for this copy. `place` is the local path, or the name in another `Folder`:
+    whole paths would take memory by the square of the depth.
     """
 
     descriptor: int
@@ -64,7 +64,7 @@ class Folder:
         return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
 
     def below_top(self) -> tuple[Folder, list[str]]:
-        """The folder at the top of the copy, and the names that lead from it to this one."""
+        """Returns the folder at the top of the copy, and the names that lead from it to this one."""
         names: list[str] = []
         top = self
         while not isinstance(top.place, str):
@@ -75,7 +75,12 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class CopyFailure:
-    """A path that was not copied, and the reason."""
+    """An object that was not copied.
+
+    Args:
+        path: its path.
+        error: the reason.
+    """
 
     path: str
     error: Exception
@@ -83,13 +88,13 @@ class CopyFailure:
 
 @dataclass(slots=True)
 class Kept:
-    """Bounds the content of a report on a tree: the paths that a server makes up may be many, and long."""
+    """Bounds the content of a report on a tree: a hostile server may invent many and long paths."""
 
     paths: int = 0
     octets: int = 0
 
     def takes(self, path: str) -> bool:
-        """Whether one more entry that names `path` fits; if so, it is counted."""
+        """Returns whether one more entry that names `path` fits, and counts it if so."""
         if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
             return False
         self.paths += 1
@@ -99,41 +104,61 @@ class Kept:
 
 @dataclass(slots=True)
 class CopyReport:
-    """The counts of a tree copy, and its failures."""
+    """The result of `NfsFilesystem.download_tree` and `upload_tree`."""
 
     files: int = 0
+    """Copied files."""
     directories: int = 0
+    """Copied directories."""
     symlinks: int = 0
+    """Copied symbolic links."""
     octets: int = 0
+    """Octets of copied files."""
     skipped: list[str] = field(default_factory=list)
-    """Devices, sockets and pipes: never copied. At most 1,000 are kept, fewer if their paths are long."""
+    """Paths of devices, sockets and pipes, which are never copied; at most 1,000, fewer if they are long."""
     failures: list[CopyFailure] = field(default_factory=list)
-    """At most 1,000 are kept, fewer if their paths are long."""
+    """The first failures, at most 1,000, fewer if their paths are long."""
     failures_total: int = 0
+    """All failures."""
     kept: int = 0
-    """Files that were there already, with size and mtime of their originals (`resume`); `files` counts them, too."""
+    """Files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
     hard_links: int = 0
-    """Further names of files, which became links to the copy of the first name; `files` counts them, too."""
+    """Further names of files, copied as links to the first name's copy; `files` counts them, too."""
     excluded: int = 0
-    """Entries that a pattern has excluded; what lies below them is not counted."""
+    """Entries that a pattern excluded, without their contents."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
-    """Objects that were copied without a property of their originals, by property."""
+    """Copies without a property of their originals, counted by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
+    """The bound of `skipped`."""
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
+    """The bound of `failures`."""
 
     def failed(self, path: str, error: Exception) -> None:
-        """Notes a failure."""
+        """Adds a failure.
+
+        Args:
+            path: the path of the object.
+            error: the reason.
+        """
         self.failures_total += 1
         if self._failures_kept.takes(path):
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Notes an object of a kind that is never copied."""
+        """Adds an object of a kind that is never copied.
+
+        Args:
+            path: its path.
+        """
         if self._skipped_kept.takes(path):
             self.skipped.append(path)
 
     def check(self) -> None:
-        """Raises an ExceptionGroup of the failures, if there are any."""
+        """Raises the failures, if there are any.
+
+        Raises:
+            ExceptionGroup: the errors of `failures`.
+        """
         if self.failures:
             raise ExceptionGroup(
                 f"{self.failures_total} of the tree's entries could not be copied",
@@ -142,7 +167,7 @@ class CopyReport:
 
 
 class CopyDirection(Protocol[C]):
-    """The steps that differ between the directions; C tells where the copy of a file with several names is."""
+    """The steps that differ between the directions; C is the place of the copy of a file with several names."""
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
         """Opens both sides of a directory, after making the directory that is copied to."""
@@ -161,13 +186,13 @@ class CopyDirection(Protocol[C]):
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
-        """Whether the file system that is copied to has room for a file."""
+        """Returns whether the file system that is copied to has room for a file."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
-        """The path of an item, or of the folder itself, for reports."""
+        """Returns the path of an item, or of the folder itself, for reports."""
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +206,7 @@ class _Open:
 class TreeWork(Generic[C]):
     """Copies a tree, `files_at_once` files at a time, and reports on it.
 
-    A failure of one entry is noted and the rest goes on; a lost connection ends everything.
+    A failure of one entry is recorded and the copy continues; a lost connection ends everything.
     """
 
     def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:

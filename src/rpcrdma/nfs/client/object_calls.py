@@ -1,0 +1,307 @@
+"""The calls of a mounted file system about single objects: attributes and names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.aio.misuse import AsynchronousOnly
+from rpcrdma.aio.urls import Url
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.paths import Path, join, text_of
+from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
+from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
+from rpcrdma.nfs.client.volume import FileOptions, Volume
+from rpcrdma.nfs.errors import ExportPath, NfsExists, NfsNotFound, nfs_error
+from rpcrdma.rpc.client_stub import check_awaits
+from rpcrdma.rpc.program import Caller
+
+__all__ = ["ObjectCalls"]
+
+_SECOND_NS = 1_000_000_000
+
+
+class ObjectCalls:
+    """The calls of `NfsFilesystem` about single objects: attributes, names, and making and removing directories.
+
+    Args: see `NfsFilesystem`.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        root: v3.nfs_fh3 | bytes,
+        *,
+        directory: str = "/",
+        options: FileOptions | None = None,
+        url: Url | None = None,
+        clock: Callable[[], float] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        check_awaits(caller, self)
+        handle = v3.nfs_fh3(root) if isinstance(root, bytes) else root
+        self.caller = caller
+        self._volume = Volume(
+            caller,
+            handle,
+            directory=join("/", directory),
+            top="/" if url is None else ExportPath("/", url),
+            options=options or FileOptions(),
+            clock=clock,
+            sleep=sleep,
+        )
+        self._resolver = self._volume.resolver
+        self._procedures = self._volume.procedures
+
+    __enter__ = AsynchronousOnly("async with")
+
+    def __repr__(self) -> str:
+        return f"<rpcrdma.NfsFilesystem over {self.caller!r}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def directory(self) -> str:
+        """The directory at which relative paths start, as a path from the root."""
+        return self._resolver.directory
+
+    async def close(self) -> None:
+        """Ends background work."""
+        await self._volume.close()
+
+    async def handle_of(self, path: Path) -> tuple[bytes, str]:
+        """Returns the server's handle of an object and its absolute path, for calls of other programs."""
+        node = await self._resolver.find(path)
+        return node.handle.data, node.path
+
+    # Attributes
+
+    async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:
+        """Returns the attributes of an object."""
+        node = await self._resolver.find(path, follow=follow_symlinks)
+        return stat_from(await self._volume.attributes(node))
+
+    async def lstat(self, path: Path) -> Stat:
+        """Returns the attributes of an object, or of a symbolic link itself."""
+        return await self.stat(path, follow_symlinks=False)
+
+    async def exists(self, path: Path) -> bool:
+        """Returns whether an object exists at `path`, links followed.
+
+        False also if a name on the way is no directory, links form a circle, or `path` cannot be a path. Unlike
+        `os.path.exists` it raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        """
+        return await self._found(path) is not None
+
+    async def is_dir(self, path: Path) -> bool:
+        """Returns whether `path` leads to a directory, links followed; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_dir()
+
+    async def is_file(self, path: Path) -> bool:
+        """Returns whether `path` leads to a regular file, links followed; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_file()
+
+    async def access(self, path: Path, mode: int) -> bool:
+        """Returns whether the server grants this caller all rights of `mode`.
+
+        Args:
+            path: the path of the object.
+            mode: `os.F_OK`, or `os.R_OK`, `os.W_OK` and `os.X_OK` combined by `|`.
+        """
+        try:
+            node = await self._resolver.find(path)
+        except OSError as error:
+            if error.errno not in LEADS_NOWHERE:
+                raise
+            return False
+        wanted = rights_of(mode, is_directory=node.is_dir)
+        return not wanted or (await self._procedures.access(node, wanted))[0] == wanted
+
+    async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
+        """Sets the permission bits.
+
+        Args:
+            path: the path of the object.
+            mode: the bits, 0 to 0o7777.
+            follow_symlinks: whether a symbolic link at the end of `path` is followed.
+        """
+        await self._set(path, set_attributes(mode=mode), follow=follow_symlinks)
+
+    async def chown(self, path: Path, uid: int, gid: int, *, follow_symlinks: bool = True) -> None:
+        """Sets owner and group.
+
+        Args:
+            path: the path of the object.
+            uid: the owner's number; -1 leaves it.
+            gid: the group's number; -1 leaves it.
+            follow_symlinks: whether a symbolic link at the end of `path` is followed.
+        """
+        attributes = set_attributes(uid=None if uid == -1 else uid, gid=None if gid == -1 else gid)
+        await self._set(path, attributes, follow=follow_symlinks)
+
+    async def utime(
+        self,
+        path: Path,
+        times: tuple[float, float] | None = None,
+        *,
+        ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Sets the times of last access and modification; without `times` and `ns` to the server's present.
+
+        Args:
+            path: the path of the object.
+            times: both times in seconds since 1970.
+            ns: both times in nanoseconds since 1970, instead of `times`.
+            follow_symlinks: whether a symbolic link at the end of `path` is followed.
+
+        Raises:
+            OverflowError: a time is outside of NFSv3's range, 1970 to 2106.
+            ValueError: both `times` and `ns` are given.
+        """
+        pair: tuple[int | Now, int | Now] = (NOW, NOW)
+        if times is not None:
+            if ns is not None:
+                raise ValueError("utime: give times or ns, not both")
+            pair = (round(times[0] * _SECOND_NS), round(times[1] * _SECOND_NS))
+        elif ns is not None:
+            pair = ns
+        await self._set(path, set_attributes(atime_ns=pair[0], mtime_ns=pair[1]), follow=follow_symlinks)
+
+    async def truncate(self, path: Path, length: int) -> None:
+        """Cuts a file, or extends it with zeros.
+
+        Args:
+            path: the path of the file.
+            length: its new size in octets.
+        """
+        await self._set(path, set_attributes(size=length), follow=True)
+
+    async def statvfs(self, path: Path = "/") -> StatVfs:
+        """Returns the space and limits of the file system that contains `path`."""
+        node = await self._resolver.find(path)
+        space, limits = await asyncio.gather(self._procedures.fsstat(node), self._procedures.pathconf(node))
+        return statvfs_from(space, limits)
+
+    # Names
+
+    async def unlink(self, path: Path) -> None:
+        """Removes a file, symbolic link or other object that is no directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.remove(directory, name)
+
+    async def rename(self, source: Path, target: Path) -> None:
+        """Renames an object, replacing an object at `target` if their types permit it.
+
+        Args:
+            source: the present path.
+            target: the new path.
+        """
+        from_directory, from_name = await self._resolver.find_parent(source)
+        to_directory, to_name = await self._resolver.find_parent(target)
+        self._resolver.forget(from_directory, from_name)
+        self._resolver.forget(to_directory, to_name)
+        await self._procedures.rename(from_directory, from_name, to_directory, to_name)
+
+    async def link(self, source: Path, target: Path) -> None:
+        """Makes a hard link.
+
+        Args:
+            source: the path of the object; a symbolic link at its end is not followed.
+            target: the path of the new name.
+        """
+        node = await self._resolver.find(source, follow=False)
+        directory, name = await self._resolver.find_parent(target)
+        await self._procedures.link(node, directory, name)
+
+    async def symlink(self, target: Path, path: Path) -> None:
+        """Makes a symbolic link.
+
+        Args:
+            target: the text of the link, which need not be a path.
+            path: the path of the link.
+        """
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
+
+    async def readlink(self, path: Path) -> str:
+        """Returns the target of a symbolic link; OSError with EINVAL for other objects."""
+        node = await self._resolver.find(path, follow=False)
+        if not node.is_symlink:
+            raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, node.path)
+        return await self._resolver.target_of(node)
+
+    async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
+        """Makes a directory, like `pathlib.Path.mkdir`.
+
+        Args:
+            path: its path.
+            mode: its permission bits.
+            exist_ok: whether an existing directory is accepted.
+            parents: whether missing directories above it are made, too.
+
+        Raises:
+            FileExistsError: the path exists, unless it is a directory and `exist_ok` is set.
+        """
+        try:
+            directory, name = await self._resolver.find_parent(path)
+            self._resolver.forget(directory, name)
+            made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
+            self._resolver.keep_made(directory, name, *made)
+        except NfsNotFound:
+            above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
+            if not parents or not above:
+                raise
+            await self.mkdir(above, exist_ok=True, parents=True)
+            await self.mkdir(path, mode, exist_ok=exist_ok)
+        except NfsExists:
+            if not exist_ok or not await self.is_dir(path):
+                raise
+
+    async def rmdir(self, path: Path) -> None:
+        """Removes an empty directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.rmdir(directory, name)
+
+    async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
+        """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
+
+        Entries that match `exclude` stay, with the directories above them.
+
+        Returns:
+            A report; failures are listed there, and raised by `RemoveReport.check`.
+
+        Raises:
+            NotADirectoryError: `path` is no directory.
+        """
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        return await remove_tree(self._volume, directory, name, exclude)
+
+    async def _found(self, path: Path) -> Stat | None:
+        try:
+            return await self.stat(path)
+        except ValueError:
+            return None  # a NUL, or characters that stand for no octets
+        except OSError as error:
+            if error.errno not in LEADS_NOWHERE:
+                raise
+            return None
+
+    async def _set(self, path: Path, attributes: v3.sattr3, *, follow: bool) -> None:
+        node = await self._resolver.find(path, follow=follow)
+        await self._procedures.setattr(node, attributes)

@@ -1,0 +1,237 @@
+"""The extensions of one connection: their tables, their messages and errors, and their part in the introduction."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
+from rpcrdma.transport.awaited_answers import ExtensionError, ExtensionRefused
+from rpcrdma.transport.connection_states import State
+from rpcrdma.transport.extensions import Extension, ExtensionLink, ExtensionMessage, HeaderRow
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    OutgoingError,
+    OutgoingExtension,
+    PropertySet,
+    Refusal,
+)
+from rpcrdma.transport.message_memory import MessageMemory
+from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.properties import with_receive_octets
+from rpcrdma.transport.receive_buffers import ReceiveBuffers
+from rpcrdma.transport.requester import Requester
+from rpcrdma.transport.responder import Responder
+from rpcrdma.transport.session import Session
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Extensions", "check_extensions"]
+
+_FIRST_XID = 0x80000000
+_TABLES_KEPT = 64
+"""Sets of extensions whose tables are kept: a process has few, which all of its connections share."""
+
+
+def check_extensions(extensions: Iterable[Extension]) -> None:
+    """Checks that no code is used by two extensions, or by an extension and the protocol.
+
+    Raises:
+        LocalProtocolError: a code is used twice; the message names both users.
+    """
+    taken: dict[tuple[str, int], str] = {}
+    for extension in extensions:
+        rows = [("header type", row.code) for row in extension.headers]
+        rows += [("property", row.number) for row in extension.properties]
+        rows += [("error", row.code) for row in extension.errors]
+        for kind, code in rows:
+            other = "the protocol" if code < _OWN_CODES_MAX else taken.get((kind, code))
+            if other is not None:
+                raise LocalProtocolError(f"{kind} {code:#x} of the extension {extension.name} is used by {other}")
+            taken[kind, code] = extension.name
+
+
+_OWN_CODES_MAX = 0x80
+"""Revisions of the protocol may use codes below this one; its last error code is 100."""
+
+
+class _Tables(NamedTuple):
+    """The tables that all connections with the same extensions share.
+
+    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `scattered`: the
+    header types whose messages stay in the memory in which they arrived; `error_words`: the number of words after each
+    error code; `own`: the properties of this side.
+    """
+
+    headers: Mapping[int, tuple[int, bool]]
+    names: Mapping[int, str]
+    scattered: frozenset[int]
+    error_words: Mapping[int, int]
+    own: PropertySet
+
+
+@functools.lru_cache(maxsize=_TABLES_KEPT)
+def _tables(extensions: tuple[Extension, ...]) -> _Tables:
+    """Raises LocalProtocolError: see `check_extensions`."""
+    check_extensions(extensions)
+    rows = [(extension.name, row) for extension in extensions for row in extension.headers]
+    return _Tables(
+        {row.code: (row.flags, row.continues) for _, row in rows},
+        {row.code: name for name, row in rows},
+        frozenset(row.code for _, row in rows if row.scattered),
+        {row.code: row.words for extension in extensions for row in extension.errors},
+        tuple((row.number, row.value) for one in extensions for row in one.properties if row.value is not None),
+    )
+
+
+@functools.lru_cache(maxsize=_TABLES_KEPT)
+def _scattered(version: int, codes: frozenset[int]) -> frozenset[tuple[int, int]]:
+    """Returns the header types of a version whose messages stay in the memory in which they arrived."""
+    return frozenset((version, code) for code in codes)
+
+
+class Extensions:
+    """The extensions of one connection."""
+
+    __slots__ = (
+        "_sent",
+        "_tables",
+        "_xid",
+        "links",
+        "memory",
+        "outbox",
+        "receives",
+        "requester",
+        "responder",
+        "session",
+    )
+
+    def __init__(
+        self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
+    ) -> None:
+        self._tables = _tables(tuple(extensions))
+        self.requester: Requester | None = None
+        self.responder: Responder | None = None
+        self.memory = MessageMemory()
+        self.receives = receives
+        self.session = session
+        self.outbox = outbox
+        self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
+        self._xid = _FIRST_XID
+        self._sent: dict[int, ExtensionLink] | None = None
+
+    @property
+    def headers(self) -> Mapping[int, tuple[int, bool]]:
+        """Flags and continuation of each header type."""
+        return self._tables.headers
+
+    @property
+    def error_words(self) -> Mapping[int, int]:
+        """The number of words after each error code."""
+        return self._tables.error_words
+
+    @property
+    def own(self) -> PropertySet:
+        """The properties of this side."""
+        return self._tables.own
+
+    def take_properties(self, told: PropertySet) -> PropertySet:
+        """Takes the peer's properties and returns them with those of the version that follow from them.
+
+        Raises:
+            DecodeError: a value is invalid for its row.
+        """
+        values = dict(told)
+        for link in self.links.values():
+            link.peer = {
+                row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
+            }
+            for row in link.extension.properties:
+                if row.receive_octets is not None and row.number in link.peer:
+                    told = with_receive_octets(told, row.receive_octets(link.peer[row.number]))
+        return told
+
+    def on_ready(self) -> None:
+        """Notifies all extensions that the connection is open."""
+        self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
+        for link in self.links.values():
+            link.extension.on_ready(link)
+
+    def on_closed(self, reason: str, *, protocol_error: bool) -> None:
+        """Ends all waits for answers, then notifies all extensions that the connection has ended."""
+        for link in self.links.values():
+            link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
+        for link in self.links.values():
+            link.extension.on_closed(link)
+
+    def on_message(self, message: Inbound, invalidated: int | None) -> bool:
+        """Hands a message to its extension; returns False, to discard it, if it invalidates a handle."""
+        if invalidated is not None:
+            return False
+        header_type = message.header_type
+        link = self.links[self._tables.names[header_type]]
+        row = link.rows[header_type]
+        body = memoryview(message.data)[message.start :]
+        arrived, self.receives.arrived = self.receives.arrived, None
+        taken = ExtensionMessage(header_type, message.xid, message.flags, message.answers, body, arrived)
+        try:
+            row.handler(link, taken)
+        except DecodeError:
+            self.refuse(message.xid, Refusal(Cause.HEADER))
+        return True
+
+    def on_error(self, message: Inbound, invalidated: int | None) -> bool:
+        """Hands an error to the extension whose message it refuses; returns False for other messages."""
+        if message.kind is not Kind.ERROR or invalidated is not None:
+            return False
+        link = None if self._sent is None else self._sent.pop(message.xid, None)
+        if link is None:
+            # More messages than are remembered may be awaited.
+            link = next((each for each in self.links.values() if message.xid in each.asked.futures), None)
+        if link is None:
+            return False
+        refusal = message.refusal
+        assert refusal is not None
+        error = ExtensionError(message.xid, refusal.code, refusal.words, refusal.cause)
+        if not link.answer(message.xid, ExtensionRefused(error)):
+            link.extension.on_error(link, error)
+        return True
+
+    def send(
+        self,
+        link: ExtensionLink,
+        row: HeaderRow,
+        body: Sequence[Buffer],
+        xid: int | None,
+        flags: int,
+        *,
+        answer: bool,
+    ) -> int:
+        """See `ExtensionLink.send`."""
+        session = self.session
+        if session.state is not State.OPEN:
+            raise TransportClosed(session.failure or "the connection is not open yet")
+        if not session.dialect.introduces:
+            raise LocalProtocolError("the connection speaks a version without extensions")
+        octets = sum(map(len, body)) + session.dialect.geometry.call_header
+        if octets > session.send_octets and not row.continues:
+            raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")
+        if xid is None:
+            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        if not answer:
+            if self._sent is None:
+                self._sent = {}
+            self._sent[xid] = link
+            if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
+                # The first key is the oldest one.
+                del self._sent[next(iter(self._sent))]
+        self.outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
+        link.wake()
+        return xid
+
+    def refuse(self, xid: int, refusal: Refusal) -> None:
+        """Sends an error."""
+        self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
