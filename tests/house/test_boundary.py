@@ -105,8 +105,8 @@ def test_the_lab_takes_public_names_alone() -> None:
 
 
 @pytest.mark.thorough
-def test_the_library_takes_nothing_of_the_packages_for_protocol_engineers() -> None:
-    """`cli.main` imports commands by the words in the lab's table."""
+def test_the_library_takes_nothing_of_the_lab() -> None:
+    """The command finds those of the lab by the entry point group `rpcrdma.commands`."""
     wrong = [
         f"{module}:{line}: {name}"
         for module, source in MODULES.items()

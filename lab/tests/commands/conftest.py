@@ -10,9 +10,9 @@ import pytest
 
 from rpcrdma.xdr.language import check, parse
 from rpcrdma_lab.dissect import rpc_body
-from support.commands import command, hang_ups_end_programs, server, start, start_is_done_once
+from support.commands import command, hang_ups_end_programs, nobody_listens, server, start, start_is_done_once
 
-__all__ = ["command", "hang_ups_end_programs", "server", "start", "start_is_done_once"]
+__all__ = ["command", "hang_ups_end_programs", "nobody_listens", "server", "start", "start_is_done_once"]
 
 
 @functools.cache
