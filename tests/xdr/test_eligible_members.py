@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from rpcrdma.commands.definition import own_definition
 
+from rpcrdma.commands.definition import own_definition
 from rpcrdma.testing.endpoint_pair import EndpointPair
 from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
