@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 
-__all__ = ["ANONYMOUS", "UNPROVED", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
+__all__ = ["ANONYMOUS", "UNPROVED", "VALID_S", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 UserAndGroups: TypeAlias = tuple[int, int, tuple[int, ...]]
@@ -22,6 +22,9 @@ ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The flavors of an export that asks nobody for a proof."""
+VALID_S = 5.0
+"""Seconds for which a server uses an answer of a file system of fsspec: with NFS's own 3 to 60 s they hardly count, and
+an object store is asked for an object that is in steady use 12 times a minute."""
 _NO_ID = 0xFFFFFFFF
 """No identity: to the kernel this number means that nothing is to be changed."""
 
@@ -93,9 +96,33 @@ class ExportTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export(ExportTerms):
-    """One directory of this machine, exported on these terms."""
+    """A directory of this machine, or the URL of a directory in a file system of fsspec, exported on these terms.
 
-    directory: Path
+        Export(name="/home", directory=Path("/srv/home"))
+        Export(name="/data", url="s3://bucket/prefix", read_only=True)
+
+    A URL takes the package of its protocol, such as s3fs, and is exported read-only. `storage_options` are handed to
+    that package. Its answers are used for `valid_s` seconds: so much later, at the latest, the server sees changes that
+    others make in the file system.
+
+    Raises:
+        ValueError: there are both or neither of a directory and a URL, or a URL is not exported read-only.
+    """
+
+    directory: Path | None = None
+    url: str | None = None
+    valid_s: float = VALID_S
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # `super()` does not find the class that `slots` makes anew.
+        ExportTerms.__post_init__(self)
+        if (self.directory is None) == (self.url is None):
+            raise ValueError(f"the export {self.name} has to have either a directory or a url")
+        if self.url is not None and not self.read_only:
+            raise ValueError(f"the export {self.name} has a url, which cannot be written to: add read_only=True")
+        if self.valid_s < 0:
+            raise ValueError(f"valid_s of the export {self.name} is {self.valid_s}: use 0 or more")
 
 
 def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[Network]) -> bool:
