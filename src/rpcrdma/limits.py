@@ -384,6 +384,14 @@ NFS_LISTING_OCTETS_MAX = 48 << 20
 million names of 25 octets. A call whose cookie is not among the names held reads its whole directory; a directory
 with fewer names is read again only when it has changed."""
 
+NFS_CALLERS_MAX = 1024
+"""Callers' identities (uid, gid, groups) that are kept prepared for file access."""
+
+NFS_MOUNTS_MAX = 1024
+"""Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
+
+# NFS server over file systems of fsspec
+
 NFS_FSSPEC_OBJECTS_MAX = 32_768
 """Objects of exported file systems of fsspec whose state is in memory: 800 octets each, 5 KB with the longest paths.
 Others are asked for again."""
@@ -416,12 +424,6 @@ NFS_FSSPEC_READERS_MAX = 1024
 NFS_FSSPEC_INSTANCES_MAX = 12
 """Connections of one export that are kept for file systems whose library serves one thread at a time: one for each
 worker and each fetch ahead."""
-
-NFS_CALLERS_MAX = 1024
-"""Callers' identities (uid, gid, groups) that are kept prepared for file access."""
-
-NFS_MOUNTS_MAX = 1024
-"""Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
 # NFS client
 

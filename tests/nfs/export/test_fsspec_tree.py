@@ -210,6 +210,10 @@ def test_an_export_has_a_directory_or_a_url(tmp_path: Path) -> None:
     for more in ({}, {"directory": tmp_path, "url": "store://bucket"}):
         with pytest.raises(ValueError, match="either a directory or a url"):
             Export(name="/", read_only=True, **more)  # type: ignore[arg-type]
+    one, two = (
+        Export(name="/", read_only=True, url="store://bucket", storage_options={"secret": key}) for key in ("k1", "k2")
+    )
+    assert (hash(one), one != two, "k1" in repr(one)) == (hash(two), True, False)
     with pytest.raises(ValueError, match="0 or more"):
         Export(name="/", read_only=True, url="store://bucket", valid_s=-1)
 

@@ -112,7 +112,7 @@ class Export(ExportTerms):
     directory: Path | None = None
     url: str | None = None
     valid_s: float = VALID_S
-    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         # `super()` does not find the class that `slots` makes anew.
