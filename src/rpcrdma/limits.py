@@ -390,6 +390,41 @@ NFS_CALLERS_MAX = 1024
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
+# NFS server over file systems of fsspec
+
+NFS_FSSPEC_OBJECTS_MAX = 32_768
+"""Objects of exported file systems of fsspec whose state is in memory: 800 octets each, 5 KB with the longest paths.
+Others are asked for again."""
+
+NFS_FSSPEC_PATH_OCTETS_MAX = 4096
+"""Octets of a path below the root of such an export: that of Linux; keys of S3 and its like have 1,024."""
+
+NFS_FSSPEC_LISTED_MAX = 1_000_000
+"""Entries of one directory of such a file system: its library holds them all, about 1 GB. A larger directory cannot be
+listed, and the log says so."""
+
+NFS_FSSPEC_LISTINGS_OCTETS_MAX = 96 << 20
+"""Octets of the names and attributes held for listings of such file systems, of all directories together and of one:
+58 octets and the name for each, so a million names of 40 octets."""
+
+NFS_FSSPEC_BLOCKS_OCTETS_MAX = 128 << 20
+"""Octets of their files that are kept in memory: what 16 readers in sequence have ready. The ranges that are on their
+way, one of each worker and of each fetch ahead, come on top: 40 MiB."""
+
+NFS_FSSPEC_AHEAD_OCTETS_MAX = 8 << 20
+"""Octets that are fetched ahead of one reader in sequence: half of them take 40 ms at 100 MB/s, the time to the first
+octet of the next range."""
+
+NFS_FSSPEC_AHEAD_FETCHES_MAX = 4
+"""Fetches ahead at a time, each in a thread of its own, of all files together: half of the workers."""
+
+NFS_FSSPEC_READERS_MAX = 1024
+"""Files of which the end of the last read is remembered, some 300 octets each."""
+
+NFS_FSSPEC_INSTANCES_MAX = 12
+"""Connections of one export that are kept for file systems whose library serves one thread at a time: one for each
+worker and each fetch ahead."""
+
 # NFS client
 
 NFS_COMMITS_IN_VAIN_MAX = 3

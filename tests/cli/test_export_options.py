@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli.export_options import Exported, parse_export
+from rpcrdma.cli.export_options import Exported, parse_export, parse_root
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from support.cases import each_case
 
@@ -35,13 +35,34 @@ def parsed(text: str) -> Exported:
 def test_options_are_read_from_the_end_and_a_directory_keeps_its_colons(
     text: str, directory: str, read_only: bool | None, security: tuple[SecurityFlavor, ...] | None
 ) -> None:
-    export = Exported(name="/home", directory=Path(directory), read_only=read_only, security=security)
+    export = Exported(name="/home", source=Path(directory), read_only=read_only, security=security)
     assert parsed(text) == export
+
+
+@each_case(
+    ("text", "source", "read_only", "shown"),
+    [
+        ("s3://bucket/prefix", "s3://bucket/prefix", None, "s3://bucket/prefix"),
+        ("s3://bucket/prefix:ro", "s3://bucket/prefix", True, "s3://bucket/prefix"),
+        ("file:///srv/data", "file:///srv/data", None, "file:///srv/data"),
+        ("zip::s3://bucket/a.zip:sec=sys", "zip::s3://bucket/a.zip", None, "zip::s3://bucket/a.zip"),
+        ("ftp://me:secret@host:2121/a", "ftp://me:secret@host:2121/a", None, "ftp://me:...@host:2121/a"),
+        ("./s3://a", Path("./s3://a"), None, str(Path("s3:/a").absolute())),
+        ("/s3://a", Path("/s3://a"), None, "/s3:/a"),
+        ("a:b", Path("a:b"), None, str(Path("a:b").absolute())),
+    ],
+)
+def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, read_only: bool | None, shown: str) -> None:
+    export = parsed(text)
+    assert (export.source, export.read_only, export.shown) == (source, read_only, shown)
+    root = parse_root(text.removesuffix(":ro").removesuffix(":sec=sys"))
+    assert (root.name, root.source) == ("/", source)
 
 
 @each_case(
     ("text", "words"),
     [
+        ("s3://bucket:rw", "a URL is exported read-only: leave out :rw"),
         ("/home:sec=krb6", "'krb6' is no security flavor: choose from sys, krb5, krb5i, krb5p"),
         ("/home:sec=", "'' is no security flavor"),
         ("/home:sec=krb5:krb5", "twice"),

@@ -169,7 +169,7 @@ def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, t
     ended = [event["reason"] for event in served.events if event["event"] == "disconnected"]
     assert ended == ["idle for 0.2 s"] * 2
     with start(data, tmp_path / "state", "--idle-timeout", "0") as served:
-        assert main(["ls", served.urls["rdma"], "--mount-port", served.urls["tcp"].rpartition(":")[2]]) == 0
+        assert main(["ls", served.urls["rdma"]]) == 0
         assert served.stop() == 0
     assert not [event for event in served.events if "idle" in event.get("reason", "")], "0 stands for never"
 
@@ -208,6 +208,23 @@ def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) ->
     assert f"exporting {data} as /, read-write; {acting}" in talk
     assert "INFO rdma connection from 127.0.0.1:" in talk
     assert talk.splitlines()[-1].endswith("stopped")
+
+
+@pytest.mark.thorough
+def test_a_file_system_of_fsspec_is_served_beside_a_directory(
+    start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with start(data, tmp_path / "state", "--export", f"more=file://{data}", "--fsspec-valid", "0.1") as served:
+        assert main(["cat", f"{served.urls['tcp']}/more/a"]) == 0
+        assert main(["ls", f"{served.urls['rdma']}/more"]) == 0
+        assert capfd.readouterr().out == "aa\n"
+        assert main(["put", str(data / "a"), f"{served.urls['tcp']}/more/b"]) == 1
+        assert "read-only file system" in capfd.readouterr().err
+        assert served.stop() == 0
+    exported = {event["name"]: event for event in served.events if event["event"] == "exported"}
+    more = exported["/more"]
+    assert (more["directory"], more["mode"], more["acts_as_caller"]) == (f"file://{data}", "read-only", False)
+    assert exported["/"]["mode"] == "read-write"
 
 
 @contextlib.contextmanager
@@ -288,6 +305,9 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, str(tmp_path / "missing")], f"{tmp_path / 'missing'}: no such file or directory\n"),
         ([*state, "--export", "a=relative/x"], f"{Path.cwd() / 'relative' / 'x'}: no such file or directory\n"),
         ([*state, "--allow", "300.1.2.3/x", str(data)], "300.1.2.3/x: neither an address"),
+        ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
+        ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
+        ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),
         (["--state-dir", str(data / "a" / "state"), str(data)], "cannot keep the key of the file handles: "),
     ):
         ran = command.run("serve", *listen, *words)

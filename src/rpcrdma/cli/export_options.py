@@ -6,6 +6,7 @@ import argparse
 import errno
 import ipaddress
 import os
+import re
 import socket
 import stat
 from collections.abc import Callable
@@ -16,8 +17,18 @@ from typing import Any, Final
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 
-__all__ = ["Exported", "allowed_networks", "default_state_dir", "existing_directory", "parse_export", "parse_security"]
+__all__ = [
+    "Exported",
+    "allowed_networks",
+    "default_state_dir",
+    "existing_directory",
+    "parse_export",
+    "parse_root",
+    "parse_security",
+]
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+"""The beginning of a URL of fsspec: s3://bucket, zip::s3://bucket/file. A directory of such a name is ./NAME."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -25,14 +36,24 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Exported:
     """A directory and the name under which clients mount it; None for options that the command's options decide.
 
-    `security` has the flavors with which the export may be used, the preferred one first.
+    `source` is a directory of this machine, or the URL of a file system of fsspec. `security` has the flavors with
+    which the export may be used, the preferred one first.
     """
 
     name: str
-    directory: Path
+    source: Path | str
     read_only: bool | None = None
     security: tuple[SecurityFlavor, ...] | None = None
     xprtsec: XprtSec | None = None
+
+    @property
+    def shown(self) -> str:
+        """The source as people may see it: an absolute path, or a URL without its password."""
+        if isinstance(self.source, Path):
+            return str(self.source.absolute())
+        from rpcrdma.nfs.export.fsspec_store import shown_url  # noqa: PLC0415
+
+        return shown_url(self.source)
 
 
 def parse_xprtsec(text: str) -> XprtSec:
@@ -64,14 +85,17 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
 
 
 def parse_export(text: str) -> Exported:
-    """Parses NAME=DIR with options, each after a colon: ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls.
+    """Parses an argument NAME=DIR or NAME=URL with options, each after a colon.
 
-    Options are read from the end, so that a directory may have colons in its name.
+    The options are ro, rw, sec=FLAVOR[:FLAVOR]..., and xprtsec=none, tls or mtls. They are read from the end, so that a
+    directory may have colons in its name.
     """
     name, equals, directory = text.partition("=")
     name = name.strip("/")
     if not equals or not directory:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an export: write NAME=DIR, or NAME=DIR:ro for read-only")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an export: write NAME=DIR, NAME=URL, or NAME=DIR:ro for read-only"
+        )
     if not name or "//" in name or any(part in {".", ".."} for part in name.split("/")):
         raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
     fields: dict[str, Any] = {}
@@ -80,7 +104,21 @@ def parse_export(text: str) -> Exported:
         if field in fields:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
-    return Exported(name="/" + name, directory=Path(directory), **fields)
+    source = _source(directory)
+    if isinstance(source, str) and fields.get("read_only") is False:
+        raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
+    return Exported(name="/" + name, source=source, **fields)
+
+
+def parse_root(text: str) -> Exported:
+    """An argument DIR or URL, to be exported as /."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file or directory is empty")
+    return Exported(name="/", source=_source(text))
+
+
+def _source(text: str) -> Path | str:
+    return text if _URL.match(text) else Path(text)
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:

@@ -1,4 +1,4 @@
-"""`rpcrdma serve`: an NFSv3 server for directories of this machine."""
+"""`rpcrdma serve`: an NFSv3 server for directories of this machine and file systems of fsspec."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from rpcrdma.cli.export_options import (
     default_state_dir,
     existing_directory,
     parse_export,
+    parse_root,
     parse_security,
 )
 from rpcrdma.cli.serve_protection import (
@@ -35,7 +36,7 @@ from rpcrdma.cli.serve_protection import (
     unfit,
 )
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe, octets
-from rpcrdma.commands.arguments import host_and_port, listening_url, local_name, positive_count, seconds_or_never
+from rpcrdma.commands.arguments import host_and_port, listening_url, positive_count, seconds, seconds_or_never
 from rpcrdma.commands.options import (
     add_busy_poll,
     add_extension,
@@ -59,6 +60,7 @@ _EXAMPLES = """\
   rpcrdma serve /srv/data
   rpcrdma serve --export home=/home --export pub=/srv/pub:ro \\
       --listen rdma://0.0.0.0 --listen tcp://0.0.0.0:20048 --allow 192.0.2.0/24
+  rpcrdma serve --export data=s3://bucket/prefix
   rpcrdma serve --sec krb5p:krb5i --keytab /etc/krb5.keytab /srv/data
   rpcrdma serve --read-only --json /srv/data \\
       --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0
@@ -96,7 +98,7 @@ def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "[DIR]", _EXAMPLES, connects=False)
     add = parser.add_argument
-    add("directory", nargs="?", type=local_name, metavar="DIR", help="directory to export as /")
+    add("directory", nargs="?", type=parse_root, metavar="DIR", help="directory, or URL of fsspec, to export as /")
     add(
         "--export",
         action="append",
@@ -104,7 +106,16 @@ def add_arguments(parser: CommandParser) -> None:
         type=parse_export,
         metavar="NAME=DIR[:ro][:sec=FLAVORS][:xprtsec=tls]",
         help="export DIR as /NAME, with :ro read-only, with :sec= for these security flavors, with :xprtsec=tls or "
-        "mtls over connections in TLS alone; may be repeated",
+        "mtls over connections in TLS alone; a URL of fsspec in place of DIR, such as s3://bucket/prefix, is exported "
+        "read-only, and takes the package of its protocol; may be repeated",
+    )
+    add(
+        "--fsspec-valid",
+        type=seconds,
+        default=argparse.SUPPRESS,
+        metavar="SECONDS",
+        help="how long names, sizes and times of a URL's objects are used before they are asked for again: so much "
+        "later changes are seen (default: 5)",
     )
     add(
         "--listen",
@@ -224,7 +235,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     exports = list(args.export)
     if args.directory is not None:
-        exports.insert(0, Exported(name="/", directory=Path(args.directory)))
+        exports.insert(0, args.directory)
     if not exports:
         return console.error("nothing to serve", "name a directory, or use --export NAME=DIR", status=ExitStatus.USAGE)
     names = [export.name for export in exports]
@@ -274,7 +285,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
-        watch = WatchService(services.nfs.exports)
+        watch = WatchService(services.nfs.local)
         hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
@@ -310,7 +321,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             return console.error(message, hint)
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, exports, server, metrics, as_callers=services.nfs.exports.parts.callers.switches)
+        _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
@@ -368,6 +379,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
 
 
 def _services(args: argparse.Namespace, exports: list[Exported], state: ServerState) -> NfsServices:
+    from rpcrdma.nfs.export.export import VALID_S  # noqa: PLC0415
     from rpcrdma.nfs.server import Export, build_services  # noqa: PLC0415
 
     hosts = tuple(allowed_networks(args.allow))
@@ -375,7 +387,9 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
         [
             Export(
                 name=export.name,
-                directory=existing_directory(export.directory),
+                directory=existing_directory(export.source) if isinstance(export.source, Path) else None,
+                url=export.source if isinstance(export.source, str) else None,
+                valid_s=getattr(args, "fsspec_valid", VALID_S),
                 read_only=_is_read_only(args, export),
                 synchronous=not args.asynchronous,
                 root_squash=not args.no_root_squash,
@@ -391,7 +405,7 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
 
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
-    return bool(args.read_only or export.read_only)
+    return bool(args.read_only or export.read_only or isinstance(export.source, str))
 
 
 def _security(args: argparse.Namespace, export: Exported) -> tuple[SecurityFlavor, ...]:
@@ -433,7 +447,7 @@ def _announce(
         else:
             console.data(f"metrics at {metrics.url}")
     for export in exports:
-        directory = str(export.directory.absolute())
+        directory, is_local = export.shown, isinstance(export.source, Path)
         mode = "read-only" if _is_read_only(args, export) else "read-write"
         flavors = _security(args, export)
         security = [str(flavor) for flavor in flavors if flavor is not SecurityFlavor.NONE]
@@ -445,12 +459,12 @@ def _announce(
                 "directory": directory,
                 "mode": mode,
                 "security": security,
-                "acts_as_caller": as_callers,
-                "root_squash": as_callers and not args.no_root_squash,
+                "acts_as_caller": as_callers and is_local,
+                "root_squash": as_callers and is_local and not args.no_root_squash,
                 "xprtsec": asked_for(args, export),
             },
             f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(args, export)}; "
-            f"{_acting(args, as_callers=as_callers)}",
+            f"{_acting(args, as_callers=as_callers) if is_local else 'everybody may read all'}",
         )
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is nothing without --xprtsec mtls")

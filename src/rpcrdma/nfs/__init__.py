@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.export.export import Export
     from rpcrdma.nfs.export.state import open_state
     from rpcrdma.nfs.server.services import build_services
-    from rpcrdma.nfs.v3.server.service import NfsService
 
 __all__ = [
     "Change",
@@ -43,7 +42,6 @@ __all__ = [
     "MountedFilesystem",
     "NfsError",
     "NfsFile",
-    "NfsService",
     "NotCarried",
     "Progress",
     "RemoveReport",
@@ -77,7 +75,6 @@ __getattr__, __dir__ = deferred(
         "rpcrdma.nfs.errors": ("NfsError",),
         "rpcrdma.nfs.export.export": ("Export",),
         "rpcrdma.nfs.server.services": ("build_services",),
-        "rpcrdma.nfs.v3.server.service": ("NfsService",),
         "rpcrdma.nfs.export.state": ("open_state",),
     },
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
-    from rpcrdma.nfs.export.memory_tree import MemoryTree
     from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
     from rpcrdma.testing.far_provider import FarProvider
     from rpcrdma.testing.joined_pair import JoinedPair
+    from rpcrdma.testing.memory_files import MemoryFiles
     from rpcrdma.testing.pair_under_test import Deviations, MakePair, PairParts
     from rpcrdma.testing.provider_suite import CHECKS, Check
 
@@ -23,7 +23,7 @@ __all__ = [
     "FarProvider",
     "JoinedPair",
     "MakePair",
-    "MemoryTree",
+    "MemoryFiles",
     "PairParts",
     "calls_in",
     "message",
@@ -32,7 +32,7 @@ __all__ = [
 __getattr__, __dir__ = deferred(
     __name__,
     {
-        "rpcrdma.nfs.export.memory_tree": ("MemoryTree",),
+        "rpcrdma.testing.memory_files": ("MemoryFiles",),
         "rpcrdma.testing.provider_suite": ("CHECKS", "Check"),
         "rpcrdma.testing.pair_under_test": ("Deviations", "MakePair", "PairParts"),
         "rpcrdma.testing.endpoint_pair": ("BarePeer", "EndpointPair", "calls_in", "message"),

@@ -15,6 +15,7 @@ import pytest
 
 from rpcrdma.nfs.export import open_object
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.export.state import open_state
@@ -32,7 +33,7 @@ from rpcrdma.nfs.export.tree import (
     Create,
     CreateHow,
     Exports,
-    Kind,
+    FileKind,
     Make,
     Node,
     OpenFile,
@@ -64,6 +65,34 @@ def exported(kind: str, tmp_path: Path, **terms: Any) -> Iterator[Exports]:
 each_kind = each_case("kind", ["local", "memory"])
 
 
+@contextlib.contextmanager
+def filled(kind: str, tmp_path: Path) -> Iterator[Exports]:
+    """A tree of any kind, read-only ones included: a/file with data, a/link to it, and thirty files in a/many."""
+    if kind != "fsspec":
+        with exported(kind, tmp_path) as exports:
+            above = made(root_of(exports), b"a")
+            created(above, b"file", b"data")
+            made(above, b"link", FileKind.SYMLINK, target=b"file")
+            many = made(above, b"many")
+            for number in range(30):
+                created(many, b"%d" % number)
+            yield exports
+        return
+    above = tmp_path / "export" / "a"
+    (above / "many").mkdir(parents=True)
+    (above / "file").write_bytes(b"data")
+    (above / "link").symlink_to("file")
+    for number in range(30):
+        (above / "many" / str(number)).touch()
+    with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
+        exports = FsspecExports([Export(name="/", url=f"file://{tmp_path}/export", read_only=True)], state)
+        yield exports
+        assert exports.close() == []
+
+
+each_filled_kind = each_case("kind", ["local", "memory", "fsspec"])
+
+
 def root_of(exports: Exports) -> Node:
     return exports.trees[0].root
 
@@ -76,7 +105,7 @@ def created(directory: Node, name: bytes, data: bytes = b"", how: CreateHow = Cr
     return node
 
 
-def made(directory: Node, name: bytes, kind: Kind = Kind.DIRECTORY, **more: Any) -> Node:
+def made(directory: Node, name: bytes, kind: FileKind = FileKind.DIRECTORY, **more: Any) -> Node:
     node = directory.make(ME, name, Make(kind, **more), Wanted(), Change()).node
     assert node is not None
     return node
@@ -129,7 +158,7 @@ def test_an_object_is_found_by_its_handle_and_by_its_names(kind: str, tmp_path: 
             found(root, b"a", b"..", b"a", b".", b"b\xff"),
         ):
             assert same is not None
-            assert (same.handle, same.kind, content(same)) == (file.handle, Kind.FILE, b"data")
+            assert (same.handle, same.kind, content(same)) == (file.handle, FileKind.FILE, b"data")
             assert same.tree is exports.trees[0]
         assert len(file.handle) <= 64
         assert found(root, b"..").handle == root.handle == root.parent().handle
@@ -177,18 +206,19 @@ def test_a_change_has_the_attributes_before_and_after(kind: str, tmp_path: Path)
     with exported(kind, tmp_path) as exports:
         root = root_of(exports)
         change = Change()
-        root.make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), change)
+        root.make(ME, b"a", Make(FileKind.DIRECTORY), Wanted(), change)
         assert change.before is not None
         assert change.after is not None
         assert (change.before.number, change.after.number) == (root.attributes().number,) * 2
         assert change.after.change == root.attributes().change
         failed = Change()
-        assert refused(lambda: root.make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), failed)) == errno.EEXIST
+        assert refused(lambda: root.make(ME, b"a", Make(FileKind.DIRECTORY), Wanted(), failed)) == errno.EEXIST
         assert failed.before is not None
         assert failed.after is not None
         never = Change()
         assert (
-            refused(lambda: created(root, b"f").make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), never)) == errno.ENOTDIR
+            refused(lambda: created(root, b"f").make(ME, b"a", Make(FileKind.DIRECTORY), Wanted(), never))
+            == errno.ENOTDIR
         )
         assert (never.before, never.after) == (None, None)
 
@@ -242,15 +272,19 @@ def test_a_file_is_created_in_three_ways(kind: str, tmp_path: Path) -> None:
 def test_other_objects_have_their_kinds(kind: str, tmp_path: Path) -> None:
     with exported(kind, tmp_path) as exports:
         root = root_of(exports)
-        link = made(root, b"link", Kind.SYMLINK, target=b"a/\xff/..")
-        assert (link.kind, link.attributes().kind, link.read_link()) == (Kind.SYMLINK, Kind.SYMLINK, b"a/\xff/..")
-        fifo = made(root, b"fifo", Kind.FIFO)
-        assert found(root, b"fifo").attributes().kind is Kind.FIFO
+        link = made(root, b"link", FileKind.SYMLINK, target=b"a/\xff/..")
+        assert (link.kind, link.attributes().kind, link.read_link()) == (
+            FileKind.SYMLINK,
+            FileKind.SYMLINK,
+            b"a/\xff/..",
+        )
+        fifo = made(root, b"fifo", FileKind.FIFO)
+        assert found(root, b"fifo").attributes().kind is FileKind.FIFO
         assert refused(fifo.read_link) == errno.EINVAL
         assert refused(lambda: opened(fifo, READ)) == refused(lambda: opened(link, MODIFY)) == errno.EINVAL
         assert refused(lambda: opened(root, READ)) == errno.EISDIR
-        assert refused(lambda: made(root, b"no", Kind.SYMLINK, target=b"a\0b")) == errno.EACCES
-        assert refused(lambda: made(root, b"file", Kind.FILE)) == errno.EINVAL
+        assert refused(lambda: made(root, b"no", FileKind.SYMLINK, target=b"a\0b")) == errno.EACCES
+        assert refused(lambda: made(root, b"file", FileKind.FILE)) == errno.EINVAL
 
 
 @each_kind
@@ -454,6 +488,71 @@ def test_a_file_with_data_in_memory_is_read_at_once_or_asked_for_again(kind: str
         into = bytearray(4)
         got = file.read(memoryview(into), 0, at_once=True)
         assert into[:got] == b"data"[:got]
+
+
+@each_filled_kind
+def test_a_tree_is_walked_and_read(kind: str, tmp_path: Path) -> None:
+    with filled(kind, tmp_path) as exports:
+        root = root_of(exports)
+        above, file, link = found(root, b"a"), found(root, b"a", b"file"), found(root, b"a", b"link")
+        assert (above.kind, file.kind, link.kind) == (FileKind.DIRECTORY, FileKind.FILE, FileKind.SYMLINK)
+        assert (content(file), link.read_link(), link.attributes().size) == (b"data", b"file", 4)
+        for node in (root, above, file, link):
+            same = exports.locate(node.handle, CONTEXT)
+            assert same is not None
+            assert (same.handle, same.kind, same.tree) == (node.handle, node.kind, exports.trees[0])
+            assert (same.attributes().number, same.attributes().fsid) == (node.attributes().number, node.tree.fsid)
+            assert len(node.handle) <= 64
+        assert found(root, b"..").handle == found(root, b"a", b"..").handle == above.parent().handle == root.handle
+        assert len({node.attributes().number for node in (root, above, file, link)}) == 4
+        assert root.access(ME, READ | LOOKUP) == READ | LOOKUP
+        assert file.access(ME, READ) == READ
+        assert refused(lambda: opened(above, READ)) == errno.EISDIR
+        assert refused(lambda: opened(link, READ)) == refused(file.read_link) == errno.EINVAL
+        assert refused(lambda: found(file, b"x")) == refused(lambda: found(link, b"x")) == errno.ENOTDIR
+        assert refused(lambda: found(above, b"none")) == errno.ENOENT
+        for name, number in ((b"", errno.EACCES), (b"a/file", errno.EACCES), (b"a\0", errno.EACCES)):
+            assert refused(lambda name=name: found(root, name)) == number  # type: ignore[misc]
+        assert refused(lambda: found(root, b"n" * 256)) == errno.ENAMETOOLONG
+        assert refused(lambda: exports.locate(b"strange", CONTEXT)) == BAD_HANDLE
+        assert root.path_limits().name_octets == 255
+        assert root.space().total >= root.space().available >= 0
+
+
+@each_filled_kind
+def test_a_tree_is_listed_in_one_order_from_each_cookie(kind: str, tmp_path: Path) -> None:
+    with filled(kind, tmp_path) as exports:
+        many = found(root_of(exports), b"a", b"many")
+        entries = many.entries(ME, 0, detailed=True)
+        listed = list(entries)
+        assert entries.complete
+        assert [(entry.cookie, entry.name) for entry in listed[:2]] == [(1, b"."), (2, b"..")]
+        assert {entry.name for entry in listed[2:]} == {b"%d" % number for number in range(30)}
+        assert [entry.cookie for entry in listed] == sorted({entry.cookie for entry in listed})
+        for entry in listed:
+            node = found(many, entry.name)
+            assert (entry.handle, entry.number) == (node.handle, node.attributes().number)
+            assert entry.attributes is not None
+            assert (entry.attributes.kind, entry.attributes.change) == (node.kind, node.attributes().change)
+        for place, entry in enumerate(listed):
+            assert names_in(many, entry.cookie) == [later.name for later in listed[place + 1 :]]
+
+
+@each_filled_kind
+def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: Path) -> None:
+    with filled(kind, tmp_path) as exports:
+        file = found(root_of(exports), b"a", b"file")
+        context: Any = SimpleNamespace(credential=ME, may_block=False, peer="127.0.0.1")
+        same = exports.locate(file.handle, context)
+        assert same is not None
+        reader = same.open(ME, READ, at_once=True) or opened(file, READ)
+        buffer = bytearray(4)
+        got = reader.read(memoryview(buffer), 0, at_once=True)
+        got += reader.read(memoryview(buffer)[got:], got, at_once=False) if got < 4 else 0
+        assert (got, buffer) == (4, b"data")
+        assert reader.read(memoryview(buffer), 1, at_once=True) == 3
+        many = found(root_of(exports), b"a").lookup(ME, b"many", at_once=True)
+        assert many is None or many.kind is FileKind.DIRECTORY
 
 
 def test_nothing_changes_in_a_tree_that_is_read_only(tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.errors import NfsError
@@ -18,54 +16,11 @@ from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 from rpcrdma.nfs.v3.server.service import NfsService
 from rpcrdma.rpc.auth import AuthNone
-from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.service import Execution, Steps, execution_of
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
+from support.direct_calls import Direct
 
 STATUS = v3.nfsstat3
-
-
-class Direct:
-    """Calls the handlers of a service; arguments and results pass the codecs."""
-
-    def __init__(self, service: v3.NFS_V3_Service) -> None:
-        self.service = service
-        self.seen: list[str] = []
-
-    async def call(
-        self, procedure: Procedure[Any, Any], args: Any, *, into: Buffer | None = None, timeout_s: float | None = None
-    ) -> Any:
-        self.seen.append(procedure.method)
-        context = SimpleNamespace(
-            buffer=lambda octets: memoryview(bytearray(octets)), credential=AuthNone(), may_block=False
-        )
-        handler = getattr(self.service, procedure.method)
-        result = handler(passed(args, procedure.encode_args, procedure.decode_args), context)
-        if execution_of(handler) is Execution.INLINE_OR_WORKER:
-            result = finished(result, context)
-        result = passed(result, procedure.encode_result, procedure.decode_result)
-        if into is not None and result.status is STATUS.NFS3_OK:
-            view = memoryview(into)[: len(result.value.data)]
-            view[:] = result.value.data
-            result.value.data = view
-        return result
-
-
-def finished(steps: Steps[Any], context: SimpleNamespace) -> Any:
-    try:
-        step = next(steps)
-        context.may_block = True
-        return Worker().finish(steps, step)
-    except StopIteration as end:
-        return end.value
-
-
-def passed(value: Any, encode: Callable[[Encoder, Any], None], decode: Callable[[Decoder], Any]) -> Any:
-    enc = Encoder()
-    encode(enc, value)
-    return decode(Decoder(b"".join(enc.gather())))
 
 
 def on_filesystem(work: Callable[[NfsFilesystem, MemoryTree], Coroutine[Any, Any, None]]) -> Direct:

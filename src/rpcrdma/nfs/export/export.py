@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 
-__all__ = ["ANONYMOUS", "UNPROVED", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
+__all__ = ["ANONYMOUS", "UNPROVED", "VALID_S", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 UserAndGroups: TypeAlias = tuple[int, int, tuple[int, ...]]
@@ -22,6 +22,9 @@ ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The flavors of an export that asks nobody for a proof."""
+VALID_S = 5.0
+"""Seconds for which a server uses an answer of a file system of fsspec: with NFS's own 3 to 60 s they hardly count, and
+an object store is asked for an object that is in steady use 12 times a minute."""
 _NO_ID = 0xFFFFFFFF
 """No identity: to the kernel this number means that nothing is to be changed."""
 
@@ -109,14 +112,36 @@ class ExportTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export(ExportTerms):
-    """An exported directory of this machine, and the terms of its use.
+    """An exported directory, of this machine or of a file system of fsspec, and the terms of its use.
+
+        Export(name="/home", directory=Path("/srv/home"))
+        Export(name="/data", url="s3://bucket/prefix", read_only=True)
 
     Raises:
-        ValueError: as `ExportTerms`.
+        ValueError: as `ExportTerms`; or `directory` and `url` are both given or both missing, a URL is not exported
+            read-only, or `valid_s` is negative.
     """
 
-    directory: Path
-    """The directory."""
+    directory: Path | None = None
+    """The directory of this machine; None: the export has a `url`."""
+    url: str | None = None
+    """The URL of the directory, for fsspec and the package of its protocol, such as s3fs; None: it has a `directory`.
+    Such an export is read-only."""
+    valid_s: float = VALID_S
+    """Seconds for which the server uses an answer of the URL's file system: it sees changes made there after this
+    time at the latest."""
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    """The options for the URL's file system, as fsspec takes them."""
+
+    def __post_init__(self) -> None:
+        # `super()` does not find the class that `slots` makes anew.
+        ExportTerms.__post_init__(self)
+        if (self.directory is None) == (self.url is None):
+            raise ValueError(f"the export {self.name} has to have either a directory or a url")
+        if self.url is not None and not self.read_only:
+            raise ValueError(f"the export {self.name} has a url, which cannot be written to: add read_only=True")
+        if self.valid_s < 0:
+            raise ValueError(f"valid_s of the export {self.name} is {self.valid_s}: use 0 or more")
 
 
 def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[Network]) -> bool:

@@ -40,7 +40,7 @@ from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import HeldNode
 from rpcrdma.nfs.export.open_object import Changing, OpenObject
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, Kind, Refused, Stable, Written
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.wire.buffers import Buffer
 
@@ -233,22 +233,22 @@ class OpenFile(OpenObject):
         self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
         """Callers that may read, each with the state of the file in which the kernel allowed it."""
 
-    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """See `tree.OpenFile.read`."""
         if at_once and not self.in_memory:
-            return self._read_cached(into, offset) if self.tells_waiting else 0
-        got = os.preadv(self.fd, (into,), offset)
-        while 0 < got < into.nbytes:
-            count = os.preadv(self.fd, (into[got:],), offset + got)
+            return self._read_cached(buffer, offset) if self.tells_waiting else 0
+        got = os.preadv(self.fd, (buffer,), offset)
+        while 0 < got < buffer.nbytes:
+            count = os.preadv(self.fd, (buffer[got:],), offset + got)
             if not count:
                 break
             got += count
         return got
 
-    def _read_cached(self, into: memoryview, offset: int) -> int:
+    def _read_cached(self, buffer: memoryview, offset: int) -> int:
         """Reads the leading octets that the page cache holds, without waiting; returns their number."""
         try:
-            return os.preadv(self.fd, (into,), offset, os.RWF_NOWAIT)
+            return os.preadv(self.fd, (buffer,), offset, os.RWF_NOWAIT)
         except OSError as error:
             self.tells_waiting = error.errno != errno.EOPNOTSUPP
             # A true error comes up again when a worker thread reads on.
@@ -426,7 +426,7 @@ class OpenFiles:
 
 
 def _check_regular(node: HeldNode) -> None:
-    if node.kind == Kind.DIRECTORY:
+    if node.kind == FileKind.DIRECTORY:
         raise Refused(errno.EISDIR)
-    if node.kind != Kind.FILE:
+    if node.kind != FileKind.FILE:
         raise Refused(errno.EINVAL)

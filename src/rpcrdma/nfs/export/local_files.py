@@ -25,7 +25,7 @@ from rpcrdma.nfs.export.tree import (
     Change,
     Create,
     CreateHow,
-    Kind,
+    FileKind,
     Made,
     Make,
     Refused,
@@ -43,7 +43,7 @@ _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
 _CREATE_TRIES = 16
 _SECOND = 1_000_000_000
-_SPECIAL = {Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE, Kind.SOCKET, Kind.FIFO}
+_SPECIAL = {FileKind.CHARACTER_DEVICE, FileKind.BLOCK_DEVICE, FileKind.SOCKET, FileKind.FIFO}
 
 _Call: TypeAlias = Callable[[bytes, int], None]
 """Makes an object with a name in the directory of a descriptor."""
@@ -177,7 +177,7 @@ class Files(LocalObject):
         node: Self
         with caller:
             node = self.tree.child(self, name)
-        if node.kind != Kind.FILE:
+        if node.kind != FileKind.FILE:
             raise Refused(errno.EEXIST)
         if create.how is not CreateHow.EXCLUSIVE:
             if create.wanted.size is not None:
@@ -222,10 +222,10 @@ class Files(LocalObject):
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
     """(the call that makes the object, its mode)."""
     kind, target = make.kind, make.target
-    if kind == Kind.DIRECTORY:
+    if kind == FileKind.DIRECTORY:
         mode = _mode(wanted, _DIRECTORY_MODE)
         return lambda name, directory: os.mkdir(name, mode & 0o1777, dir_fd=directory), mode
-    if kind == Kind.SYMLINK:
+    if kind == FileKind.SYMLINK:
         if b"\0" in target:
             raise Refused(errno.EACCES)
         return lambda name, directory: os.symlink(target, name, dir_fd=directory), None

@@ -18,7 +18,7 @@ from rpcrdma.nfs.export.tree import (
     NAME_OCTETS_MAX,
     READ,
     Access,
-    Kind,
+    FileKind,
     PathLimits,
     Refused,
     Space,
@@ -53,7 +53,7 @@ class Finding(LocalObject):
         if self.tree.export.read_only:
             wanted &= ~_WRITING
         with self.tree.acting_as(who):
-            for mode, bits in _OF_DIRECTORIES if self.kind == Kind.DIRECTORY else _OF_OTHERS:
+            for mode, bits in _OF_DIRECTORIES if self.kind == FileKind.DIRECTORY else _OF_OTHERS:
                 if wanted & bits and faccess_as_caller(self.fd, mode):
                     granted |= wanted & bits
         return granted
@@ -61,7 +61,7 @@ class Finding(LocalObject):
     def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> Self | None:
         """See `tree.Node.lookup`."""
         check_name(name)
-        if self.kind != Kind.DIRECTORY:
+        if self.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
         tree = self.tree
         if name not in DOTS:
@@ -84,7 +84,7 @@ class Finding(LocalObject):
 
     def read_link(self) -> bytes:
         """See `tree.Node.read_link`."""
-        if self.kind != Kind.SYMLINK:
+        if self.kind != FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 

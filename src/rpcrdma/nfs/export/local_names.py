@@ -7,7 +7,7 @@ import os
 
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.open_object import Changing
-from rpcrdma.nfs.export.tree import DOTS, Change, Kind, Node, Refused, check_name
+from rpcrdma.nfs.export.tree import DOTS, Change, FileKind, Node, Refused, check_name
 from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Naming"]
@@ -30,7 +30,7 @@ class Naming(LocalObject):
         with Changing(self, change):
             with self.tree.acting_as(who):
                 removed: LocalObject = self.tree.child(self, name)
-                was_directory = removed.kind == Kind.DIRECTORY
+                was_directory = removed.kind == FileKind.DIRECTORY
                 if was_directory and is_directory is False:
                     raise Refused(errno.EISDIR)
                 (os.rmdir if is_directory or (is_directory is None and was_directory) else os.unlink)(
@@ -42,7 +42,7 @@ class Naming(LocalObject):
     def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
         self.check_directory()
-        if target.kind != Kind.DIRECTORY:
+        if target.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
         check_name(old)
         check_name(new)
@@ -72,12 +72,12 @@ class Naming(LocalObject):
 
     def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
-        if directory.kind != Kind.DIRECTORY:
+        if directory.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
         check_name(name)
         if name in DOTS:
             raise Refused(errno.EEXIST)
-        if self.kind == Kind.DIRECTORY:
+        if self.kind == FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if not isinstance(directory, LocalObject) or directory.tree is not self.tree:
             raise Refused(errno.EXDEV)

@@ -21,7 +21,7 @@ from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import HeldNode, N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Kind, Refused
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind, Refused
 from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LocalObject", "LocalParts", "PartedTree"]
@@ -52,9 +52,9 @@ class LocalParts:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
         for node in nodes:
             tree = node.tree
-            if tree.in_memory or not tree.export.synchronous or node.kind not in {Kind.FILE, Kind.DIRECTORY}:
+            if tree.in_memory or not tree.export.synchronous or node.kind not in {FileKind.FILE, FileKind.DIRECTORY}:
                 continue
-            file = self.files.get(node) if node.kind == Kind.FILE else None
+            file = self.files.get(node) if node.kind == FileKind.FILE else None
             if file is not None:
                 os.fsync(file.fd)
                 continue
@@ -103,7 +103,7 @@ class LocalObject(HeldNode):
 
     def check_directory(self) -> None:
         """Refuses with ENOTDIR objects other than directories."""
-        if self.kind != Kind.DIRECTORY:
+        if self.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
 
     def was_removed(self) -> None:

@@ -26,7 +26,7 @@ from rpcrdma.nfs.export.tree import (
     Create,
     CreateHow,
     Entry,
-    Kind,
+    FileKind,
     Made,
     Make,
     Node,
@@ -52,7 +52,7 @@ _OCTETS_MAX = 1 << 28
 _FSID = 1
 _SECOND_NS = 1_000_000_000
 _COOKIE_DOT_DOT = 2
-_MODES = {Kind.FILE: 0o600, Kind.DIRECTORY: 0o700, Kind.SYMLINK: 0o777}
+_MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
 """Of new objects of which no mode is wanted."""
 _HANDLE_OCTETS = 8
 
@@ -81,7 +81,7 @@ class MemoryNode:
         "unstable",
     )
 
-    def __init__(self, tree: MemoryTree, number: int, kind: Kind) -> None:
+    def __init__(self, tree: MemoryTree, number: int, kind: FileKind) -> None:
         self.tree = tree
         self.number = number
         self.kind = kind
@@ -145,7 +145,7 @@ class MemoryNode:
 
     def read_link(self) -> bytes:
         """See `tree.Node.read_link`."""
-        if self.kind is not Kind.SYMLINK:
+        if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return self.target
 
@@ -164,9 +164,9 @@ class MemoryNode:
 
     def opened(self) -> MemoryOpenFile:
         """The file."""
-        if self.kind is Kind.DIRECTORY:
+        if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
-        if self.kind is not Kind.FILE:
+        if self.kind is not FileKind.FILE:
             raise Refused(errno.EINVAL)
         return MemoryOpenFile(self)
 
@@ -183,12 +183,12 @@ class MemoryNode:
             if there is not None:
                 found = there[1]
                 is_own = exclusive and (found.atime, found.mtime) == _stamps(create.verifier)
-                if found.kind is not Kind.FILE or not (is_own or create.how is CreateHow.UNCHECKED):
+                if found.kind is not FileKind.FILE or not (is_own or create.how is CreateHow.UNCHECKED):
                     raise Refused(errno.EEXIST)
                 if create.wanted.size is not None:
                     self.tree.resize(found, create.wanted.size)
                 return Made(found, is_new=False)
-            made = self._enter_new(name, Kind.FILE)
+            made = self._enter_new(name, FileKind.FILE)
             if exclusive:
                 made.atime, made.mtime = _stamps(create.verifier)
             else:
@@ -198,7 +198,7 @@ class MemoryNode:
     def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
         self._check_new(name)
-        if make.kind is Kind.FILE:
+        if make.kind is FileKind.FILE:
             raise Refused(errno.EINVAL)
         if b"\0" in make.target:
             raise Refused(errno.EACCES)
@@ -231,7 +231,7 @@ class MemoryNode:
     def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
         self._check_directory()
-        if target.kind != Kind.DIRECTORY:
+        if target.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
         check_name(old)
         check_name(new)
@@ -250,21 +250,21 @@ class MemoryNode:
             if there is not None:
                 if there[1] is moved:
                     return
-                target.take_out(new, is_directory=moved.kind is Kind.DIRECTORY)
+                target.take_out(new, is_directory=moved.kind is FileKind.DIRECTORY)
             del self.names[old]
             self.touch(content=True)
-            if moved.kind is Kind.DIRECTORY:
+            if moved.kind is FileKind.DIRECTORY:
                 moved.parent_node = target
             target.enter(new, moved)
 
     def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
-        if directory.kind != Kind.DIRECTORY:
+        if directory.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
         check_name(name)
         if name in DOTS:
             raise Refused(errno.EEXIST)
-        if self.kind is Kind.DIRECTORY:
+        if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if not isinstance(directory, MemoryNode) or directory.tree is not self.tree:
             raise Refused(errno.EXDEV)
@@ -315,7 +315,7 @@ class MemoryNode:
             self.mtime = self.ctime
 
     def _check_directory(self) -> None:
-        if self.kind is not Kind.DIRECTORY:
+        if self.kind is not FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
 
     def _check_new(self, name: bytes) -> None:
@@ -330,9 +330,9 @@ class MemoryNode:
             raise Refused(errno.ENOENT)
         return found[1]
 
-    def _enter_new(self, name: bytes, kind: Kind) -> MemoryNode:
+    def _enter_new(self, name: bytes, kind: FileKind) -> MemoryNode:
         made = self.tree.object(kind)
-        if kind is Kind.DIRECTORY:
+        if kind is FileKind.DIRECTORY:
             made.parent_node = self
         self.enter(name, made)
         return made
@@ -345,7 +345,7 @@ class MemoryNode:
     def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
         """Removes a name from this directory, and the object with its last name."""
         found = self._find(name)
-        if is_directory is not None and is_directory != (found.kind is Kind.DIRECTORY):
+        if is_directory is not None and is_directory != (found.kind is FileKind.DIRECTORY):
             raise Refused(errno.ENOTDIR if is_directory else errno.EISDIR)
         if found.names:
             raise Refused(errno.ENOTEMPTY)
@@ -391,13 +391,13 @@ class MemoryOpenFile:
         """See `tree.OpenFile.attributes`."""
         return self.node.attributes()
 
-    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """See `tree.OpenFile.read`."""
         node = self.node
         with node.tree.lock:
-            octets = max(min(len(into), len(node.data) - offset), 0)
+            octets = max(min(len(buffer), len(node.data) - offset), 0)
             with memoryview(node.data) as data:
-                into[:octets] = data[offset : offset + octets]
+                buffer[:octets] = data[offset : offset + octets]
             node.atime = node.tree.now_ns()
         return octets
 
@@ -460,7 +460,7 @@ class MemoryTree:
         self._last = 0
         self._cookies = _COOKIE_DOT_DOT
         self._boots = 1
-        self.root = self.object(Kind.DIRECTORY)
+        self.root = self.object(FileKind.DIRECTORY)
         self.root.mode = 0o777
 
     @property
@@ -533,7 +533,7 @@ class MemoryTree:
         """See `tree.Exports.close`."""
         return []
 
-    def object(self, kind: Kind) -> MemoryNode:
+    def object(self, kind: FileKind) -> MemoryNode:
         """A new object, without a name yet."""
         self._last += 1
         made = self.objects[self._last] = MemoryNode(self, self._last, kind)

@@ -124,6 +124,7 @@ class ObjectTree(Generic[N]):
         self._places = places
         self._cache = cache
         self._search_lock = threading.Lock()
+        assert export.directory is not None
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._mount = object_identity(fd)[1]
         self.file_system = file_system_of(self._mount)

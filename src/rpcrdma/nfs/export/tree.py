@@ -52,7 +52,7 @@ __all__ = [
     "Entries",
     "Entry",
     "Exports",
-    "Kind",
+    "FileKind",
     "Made",
     "Make",
     "Node",
@@ -115,7 +115,7 @@ EXECUTE: Final = 0x20
 """To execute a file."""
 
 
-class Kind(enum.IntEnum):
+class FileKind(enum.IntEnum):
     """The types of objects, with their bits in `st_mode`."""
 
     FILE = stat.S_IFREG
@@ -129,7 +129,7 @@ class Kind(enum.IntEnum):
 
 TYPE_BITS: Final = 0o170000
 """The bits of `st_mode` that have the type."""
-KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
+KINDS: dict[int, FileKind] = {int(kind): kind for kind in FileKind}
 """The types by these bits: a look-up costs less than a call of the class."""
 
 
@@ -141,7 +141,7 @@ class Attributes:
     same from run to run, and the inode number.
     """
 
-    kind: Kind
+    kind: FileKind
     mode: int
     """The permissions, at most 0o7777."""
     links: int
@@ -209,7 +209,7 @@ class Create:
 class Make(NamedTuple):
     """An object to be made that is no file: its kind, the path in a symbolic link, (major, minor) of a device."""
 
-    kind: Kind
+    kind: FileKind
     target: bytes = b""
     device: tuple[int, int] = (0, 0)
 
@@ -316,7 +316,7 @@ class OpenFile(Protocol):
     def attributes(self) -> Attributes:
         """The present attributes; never waits."""
 
-    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads into a buffer of at least one octet; returns the octets read.
 
         Fewer than the buffer's: the file ends there, or with `at_once` the rest would have to be waited for.
@@ -346,7 +346,7 @@ class Node(Protocol):
         """The file handle, at most 64 octets, the same from run to run of the server."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> FileKind:
         """Its type."""
 
     @property

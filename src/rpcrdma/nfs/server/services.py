@@ -1,4 +1,4 @@
-"""The services of a server: NFS version 3 (RFC 1813) over local directories, and MOUNT."""
+"""The services of a server: NFS version 3 (RFC 1813) over directories and file systems of fsspec, and MOUNT."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.joint_exports import JointExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
 
-__all__ = ["LocalNfsService", "NfsServices", "build_services"]
+__all__ = ["NfsServices", "ServedNfs", "build_services"]
 
 
-class LocalNfsService(NfsService):
-    """NFS version 3 over directories of this machine."""
+class ServedNfs(NfsService):
+    """NFS version 3 over the exports of `build_services`."""
 
-    exports: LocalExports
+    exports: LocalExports | JointExports
+
+    @property
+    def local(self) -> LocalExports:
+        """The directories of this machine."""
+        return self.exports.local if isinstance(self.exports, JointExports) else self.exports
 
 
 class NfsServices(NamedTuple):
     """The services to offer; close `nfs`, then the state, when they are offered no longer."""
 
-    nfs: LocalNfsService
+    nfs: ServedNfs
     mount: MountService
 
 
@@ -39,9 +45,11 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
 
     Raises:
         ValueError: `exports` is empty, or two exports have one name.
-        OSError: a directory cannot be exported, or the system lacks a feature that a server needs.
+        OSError: a directory or a URL cannot be exported, or the system lacks a feature that a server needs; the text
+            names a missing package.
     """
     if not exports:
         raise ValueError("no exports: name at least one directory")
-    local = LocalExports(exports, state)
-    return NfsServices(LocalNfsService(local), MountService(local))
+    has_urls = any(export.url is not None for export in exports)
+    served = JointExports(exports, state) if has_urls else LocalExports(exports, state)
+    return NfsServices(ServedNfs(served), MountService(served))

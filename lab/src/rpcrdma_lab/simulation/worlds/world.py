@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma import RdmaServerConfig, ServeOptions, Server, TransportConfig, serve
-from rpcrdma.nfs import NfsService
 from rpcrdma.nfs.v3 import nfs_fh3
-from rpcrdma.testing import MemoryTree
+from rpcrdma.testing import MemoryFiles
 from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
 from rpcrdma_lab.simulation.worlds.bank_branch import BankBranch, Books
 from rpcrdma_lab.simulation.worlds.checkers.calls import check_calls, check_notices
@@ -70,7 +69,7 @@ class _WorldServer:
         self._plan = plan
         self.number = plan.number
         self.node = f"server-{plan.number}"
-        self.disk = MemoryTree(world.loop.time, transfer_octets=_TRANSFER_OCTETS)
+        self.disk = MemoryFiles(world.loop.time, transfer_octets=_TRANSFER_OCTETS)
         self.books = Books()
         self.boot = 0
         self.server: Server | None = None
@@ -95,7 +94,7 @@ class _WorldServer:
             ),
             memory_octets_max=plan.memory_octets,
         )
-        services = [self.branch, NfsService(self.disk)]
+        services = [self.branch, self.disk.service()]
         self.server = await serve(services, [f"rdma://{self.node}"], options=options)
         await asyncio.Event().wait()
 
@@ -160,7 +159,7 @@ class _World:
         )
         for plan in self.plan.clients:
             node = f"client-{plan.number}"
-            root = nfs_fh3(self.servers[plan.server].disk.root.handle)
+            root = nfs_fh3(self.servers[plan.server].disk.root)
             client = WorldClient(plan, self.provider(node), root, self.history, self.exposure, self._found)
             self.clients.append(client)
         await self._all(client.run() for client in self.clients)

@@ -6,7 +6,7 @@ import errno
 from typing import TypeAlias
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, Change, Kind, Node, Refused, Time, Wanted
+from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, Change, FileKind, Node, Refused, Time, Wanted
 
 __all__ = [
     "fattr3_of",
@@ -20,13 +20,13 @@ __all__ = [
 ]
 
 _KINDS = {
-    Kind.FILE: v3.ftype3.NF3REG,
-    Kind.DIRECTORY: v3.ftype3.NF3DIR,
-    Kind.BLOCK_DEVICE: v3.ftype3.NF3BLK,
-    Kind.CHARACTER_DEVICE: v3.ftype3.NF3CHR,
-    Kind.SYMLINK: v3.ftype3.NF3LNK,
-    Kind.SOCKET: v3.ftype3.NF3SOCK,
-    Kind.FIFO: v3.ftype3.NF3FIFO,
+    FileKind.FILE: v3.ftype3.NF3REG,
+    FileKind.DIRECTORY: v3.ftype3.NF3DIR,
+    FileKind.BLOCK_DEVICE: v3.ftype3.NF3BLK,
+    FileKind.CHARACTER_DEVICE: v3.ftype3.NF3CHR,
+    FileKind.SYMLINK: v3.ftype3.NF3LNK,
+    FileKind.SOCKET: v3.ftype3.NF3SOCK,
+    FileKind.FIFO: v3.ftype3.NF3FIFO,
 }
 _U32 = 0xFFFFFFFF
 _SECOND = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Kind, Made, Make, Wanted
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Wanted
 from rpcrdma.nfs.v3 import (
     CREATE3args,
     CREATE3res,
@@ -36,7 +36,7 @@ from rpcrdma.nfs.v3 import (
 )
 from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
-from rpcrdma.nfs.v3.server.statuses import REFUSALS, Refusal, status_of
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
 from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["CreationProcedures"]
@@ -48,10 +48,10 @@ _HOW = {
     createmode3.EXCLUSIVE: CreateHow.EXCLUSIVE,
 }
 _SPECIAL = {
-    ftype3.NF3CHR: Kind.CHARACTER_DEVICE,
-    ftype3.NF3BLK: Kind.BLOCK_DEVICE,
-    ftype3.NF3SOCK: Kind.SOCKET,
-    ftype3.NF3FIFO: Kind.FIFO,
+    ftype3.NF3CHR: FileKind.CHARACTER_DEVICE,
+    ftype3.NF3BLK: FileKind.BLOCK_DEVICE,
+    ftype3.NF3SOCK: FileKind.SOCKET,
+    ftype3.NF3FIFO: FileKind.FIFO,
 }
 
 
@@ -88,7 +88,7 @@ class CreationProcedures(Procedures):
         try:
             directory = self.exports.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.attributes)
-            made = directory.make(context.credential, name, Make(Kind.DIRECTORY), wanted, change)
+            made = directory.make(context.credential, name, Make(FileKind.DIRECTORY), wanted, change)
             return MKDIR3res(_OK, MKDIR3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return MKDIR3res(status_of(error), MKDIR3resfail(wcc(directory, change)))
@@ -99,7 +99,7 @@ class CreationProcedures(Procedures):
         try:
             directory = self.exports.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.symlink.symlink_attributes)
-            link = Make(Kind.SYMLINK, target=name_of(args.symlink.symlink_data))
+            link = Make(FileKind.SYMLINK, target=name_of(args.symlink.symlink_data))
             made = directory.make(context.credential, name, link, wanted, change)
             return SYMLINK3res(_OK, SYMLINK3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
@@ -129,11 +129,11 @@ def _node_wanted(what: mknoddata3) -> tuple[Make, Wanted]:
     """A special file and its attributes.
 
     Raises:
-        Refusal: NFS3ERR_BADTYPE: the type is no special file's.
+        StatusRefusal: NFS3ERR_BADTYPE: the type is no special file's.
     """
     kind = _SPECIAL.get(what.type)
     if kind is None:
-        raise Refusal(nfsstat3.NFS3ERR_BADTYPE)
+        raise StatusRefusal(nfsstat3.NFS3ERR_BADTYPE)
     if isinstance(what.value, devicedata3):
         spec = what.value.spec
         return Make(kind, device=(spec.specdata1, spec.specdata2)), wanted_of(what.value.dev_attributes)

@@ -26,7 +26,7 @@ from rpcrdma.nfs.v3 import (
 )
 from rpcrdma.nfs.v3.server.attributes import fattr3_of, post_op
 from rpcrdma.nfs.v3.server.procedures import Procedures
-from rpcrdma.nfs.v3.server.statuses import REFUSALS, Refusal, status_of
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.service import CallContext, in_worker
 
@@ -111,7 +111,7 @@ def _fill(page: _Page[E], node: Node, who: Credential, cookie: int, describe: _D
     for entry in entries:
         if not page.add(entry, *describe(entry)):
             if not page.entries:
-                raise Refusal(nfsstat3.NFS3ERR_TOOSMALL)
+                raise StatusRefusal(nfsstat3.NFS3ERR_TOOSMALL)
             return
     page.eof = entries.complete
 

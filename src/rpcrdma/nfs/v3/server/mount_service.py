@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 
 from rpcrdma.limits import NFS_MOUNTS_MAX
-from rpcrdma.nfs.export.tree import REFUSALS, Exports, Kind, Node, Refused, Tree
+from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
     MOUNT_V3_Service,
@@ -62,7 +62,7 @@ class MountService(MOUNT_V3_Service):
             return mountres3(_BY_ERRNO.get(error.errno or 0, _S.MNT3ERR_SERVERFAULT), None)
         if node is None:
             return mountres3(_S.MNT3ERR_NOENT, None)
-        if node.kind != Kind.DIRECTORY:
+        if node.kind != FileKind.DIRECTORY:
             return mountres3(_S.MNT3ERR_NOTDIR, None)
         with self._lock:
             self._mounts[context.peer[:MNTNAMLEN], args] = None

@@ -8,10 +8,10 @@ from rpcrdma.nfs.errors import STATUS_OF_ERRNO
 from rpcrdma.nfs.export.tree import BAD_HANDLE, NOT_SYNC, Refused
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["REFUSALS", "Refusal", "status_of"]
+__all__ = ["REFUSALS", "StatusRefusal", "status_of"]
 
 
-class Refusal(Exception):
+class StatusRefusal(Exception):
     """A refusal by this version of the protocol alone: the call ends with this status."""
 
     def __init__(self, status: nfsstat3) -> None:
@@ -19,7 +19,7 @@ class Refusal(Exception):
         self.status = status
 
 
-REFUSALS = (Refused, OSError, Refusal)
+REFUSALS = (Refused, OSError, StatusRefusal)
 """Exceptions that a procedure answers with a status; any other is a fault of the server."""
 
 _S = nfsstat3
@@ -41,9 +41,9 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 }
 
 
-def status_of(error: Refused | OSError | Refusal) -> nfsstat3:
+def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
     """The status that tells of a refusal or of an error of the operating system."""
-    if isinstance(error, Refusal):
+    if isinstance(error, StatusRefusal):
         return error.status
     if error.errno is None:
         return _S.NFS3ERR_SERVERFAULT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rpcrdma.testing import MemoryTree
+from rpcrdma.testing import MemoryFiles
 from rpcrdma_lab.simulation.worlds.history import Violation
 
 __all__ = ["UNKNOWN", "Content", "check_files"]
@@ -23,16 +23,15 @@ Content = bytes | _Unknown | None
 """The content of a file; None: there is no such file."""
 
 
-def check_files(disk: MemoryTree, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
+def check_files(disk: MemoryFiles, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
     """Looks at the disk itself, so that no READ hides a difference."""
     for name, wanted in sorted(model.items()):
         if isinstance(wanted, _Unknown):
             continue
-        entry = disk.root.names.get(name.encode())
-        have = None if entry is None else bytes(entry[1].data)
+        have = disk.content(name)
         if have != wanted:
             yield Violation("files", at_s, f"{where}, {name}: {_shown(have)} on the disk, {_shown(wanted)} written")
-        elif entry is not None and entry[1].stable is not None:
+        elif not disk.is_stable(name):
             yield Violation("files", at_s, f"{where}, {name}: closed, and not all of it is on the disk")
 
 

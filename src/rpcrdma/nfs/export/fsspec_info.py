@@ -1,0 +1,213 @@
+"""The state of an object in a file system of fsspec, from the `info` dictionary of its library.
+
+Libraries agree on `name`, `type` and `size` alone. Times and identities of the content have a key and a form of their
+own in each. The first of the known keys that has a value of a known form is used, so that `info` and `ls` of a library
+give one state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from rpcrdma.nfs.export.tree import OFFSET_MAX, FileKind
+
+__all__ = ["ObjectInfo", "Unusable", "info_of", "packed_info", "unpacked_info"]
+
+_TIMES = (
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "updated",
+    "modified",
+    "modify",
+    "server_modified",
+    "modifiedTime",
+    "date_time",
+    "created",
+)
+"""Keys of the time of the last change; `created` is that of stores whose objects are only ever made anew."""
+_IDENTITIES = (
+    "ETag",
+    "etag",
+    "e_tag",
+    "md5Hash",
+    "Content-MD5",
+    "content_md5",
+    "content_hash",
+    "checksum",
+    "crc32c",
+    "CRC",
+    "sha",
+    "hex",
+    "generation",
+    "rev",
+    "VersionId",
+)
+"""Keys of a value that differs for each content of a path."""
+_SECOND_NS = 1_000_000_000
+_SETTLED_NS = 2_100_000_000
+"""Times count in two seconds at the most: after that another change has another time."""
+_TIME_NS_MAX = (1 << 63) - 1
+_PACKED = struct.Struct(">BQqQd")
+_KINDS = (FileKind.FILE, FileKind.DIRECTORY, FileKind.SYMLINK)
+_NO_SIZE = (1 << 64) - 1
+_NO_TIME = -_TIME_NS_MAX - 1
+
+
+class Unusable(ValueError):
+    """An info that describes no file, directory or symbolic link."""
+
+
+class ObjectInfo(NamedTuple):
+    """The state of one object; two states of a file have different `change`.
+
+    `change` is None if nothing in the info would tell one content from the next: then a file counts as changed at each
+    look, as directories do. `size` is None if the library does not know it. `mtime_ns` is None without a time.
+    """
+
+    kind: FileKind
+    size: int | None
+    mtime_ns: int | None
+    change: int | None
+    target: bytes | None = None
+    """The path in a symbolic link; None for others, and for links of a listing that was packed."""
+
+
+def info_of(info: object, now_ns: int) -> ObjectInfo:
+    """The state that a dictionary of `info` or `ls` describes; `now_ns` is the time at which the library was asked.
+
+    Raises:
+        Unusable: it describes nothing that NFS can serve; the text says why.
+    """
+    if not isinstance(info, Mapping):
+        raise Unusable(f"info is no mapping but {type(info).__name__}")
+    kind, target = _kind_of(info)
+    if kind is FileKind.DIRECTORY:
+        return ObjectInfo(kind, 0, _mtime(info), None)
+    if target is not None:
+        # The other values may be those of the object that the link leads to.
+        return ObjectInfo(kind, len(target), None, _digest(0, 0, target), target)
+    size, mtime_ns = _size(info), _mtime(info)
+    identity = next((value for key in _IDENTITIES if (value := _text(info.get(key)))), None)
+    # A file that another one has replaced has another number, whatever its times are.
+    number = info.get("ino")
+    change: int | None = None
+    if identity is not None or (mtime_ns is not None and _is_settled(mtime_ns, now_ns)):
+        change = _digest(size or 0, mtime_ns or 0, identity or _text(number) or b"")
+    return ObjectInfo(kind, size, mtime_ns, change)
+
+
+def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
+    """An info in few octets, with the time at which the library was asked for it."""
+    return _PACKED.pack(
+        _KINDS.index(info.kind),
+        _NO_SIZE if info.size is None else info.size,
+        _NO_TIME if info.mtime_ns is None else info.mtime_ns,
+        info.change or 0,
+        asked_s,
+    )
+
+
+def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
+    """The info, without a link's target, and the time in octets that `packed_info` has made."""
+    kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
+    return (
+        ObjectInfo(
+            _KINDS[kind],
+            None if size == _NO_SIZE else size,
+            None if mtime_ns == _NO_TIME else mtime_ns,
+            change or None,
+        ),
+        asked_s,
+    )
+
+
+def _kind_of(info: Mapping[Any, Any]) -> tuple[FileKind, bytes | None]:
+    kind = info.get("type")
+    if kind == "link" or info.get("islink") is True:
+        target = _text(info.get("destination"))
+        if target is None or b"\0" in target:
+            raise Unusable("a symbolic link without its target")
+        return FileKind.SYMLINK, target
+    if kind == "file":
+        return FileKind.FILE, None
+    if kind == "directory":
+        return FileKind.DIRECTORY, None
+    raise Unusable(f"neither a file, a directory nor a symbolic link: its type is {str(kind)[:40]!r}")
+
+
+def _size(info: Mapping[Any, Any]) -> int | None:
+    size = info.get("size")
+    if size is None:
+        return None
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= OFFSET_MAX:
+        raise Unusable(f"its size is {str(size)[:40]!r}")
+    return size
+
+
+def _is_settled(mtime_ns: int, now_ns: int) -> bool:
+    """Whether a further change would show in the time: it has parts of a second, or is old enough."""
+    return mtime_ns % _SECOND_NS != 0 or now_ns - mtime_ns > _SETTLED_NS
+
+
+def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
+    hashed = hashlib.blake2b(b"%d %d " % (size, mtime_ns), digest_size=8, person=b"nfs-change")
+    hashed.update(identity)
+    return int.from_bytes(hashed.digest(), "big") or 1
+
+
+def _text(value: object) -> bytes | None:
+    """A value of the library as octets; None for an empty one, and for other types."""
+    if isinstance(value, int):
+        return b"%d" % value
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", "surrogateescape") or None
+        except UnicodeEncodeError:
+            return None
+    return bytes(value) or None if isinstance(value, bytes | bytearray) else None
+
+
+def _mtime(info: Mapping[Any, Any]) -> int | None:
+    for key in _TIMES:
+        if (value := info.get(key)) is not None:
+            try:
+                time_ns = _nanoseconds(value)
+            except (ValueError, OverflowError, OSError, TypeError):
+                continue
+            if abs(time_ns) <= _TIME_NS_MAX:
+                return time_ns
+    return None
+
+
+def _nanoseconds(value: object) -> int:
+    """A time in one of the forms of libraries; times without a zone are in UTC."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    elif isinstance(value, tuple | list):
+        year, month, day, hour, minute, second = value
+        value = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    if isinstance(value, datetime):
+        value = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(value)
+    seconds, part = divmod(value, 1)
+    return int(seconds) * _SECOND_NS + round(part * _SECOND_NS)
+
+
+def _parsed(text: str) -> datetime:
+    """A time of ISO 8601, of FTP (RFC 3659 section 2.3), or of HTTP."""
+    digits = text.partition(".")[0]
+    if digits.isascii() and digits.isdigit() and len(digits) == 14:
+        return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return parsedate_to_datetime(text)

@@ -1,0 +1,303 @@
+"""The file system of fsspec behind an export: its library's answers, and its errors as error numbers.
+
+Libraries raise what they like. Their errors are told apart by type, by the status of HTTP that they carry, and by the
+words in the names of their classes; all of these but a missing object are logged with their cause.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.limits import NFS_FSSPEC_INSTANCES_MAX, NFS_FSSPEC_LISTED_MAX
+from rpcrdma.nfs.export.fsspec_info import ObjectInfo, Unusable, info_of
+from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Refused
+
+__all__ = ["FsspecStore", "errno_of", "shown_url"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
+_CAUSE_SHOWN_MAX = 300
+_DOTS = ("", ".", "..")
+_UNREACHABLE = (
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.ECONNABORTED,
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+    errno.EHOSTUNREACH,
+    errno.EINTR,
+    errno.EMFILE,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EPIPE,
+    errno.ETIMEDOUT,
+)
+_BY_ERRNO: Final = dict.fromkeys(_UNREACHABLE, errno.EAGAIN) | {
+    number: number
+    for number in (
+        errno.EACCES,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ESTALE,
+    )
+}
+_BY_TYPE: Final = (
+    (FileNotFoundError, errno.ENOENT),
+    (PermissionError, errno.EACCES),
+    (NotADirectoryError, errno.ENOTDIR),
+    (IsADirectoryError, errno.EISDIR),
+    ((TimeoutError, ConnectionError), errno.EAGAIN),
+)
+_BY_STATUS: Final = {
+    401: errno.EACCES,
+    403: errno.EACCES,
+    404: errno.ENOENT,
+    408: errno.EAGAIN,
+    410: errno.ENOENT,
+    429: errno.EAGAIN,
+    500: errno.EAGAIN,
+    502: errno.EAGAIN,
+    503: errno.EAGAIN,
+    504: errno.EAGAIN,
+}
+_BY_WORD: Final = (
+    (re.compile("Credential|Auth|Unauthorized|Forbidden|AccessDenied|Token"), errno.EACCES),
+    (re.compile("Timeout|TimedOut|Connect|Throttl|SlowDown|Unavailable"), errno.EAGAIN),
+)
+
+
+def shown_url(url: str) -> str:
+    """A URL as logs may show it, without passwords."""
+    return _PASSWORD.sub(r"\1:...@", url)
+
+
+def errno_of(error: Exception) -> int:
+    """The nearest error number: EACCES, ENOENT, EAGAIN for what may pass, EIO for what says nothing, and others."""
+    for kinds, number in _BY_TYPE:
+        if isinstance(error, kinds):
+            return number
+    if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+        return _BY_ERRNO[error.errno]
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code", "code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int) and status in _BY_STATUS:
+                return _BY_STATUS[status]
+    names = " ".join(kind.__name__ for kind in type(error).__mro__)
+    return next((number for word, number in _BY_WORD if word.search(names)), errno.EIO)
+
+
+def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The file system of a URL, and its path there; raises the errors of libraries."""
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - an optional package
+
+    # An instance of our own: others would share its caches and its connections.
+    filesystem, path = url_to_fs(url, skip_instance_cache=True, **options)
+    return filesystem, path
+
+
+def _cause(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or "no details"
+    return f"{type(error).__name__}: {shown_url(text)[:_CAUSE_SHOWN_MAX]}"
+
+
+class FsspecStore:
+    """Thread-safe. Paths are relative to the URL, "" for itself, with "/" between names. All methods wait.
+
+    Raises:
+        OSError: a package is missing, or the URL leads to no directory.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
+        self.shown = shown_url(url)
+        self._url = url
+        self._options = dict(options)
+        self._now_ns = now_ns
+        self._log = LimitedLog(_LOGGER, later=lambda _delay_s, _callback: None)
+        self._lock = threading.Lock()
+        self._left_out = False
+        filesystem, root = self._opened()
+        self._shared = filesystem if getattr(filesystem, "async_impl", False) else None
+        """A library with an event loop serves all threads; others need an instance for each that is in a call."""
+        self._idle = [filesystem]
+        self._root = root
+        self._below = root if not root or root.endswith("/") else root + "/"
+        self.only_lists = len(root) > 1 and root.endswith("/")
+        """Whether directories are asked for with a slash at the end, as of web servers, which only list them."""
+        self.identity = self.shown.rstrip("/").encode("utf-8", "surrogateescape")
+        """Stands for the directory of the URL from run to run."""
+        self._check_root()
+
+    def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
+        """The present state of an object; `kind` is its kind if that is known.
+
+        Raises:
+            Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
+        """
+        if kind is FileKind.DIRECTORY and (self.only_lists or not path):
+            # The root stays when all objects below it are gone; the list of a web server is the proof of the others.
+            return ObjectInfo(FileKind.DIRECTORY, 0, None, None)
+        with self._refusals(path), self._lent() as filesystem:
+            where, now_ns = self._where(path), self._now_ns()
+            filesystem.invalidate_cache(where)
+            try:
+                return info_of(filesystem.info(where), now_ns)
+            except Unusable as error:
+                self._leave_out(path, str(error))
+                raise Refused(errno.ENOENT) from None
+
+    def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
+        """The names and states of all objects in a directory, except those that NFS cannot serve.
+
+        Raises:
+            Refused: as `info`; EIO: there are more than the limit.
+        """
+        where = self._where(path, in_directory=True)
+        with self._refusals(path), self._lent() as filesystem:
+            now_ns = self._now_ns()
+            filesystem.invalidate_cache(where)
+            try:
+                entries = filesystem.ls(where, detail=True)
+            except FileNotFoundError:
+                if path:
+                    raise
+                return
+            for count, entry in enumerate(entries):
+                if count >= NFS_FSSPEC_LISTED_MAX:
+                    raise ValueError(f"the directory has more than {NFS_FSSPEC_LISTED_MAX} entries")
+                if (found := self._entry(where.strip("/"), path, entry, now_ns)) is not None:
+                    yield found
+
+    def read(self, path: str, start: int, end: int) -> bytes:
+        """A range of a file; shorter where the file ends by now.
+
+        Raises:
+            Refused: as `info`.
+        """
+        with self._refusals(path), self._lent() as filesystem:
+            data = filesystem.cat_file(self._where(path), start=start, end=end)
+            if not isinstance(data, bytes | bytearray | memoryview):
+                raise TypeError(f"the library has read {type(data).__name__}, no octets")
+            return bytes(data)
+
+    def complain(self, path: str, text: str) -> None:
+        """Logs a fault of the store, once a minute."""
+        with self._lock:
+            self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
+
+    def flush(self) -> None:
+        """Logs the faults that were held back."""
+        with self._lock:
+            self._log.flush()
+
+    def _opened(self) -> tuple[Any, str]:
+        try:
+            return _open_url(self._url, self._options)
+        except ImportError as error:
+            # The text names the package of the protocol.
+            cause = str(error)
+            if error.name is not None and error.name.startswith("fsspec"):
+                cause = "the package fsspec is not installed: run pip install fsspec"
+            raise OSError(f"cannot export {self.shown}: {cause}") from None
+        except Exception as error:
+            raise OSError(f"cannot export {self.shown}: {_cause(error)}") from error
+
+    def _check_root(self) -> None:
+        try:
+            with self._lent() as filesystem:
+                if self.only_lists:
+                    filesystem.ls(self._root, detail=True)
+                    return
+                info = filesystem.info(self._root)
+        except Exception as error:  # noqa: BLE001 - libraries raise what they like
+            raise OSError(f"cannot export {self.shown}: {_cause(error)}") from None
+        if not isinstance(info, Mapping) or info.get("type") != "directory":
+            raise OSError(f"cannot export {self.shown}: it is no directory")
+
+    def _where(self, path: str, *, in_directory: bool = False) -> str:
+        """The path in the file system."""
+        if not path:
+            return self._root
+        return self._below + path + ("/" if in_directory and self.only_lists else "")
+
+    @contextmanager
+    def _lent(self) -> Iterator[Any]:
+        """A file system for the calls of this thread."""
+        if self._shared is not None:
+            yield self._shared
+            return
+        with self._lock:
+            filesystem = self._idle.pop() if self._idle else None
+        if filesystem is None:
+            filesystem = _open_url(self._url, self._options)[0]
+        try:
+            yield filesystem
+        except (FileNotFoundError, Refused):
+            self._take_back(filesystem)
+            raise
+        # After other errors its connection may be of no use.
+        self._take_back(filesystem)
+
+    def _take_back(self, filesystem: Any) -> None:
+        with self._lock:
+            if len(self._idle) < NFS_FSSPEC_INSTANCES_MAX:
+                self._idle.append(filesystem)
+
+    @contextmanager
+    def _refusals(self, path: str) -> Iterator[None]:
+        """Turns errors of the library into refusals."""
+        try:
+            yield
+        except Refused:
+            raise
+        except Exception as error:
+            number = errno_of(error)
+            if number != errno.ENOENT:
+                self.complain(path, f"{_cause(error)} (clients get {errno.errorcode[number]})")
+            raise Refused(number) from error
+
+    def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
+        """An entry of a listing: its name and state; None if it is left out. `where` has no slash at its ends."""
+        full = entry.get("name") if isinstance(entry, Mapping) else None
+        if not isinstance(full, str):
+            self._leave_out(path, "the library lists an object without a name")
+            return None
+        full = full.strip("/")
+        if full == where:
+            # Stores have an object in the place of an empty directory.
+            return None
+        below = where + "/" if where else ""
+        # Web servers list objects by the name of another scheme.
+        name = full.removeprefix(below) if full.startswith(below) else full.rpartition("/")[2]
+        try:
+            octets = name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            octets = b""
+        if name in _DOTS or "/" in name or not 0 < len(octets) <= NAME_OCTETS_MAX or b"\0" in octets:
+            self._leave_out(path, f"it is no name for NFS: {full[-_CAUSE_SHOWN_MAX:]!r}")
+            return None
+        try:
+            return octets, info_of(entry, now_ns)
+        except Unusable as error:
+            self._leave_out(f"{path}/{name}".lstrip("/"), str(error))
+            return None
+
+    def _leave_out(self, path: str, why: str) -> None:
+        """Logs the first object that clients do not see."""
+        with self._lock:
+            if self._left_out:
+                return
+            self._left_out = True
+        _LOGGER.warning("%s: objects that NFS cannot serve are left out; the first: %r: %s", self.shown, path, why)

@@ -1,0 +1,478 @@
+"""File systems of fsspec as read-only exports: an object store, an archive, a directory of another protocol.
+
+A handle names a path and a kind, by digest: an object that replaces another of its path and kind keeps the handle, and
+has another state. The places of the server's state lead from the digest to the path, also after a restart.
+
+The state of an object and the names in a directory are used for `Export.valid_s` seconds after the library was asked
+for them, so that changes underneath are seen after that time. Libraries give directories no state in which a change of
+their entries would show. So a directory counts as changed each time its state is asked for anew, and clients look
+at its names again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from typing import Any
+
+from rpcrdma.limits import (
+    NFS_FSSPEC_LISTINGS_OCTETS_MAX,
+    NFS_FSSPEC_OBJECTS_MAX,
+    NFS_FSSPEC_PATH_OCTETS_MAX,
+)
+from rpcrdma.nfs.export.directory_listing import (
+    COOKIE_DOT,
+    COOKIE_DOT_DOT,
+    DirectoryListings,
+    ListedEntry,
+    name_digest,
+)
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
+from rpcrdma.nfs.export.fsspec_info import ObjectInfo, packed_info, unpacked_info
+from rpcrdma.nfs.export.fsspec_store import FsspecStore
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.read_ahead import BlockCache
+from rpcrdma.nfs.export.read_only import ReadOnlyFile, ReadOnlyNode
+from rpcrdma.nfs.export.state import DELETED, ServerState
+from rpcrdma.nfs.export.tree import (
+    BAD_HANDLE,
+    LOOKUP,
+    MODIFY,
+    NAME_OCTETS_MAX,
+    READ,
+    TRANSFER_OCTETS_MAX,
+    Access,
+    Attributes,
+    Entry,
+    FileKind,
+    PathLimits,
+    Refused,
+    Space,
+    check_name,
+)
+from rpcrdma.rpc.auth import Credential
+
+__all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
+
+_MODES = {FileKind.FILE: 0o444, FileKind.DIRECTORY: 0o555, FileKind.SYMLINK: 0o777}
+_FORMS = {FileKind.FILE: b"\x10", FileKind.DIRECTORY: b"\x11", FileKind.SYMLINK: b"\x12"}
+"""First octets of identities in handles, beside those of `file_handle`; a digest of the path follows."""
+_KINDS = {form: kind for kind, form in _FORMS.items()}
+_SECOND_NS = 1_000_000_000
+
+
+def _of_handle(refused: Refused) -> Refused:
+    """A refusal about the path of an object that a handle names: without that object the handle is stale."""
+    return Refused(errno.ESTALE) if refused.errno in {errno.ENOENT, errno.ENOTDIR} else refused
+
+
+class FsspecNode(ReadOnlyNode):
+    """An object in the state that it had when the library was asked: see `tree.Node`. Never changes."""
+
+    __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
+
+    def __init__(self, tree: FsspecTree, path: str, info: ObjectInfo, asked_s: float) -> None:
+        self.tree = tree
+        self.path = path
+        """From the root of the export, "" for that."""
+        self.info = info
+        self.asked_s = asked_s
+        self.handle, self.number = tree.handle_of(path, info.kind)
+        self.used = True
+        self._attributes: Attributes | None = None
+
+    @property
+    def kind(self) -> FileKind:
+        """See `tree.Node.kind`."""
+        return self.info.kind
+
+    @property
+    def size(self) -> int:
+        """Octets of it."""
+        return self.info.size or 0
+
+    @property
+    def change(self) -> int:
+        """Differs from state to state; from look to look where states cannot be told apart."""
+        return self.info.change or self.tree.clock_ns(self.asked_s)
+
+    def attributes(self) -> Attributes:
+        """See `tree.Node.attributes`."""
+        attributes = self._attributes
+        if attributes is None:
+            attributes = self._attributes = self._made()
+        return attributes
+
+    def _made(self) -> Attributes:
+        info, export = self.info, self.tree.export
+        mtime_ns = self.tree.started_ns if info.mtime_ns is None else info.mtime_ns
+        # Version 3 knows states by this time alone: its parts of a second differ where the content does.
+        ctime_ns = self.change if info.change is None else mtime_ns + info.change % _SECOND_NS
+        return Attributes(
+            info.kind,
+            _MODES[info.kind],
+            2 if info.kind is FileKind.DIRECTORY else 1,
+            export.anonymous_uid,
+            export.anonymous_gid,
+            self.size,
+            self.size,
+            (0, 0),
+            self.tree.fsid,
+            self.number,
+            mtime_ns,
+            mtime_ns,
+            ctime_ns,
+            self.change,
+        )
+
+    def access(self, who: Credential, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
+        """See `tree.Node.access`."""
+        return wanted & (READ | LOOKUP if self.kind is FileKind.DIRECTORY else READ)
+
+    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
+        """See `tree.Node.lookup`."""
+        self._check_directory()
+        if name == b".":
+            return self
+        if name == b"..":
+            return self.tree.known(self._above(), FileKind.DIRECTORY) if at_once else self.parent()
+        check_name(name)
+        return self.tree.child(self, name, at_once=at_once)
+
+    def parent(self) -> FsspecNode:
+        """See `tree.Node.parent`."""
+        return self.tree.at(self._above(), FileKind.DIRECTORY)
+
+    def read_link(self) -> bytes:
+        """See `tree.Node.read_link`."""
+        if self.kind is not FileKind.SYMLINK:
+            raise Refused(errno.EINVAL)
+        target = self.info.target
+        if target is None:
+            target = self.tree.at(self.path, FileKind.SYMLINK, anew=True).info.target
+        return target or b""
+
+    def entries(self, who: Credential, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
+        """See `tree.Node.entries`."""
+        self._check_directory()
+        return _Entries(self, after, detailed=detailed)
+
+    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
+        """See `tree.Node.open`."""
+        if self.kind is not FileKind.FILE:
+            raise Refused(errno.EISDIR if self.kind is FileKind.DIRECTORY else errno.EINVAL)
+        if wanted & MODIFY:
+            raise Refused(errno.EROFS)
+        return FsspecFile(self)
+
+    def space(self) -> Space:
+        """See `tree.Node.space`; the libraries do not tell it."""
+        return Space(0, 0, 0, 0, 0, 0)
+
+    def path_limits(self) -> PathLimits:
+        """See `tree.Node.path_limits`."""
+        return PathLimits(1, NAME_OCTETS_MAX)
+
+    def _above(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    def _check_directory(self) -> None:
+        if self.kind is not FileKind.DIRECTORY:
+            raise Refused(errno.ENOTDIR)
+
+
+class FsspecFile(ReadOnlyFile):
+    """A file in one state: see `tree.OpenFile`."""
+
+    __slots__ = ("_node", "change", "handle", "size")
+
+    def __init__(self, node: FsspecNode) -> None:
+        self._node = node
+        self.handle = node.handle
+        self.change = node.change
+        self.size = node.size
+
+    def attributes(self) -> Attributes:
+        """See `tree.OpenFile.attributes`."""
+        return self._node.attributes()
+
+    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
+        """See `tree.OpenFile.read`."""
+        return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Reads this range, all of it, from the store.
+
+        Raises:
+            Refused: ESTALE: the file is gone; EAGAIN: it has another size by now; EIO and others.
+        """
+        node, store = self._node, self._node.tree.store
+        try:
+            data = store.read(node.path, start, end)
+        except Refused as refused:
+            raise _of_handle(refused) from None
+        if len(data) != end - start:
+            if node.tree.at(node.path, FileKind.FILE, anew=True).size != node.size:
+                raise Refused(errno.EAGAIN)
+            store.complain(node.path, f"{len(data)} octets were read from {start} to {end}; its size is {node.size}")
+            raise Refused(errno.EIO)
+        return data
+
+
+class _Entries:
+    """The entries of a directory after a cookie: see `tree.Entries`."""
+
+    def __init__(self, directory: FsspecNode, after: int, *, detailed: bool) -> None:
+        self.complete = False
+        self._directory = directory
+        self._after = after
+        self._detailed = detailed
+
+    def __iter__(self) -> Iterator[Entry]:
+        tree, directory = self._directory.tree, self._directory
+        rows, complete = tree.listed(directory, self._after)
+        return chain(self._dots(), self._described(tree, directory, rows, complete=complete))
+
+    def _dots(self) -> Iterator[Entry]:
+        directory = self._directory
+        for cookie, name in ((COOKIE_DOT, b"."), (COOKIE_DOT_DOT, b"..")):
+            if cookie <= self._after:
+                continue
+            if self._detailed:
+                node = directory if cookie == COOKIE_DOT else directory.parent()
+                yield Entry(cookie, name, node.number, node.handle, node.attributes())
+            else:
+                above = directory.path if cookie == COOKIE_DOT else directory.path.rpartition("/")[0]
+                yield Entry(cookie, name, directory.tree.handle_of(above, FileKind.DIRECTORY)[1])
+
+    def _described(
+        self, tree: FsspecTree, directory: FsspecNode, rows: Iterator[ListedEntry], *, complete: bool
+    ) -> Iterator[Entry]:
+        cookie, names = 0, set[bytes]()
+        for row in rows:
+            name, _, packed = row.name.partition(b"\0")
+            if row.cookie != cookie:
+                cookie, names = row.cookie, {name}
+            elif name in names:
+                # A store may have a file and a directory of one name.
+                continue
+            else:
+                names.add(name)
+            info, asked_s = unpacked_info(packed)
+            path = tree.join(directory, name)
+            if path is None:
+                continue
+            if not self._detailed or (info.size is None and info.kind is FileKind.FILE):
+                yield Entry(cookie, name, tree.handle_of(path, info.kind)[1])
+            else:
+                node = tree.adopt(path, info, asked_s, directory.handle)
+                yield Entry(cookie, name, node.number, node.handle, node.attributes())
+        self.complete = complete
+
+
+class FsspecParts:
+    """The parts that all exported file systems of fsspec of a server share. Thread-safe; `clock` gives seconds."""
+
+    def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._started_s = clock()
+        self.started_ns = time.time_ns()
+        self.seal = HandleSeal(state.key)
+        self.places = state.places
+        self.nodes: ObjectCache[FsspecNode] = ObjectCache(NFS_FSSPEC_OBJECTS_MAX)
+        self.cookie_of = name_digest(state.key)
+        self.listings = DirectoryListings(
+            lambda row: self.cookie_of(row.partition(b"\0")[0]), NFS_FSSPEC_LISTINGS_OCTETS_MAX
+        )
+        self.blocks = BlockCache()
+
+    def clock_ns(self, at_s: float) -> int:
+        """The time of day in nanoseconds at a time of the clock."""
+        return self.started_ns + round((at_s - self._started_s) * _SECOND_NS)
+
+    def identity_in(self, handle: bytes) -> bytes:
+        """The identity of the object in a handle.
+
+        Raises:
+            Refused: BAD_HANDLE: the handle is not ours.
+        """
+        opened = self.seal.open(handle)
+        if opened is None:
+            raise Refused(BAD_HANDLE)
+        return opened.identity
+
+
+class FsspecTree:
+    """One exported file system of fsspec: see `tree.Tree`.
+
+    Raises:
+        OSError: a package is missing, or the URL leads to no directory.
+    """
+
+    in_memory = False
+    transfer_octets = TRANSFER_OCTETS_MAX
+
+    def __init__(self, export: Export, parts: FsspecParts) -> None:
+        assert export.url is not None
+        self.export = export
+        self.identity = export_identity(export.name)
+        self.fsid = int.from_bytes(self.identity, "big")
+        self.started_ns = parts.started_ns
+        self.clock_ns = parts.clock_ns
+        self.blocks = parts.blocks
+        self._parts = parts
+        self.store = FsspecStore(export.url, export.storage_options, lambda: parts.clock_ns(parts.clock()))
+        self._digest = hashlib.blake2b(self.store.identity + b"\0", digest_size=24, person=b"nfs-path")
+        self._root_handle = self.handle_of("", FileKind.DIRECTORY)[0]
+
+    @property
+    def root(self) -> FsspecNode:
+        """See `tree.Tree.root`; never waits."""
+        # The library is not asked for it.
+        return self.at("", FileKind.DIRECTORY)
+
+    def acting_as(self, who: Credential) -> AbstractContextManager[Any]:  # noqa: ARG002 - alike for all
+        """See `tree.Tree.acting_as`."""
+        return nullcontext()
+
+    def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
+        """The handle of a path with an object of this kind, and the object's number."""
+        hashed = self._digest.copy()
+        hashed.update(_FORMS[kind] + path.encode("utf-8", "surrogateescape"))
+        digest = hashed.digest()
+        number = int.from_bytes(digest[:8], "big") or 1
+        return self._parts.seal.close(self.identity, number, _FORMS[kind] + digest[8:]), number
+
+    def join(self, directory: FsspecNode, name: bytes) -> str | None:
+        """The path of a name in a directory; None if it is too long."""
+        text = name.decode("utf-8", "surrogateescape")
+        path = f"{directory.path}/{text}" if directory.path else text
+        # A character has four octets at the most.
+        if 4 * len(path) > NFS_FSSPEC_PATH_OCTETS_MAX < len(path.encode("utf-8", "surrogateescape")):
+            return None
+        return path
+
+    def known(self, path: str, kind: FileKind) -> FsspecNode | None:
+        """The object of this path if its state is known and still of use; never waits."""
+        node = self._parts.nodes.held.get(self.handle_of(path, kind)[0])
+        return node if node is not None and self.is_valid(node) else None
+
+    def is_valid(self, node: FsspecNode) -> bool:
+        """Whether the state of an object is not too old; counts as a use of the object."""
+        node.used = True
+        return self._parts.clock() - node.asked_s < self.export.valid_s
+
+    def at(self, path: str, kind: FileKind, *, anew: bool = False) -> FsspecNode:
+        """The object of this path and kind; `anew`: whatever is known.
+
+        Raises:
+            Refused: ESTALE: it is gone; and the errors of the store.
+        """
+        node = None if anew else self.known(path, kind)
+        if node is not None:
+            return node
+        asked_s = self._parts.clock()
+        try:
+            info = self.store.info(path, kind=kind)
+        except Refused as refused:
+            raise _of_handle(refused) from None
+        if info.kind is not kind:
+            raise Refused(errno.ESTALE)
+        return self.adopt(path, info, asked_s)
+
+    def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
+        """The object of a name; None with `at_once` where its state is not known."""
+        path = self.join(directory, name)
+        if path is None:
+            raise Refused(errno.ENAMETOOLONG)
+        for kind in _FORMS:
+            if (node := self.known(path, kind)) is not None:
+                return node
+        if at_once:
+            return None
+        asked_s = self._parts.clock()
+        if not self.store.only_lists:
+            return self.adopt(path, self.store.info(path), asked_s, directory.handle)
+        self.listed(directory, 0)
+        cookie = self._parts.cookie_of(name)
+        for row in self.listed(directory, cookie - 1)[0]:
+            listed, _, packed = row.name.partition(b"\0")
+            if listed == name:
+                return self.at(path, unpacked_info(packed)[0].kind)
+            if row.cookie != cookie:
+                break
+        raise Refused(errno.ENOENT)
+
+    def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
+        """The object of a path in this state; keeps it, and its place, for further calls.
+
+        `parent` is the handle of its directory if that is at hand.
+
+        Raises:
+            Refused: EIO: it is a file without a size.
+        """
+        if info.size is None and info.kind is FileKind.FILE:
+            self.store.complain(path, "the library does not tell its size, so that it cannot be read")
+            raise Refused(errno.EIO)
+        node = FsspecNode(self, path, info, asked_s)
+        held = self._parts.nodes.held.get(node.handle)
+        if held is None or held.asked_s < asked_s:
+            self._parts.nodes.put(node)
+        if path:
+            above, _, name = path.rpartition("/")
+            parent = parent or self.handle_of(above, FileKind.DIRECTORY)[0]
+            places = self._parts.places
+            places.remember(node.handle, parent, name.encode("utf-8", "surrogateescape"))
+            if places.needs_flush:
+                places.flush()
+        return node
+
+    def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
+        """The names of a directory after a cookie, each with its packed info, and whether they are the last."""
+
+        def scan() -> Iterator[tuple[bytes, int]]:
+            asked_s = self._parts.clock()
+            try:
+                for name, info in self.store.listing(directory.path):
+                    yield name + b"\0" + packed_info(info, asked_s), 0
+            except Refused as refused:
+                raise _of_handle(refused) from None
+
+        version = self.clock_ns(directory.asked_s), 0
+        return self._parts.listings.after(directory.handle, after, scan, version)
+
+    def find(self, handle: bytes) -> FsspecNode:
+        """The object of a genuine handle, in its present state; waits.
+
+        Raises:
+            Refused: ESTALE: it is gone, or its path is not known any more; and the errors of the store.
+        """
+        kind = _KINDS.get(self._parts.identity_in(handle)[:1])
+        if kind is None:
+            raise Refused(errno.ESTALE)
+        held = self._parts.nodes.held.get(handle)
+        path = self._path_of(handle) if held is None else held.path
+        if self.handle_of(path, kind)[0] != handle:
+            raise Refused(errno.ESTALE)
+        return self.at(path, kind)
+
+    def _path_of(self, handle: bytes) -> str:
+        """The path in whose place an object was last seen."""
+        names: list[bytes] = []
+        octets = 0
+        while handle != self._root_handle:
+            place = self._parts.places.find(handle)
+            if place is None or place == DELETED:
+                raise Refused(errno.ESTALE)
+            octets += len(place.name) + 1
+            if octets > NFS_FSSPEC_PATH_OCTETS_MAX + 1:
+                # A circle, which a damaged database may have.
+                raise Refused(errno.ESTALE)
+            names.append(place.name)
+            handle = place.parent
+        return b"/".join(reversed(names)).decode("utf-8", "surrogateescape")

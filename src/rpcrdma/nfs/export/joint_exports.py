@@ -1,0 +1,74 @@
+"""The exports of a server that has directories of this machine and file systems of fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
+from rpcrdma.nfs.export.fsspec_exports import FsspecExports
+from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.tree import Exports, Node, Tree
+from rpcrdma.rpc.service import CallContext
+
+__all__ = ["JointExports"]
+
+
+class JointExports:
+    """The trees of both kinds: see `tree.Exports`. Thread-safe.
+
+    Raises:
+        ValueError: two exports have one name.
+        OSError: a directory or a file system cannot be exported.
+    """
+
+    def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
+        urls = [export for export in exports if export.url is not None]
+        self.local = LocalExports([export for export in exports if export.url is None], state)
+        self._remote = FsspecExports(urls, state)
+        self._in_remote = {export_identity(export.name) for export in urls}
+        trees: list[Tree] = [*self.local.trees, *self._remote.trees]
+        by_name = {tree.export.name: tree for tree in trees}
+        for export in exports:
+            if by_name[export.name].export is not export:
+                raise ValueError(f"two exports have the name {export.name}: give each its own")
+        self._trees = [by_name[export.name] for export in exports]
+
+    @property
+    def trees(self) -> list[Tree]:
+        """See `tree.Exports.trees`."""
+        return self._trees
+
+    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+        """See `tree.Exports.locate`."""
+        return self._part(handle).locate(handle, context)
+
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
+        """See `tree.Exports.locate_in_worker`."""
+        return self._part(handle).locate_in_worker(handle, context)
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
+        """See `tree.Exports.locate_to_change`."""
+        return self._part(handle).locate_to_change(handle, context)
+
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+        """See `tree.Exports.admit`."""
+        self._part(tree.root.handle).admit(tree, context, mounts=mounts)
+
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """See `tree.Exports.waits_for`."""
+        return self._part(handle).waits_for(handle)
+
+    def close_idle(self) -> None:
+        """See `tree.Exports.close_idle`."""
+        self.local.close_idle()
+        self._remote.close_idle()
+
+    def close(self) -> list[OSError]:
+        """See `tree.Exports.close`."""
+        return self.local.close() + self._remote.close()
+
+    def _part(self, handle: bytes) -> Exports:
+        """The exports of the kind that a handle names, whoever made it."""
+        return self._remote if HandleSeal.export_in(handle) in self._in_remote else self.local

@@ -1,0 +1,259 @@
+"""Blocks of remote files in memory, which all readers share, and the reading ahead of those who read in sequence.
+
+The thread that wants a missing range fetches it. A thread that wants a block which is on its way waits for that block.
+Reading ahead takes a few threads of its own. It never waits for one of them: while all are busy, readers fetch for
+themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from rpcrdma.limits import (
+    NFS_FSSPEC_AHEAD_FETCHES_MAX,
+    NFS_FSSPEC_AHEAD_OCTETS_MAX,
+    NFS_FSSPEC_BLOCKS_OCTETS_MAX,
+    NFS_FSSPEC_READERS_MAX,
+)
+
+__all__ = ["BLOCK_OCTETS", "BlockCache", "RemoteFile"]
+
+BLOCK_OCTETS = 128 << 10
+"""The unit of fetching: 1 ms of a transfer at 1 Gbit/s, where a request takes 20 ms and more."""
+_IN_SEQUENCE_OCTETS = 1 << 20
+"""A read that begins so near to the end of the last one continues it: several are on their way at a time."""
+
+_Block: TypeAlias = tuple[bytes, int, int]
+"""The file's handle, the state of its content, and the block's place in it."""
+
+
+class RemoteFile(Protocol):
+    """A file in one state of its content."""
+
+    @property
+    def handle(self) -> bytes:
+        """Names the file."""
+
+    @property
+    def change(self) -> int:
+        """Differs from state to state."""
+
+    @property
+    def size(self) -> int:
+        """Octets of it."""
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Reads this range, all of it; waits for the network and may raise any error."""
+
+
+class _Fetch:
+    """A range of blocks on its way; `data` or `error` is set when `done` is."""
+
+    __slots__ = ("count", "data", "done", "error", "first")
+
+    def __init__(self, first: int, count: int) -> None:
+        self.first = first
+        self.count = count
+        self.data = b""
+        self.error: Exception | None = None
+        self.done = threading.Event()
+
+    @property
+    def start(self) -> int:
+        """The offset of the data in the file."""
+        return self.first * BLOCK_OCTETS
+
+
+class _Reader:
+    """How a file was read last, in one state of its content."""
+
+    __slots__ = ("ahead_to", "change", "next", "window")
+
+    def __init__(self, change: int, end: int) -> None:
+        self.change = change
+        self.next = end
+        """The end of the last read."""
+        self.window = 0
+        """Octets to have ready behind it: 0 for reads here and there."""
+        self.ahead_to = 0
+        """The end of the range that was fetched ahead."""
+
+
+def _in_thread(run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name="rpcrdma read-ahead", daemon=True).start()
+
+
+class BlockCache:
+    """Thread-safe. `limit` bounds the octets held; `start` runs a function in another thread."""
+
+    def __init__(
+        self, limit: int = NFS_FSSPEC_BLOCKS_OCTETS_MAX, start: Callable[[Callable[[], None]], None] = _in_thread
+    ) -> None:
+        self._limit = limit
+        self._start = start
+        self._lock = threading.Lock()
+        """Is never held while data is fetched."""
+        self._blocks: OrderedDict[_Block, bytes] = OrderedDict()
+        self._held = 0
+        self._on_the_way: dict[_Block, _Fetch] = {}
+        self._readers: OrderedDict[bytes, _Reader] = OrderedDict()
+        self._ahead = 0
+        """Fetches ahead that run."""
+
+    def read(self, file: RemoteFile, buffer: memoryview, offset: int, *, at_once: bool) -> int:
+        """Reads into a buffer; returns the octets read: fewer than its own only at the end, or with `at_once`.
+
+        With `at_once` the octets are those that are in memory, up to the first one that is not.
+
+        Raises:
+            Exception: the error of `RemoteFile.fetch`.
+        """
+        wanted = min(len(buffer), file.size - offset)
+        if wanted <= 0:
+            return 0
+        got = self._copy(file, buffer[:wanted], offset)
+        if got < wanted and at_once:
+            return got
+        self._read_ahead(file, offset, wanted)
+        last = (offset + wanted - 1) // BLOCK_OCTETS
+        while got < wanted:
+            at = offset + got
+            fetch = self._fetched(file, at // BLOCK_OCTETS, last)
+            part = memoryview(fetch.data)[at - fetch.start :][: wanted - got]
+            buffer[got : got + len(part)] = part
+            got += len(part)
+            got += self._copy(file, buffer[got:wanted], offset + got)
+        return got
+
+    def drop_all(self) -> None:
+        """Drops all blocks."""
+        with self._lock:
+            self._blocks.clear()
+            self._readers.clear()
+            self._held = 0
+
+    def _copy(self, file: RemoteFile, buffer: memoryview, offset: int) -> int:
+        """Fills a buffer from blocks in memory, up to the first that is missing."""
+        got = 0
+        while got < len(buffer):
+            index, within = divmod(offset + got, BLOCK_OCTETS)
+            with self._lock:
+                block = self._block(file, index)
+            if block is None:
+                break
+            part = memoryview(block)[within:][: len(buffer) - got]
+            buffer[got : got + len(part)] = part
+            got += len(part)
+        return got
+
+    def _block(self, file: RemoteFile, index: int) -> bytes | None:
+        key = (file.handle, file.change, index)
+        block = self._blocks.get(key)
+        if block is not None:
+            self._blocks.move_to_end(key)
+        return block
+
+    def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
+        """A fetch that has brought the first of these blocks, and others with it."""
+        with self._lock:
+            if (block := self._block(file, first)) is not None:
+                fetch = _Fetch(first, 1)
+                fetch.data = block
+                return fetch
+            of_another = self._on_the_way.get((file.handle, file.change, first))
+            fetch = of_another or self._claim(file, first, last)
+        if of_another is None:
+            self._run(file, fetch)
+        else:
+            fetch.done.wait()
+        if fetch.error is not None:
+            raise fetch.error
+        return fetch
+
+    def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
+        """A fetch of these blocks, up to the first that is held or on its way; with the lock held."""
+        handle, change = file.handle, file.change
+        fetch = _Fetch(first, 0)
+        for index in range(first, last + 1):
+            key = (handle, change, index)
+            if key in self._blocks or key in self._on_the_way:
+                break
+            self._on_the_way[key] = fetch
+            fetch.count += 1
+        return fetch
+
+    def _run(self, file: RemoteFile, fetch: _Fetch) -> None:
+        """Fetches claimed blocks, or notes the error."""
+        try:
+            fetch.data = file.fetch(fetch.start, min(fetch.start + fetch.count * BLOCK_OCTETS, file.size))
+        except Exception as error:  # noqa: BLE001 - it is raised where the data is wanted
+            fetch.error = error
+        self._settle(file, fetch)
+
+    def _settle(self, file: RemoteFile, fetch: _Fetch) -> None:
+        """Holds the blocks of a fetch that has ended, and wakes the readers that wait for them."""
+        handle, change = file.handle, file.change
+        with self._lock:
+            for place in range(fetch.count):
+                key = (handle, change, fetch.first + place)
+                del self._on_the_way[key]
+                if fetch.error is None:
+                    # Memory of its own, which is free when the block is dropped.
+                    block = self._blocks[key] = fetch.data[place * BLOCK_OCTETS : (place + 1) * BLOCK_OCTETS]
+                    self._held += len(block)
+            while self._held > self._limit:
+                self._held -= len(self._blocks.popitem(last=False)[1])
+        fetch.done.set()
+
+    def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
+        """Notes a read, and starts to fetch the octets behind it where the last reads were in sequence."""
+        with self._lock:
+            fetch = self._ahead_of(file, offset, octets)
+            if fetch is None:
+                return
+            self._ahead += 1
+
+        def run() -> None:
+            try:
+                self._run(file, fetch)
+            finally:
+                with self._lock:
+                    self._ahead -= 1
+
+        try:
+            self._start(run)
+        except RuntimeError as error:
+            # The process has no thread left. Readers who wait for these blocks have come after the claim, at worst one.
+            fetch.error = error
+            self._settle(file, fetch)
+            with self._lock:
+                self._ahead -= 1
+
+    def _ahead_of(self, file: RemoteFile, offset: int, octets: int) -> _Fetch | None:
+        """The next fetch ahead of a read; with the lock held."""
+        end = offset + octets
+        reader = self._readers.get(file.handle)
+        if reader is None or reader.change != file.change or abs(offset - reader.next) > _IN_SEQUENCE_OCTETS:
+            self._readers[file.handle] = _Reader(file.change, end)
+            self._readers.move_to_end(file.handle)
+            if len(self._readers) > NFS_FSSPEC_READERS_MAX:
+                self._readers.popitem(last=False)
+            return None
+        self._readers.move_to_end(file.handle)
+        reader.next = max(reader.next, end)
+        reader.window = min(2 * max(reader.window, octets), NFS_FSSPEC_AHEAD_OCTETS_MAX)
+        goal = min(reader.next + reader.window, file.size)
+        start = max(reader.ahead_to, reader.next)
+        if start >= goal or start - reader.next > reader.window // 2 or self._ahead >= NFS_FSSPEC_AHEAD_FETCHES_MAX:
+            return None
+        # The block in which the read ends is the reader's own to fetch.
+        first, last = -(-start // BLOCK_OCTETS), (goal - 1) // BLOCK_OCTETS
+        if first > last:
+            return None
+        fetch = self._claim(file, first, last)
+        # Blocks that are there already are passed over one at a time, once for each read.
+        reader.ahead_to = (first + max(fetch.count, 1)) * BLOCK_OCTETS
+        return fetch if fetch.count else None

@@ -1,0 +1,61 @@
+"""The methods that change objects, for trees that nobody can change: all of them refuse with EROFS."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from rpcrdma.nfs.export.tree import Attributes, Change, Create, Made, Make, Node, Refused, Stable, Wanted, Written
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ReadOnlyFile", "ReadOnlyNode"]
+
+
+class ReadOnlyNode:
+    """The part of a `tree.Node` that changes objects."""
+
+    __slots__ = ()
+
+    def opened_for_writing(self) -> None:
+        """See `tree.Node.opened_for_writing`: it never is."""
+
+    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def set_attributes(
+        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+    ) -> None:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+
+class ReadOnlyFile:
+    """The part of a `tree.OpenFile` that changes a file."""
+
+    __slots__ = ()
+
+    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
+        """Refuses."""
+        raise Refused(errno.EROFS)
+
+    def commit(self, change: Change) -> bytes:
+        """Refuses."""
+        raise Refused(errno.EROFS)

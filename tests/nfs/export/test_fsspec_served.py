@@ -1,0 +1,191 @@
+"""NFS version 3 over file systems of fsspec, read by this package's client."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from fsspec_rig import CONTEXT, Store
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.filesystem import NfsFilesystem
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.fsspec_exports import FsspecExports
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.server import build_services
+from rpcrdma.nfs.v3.server.service import NfsService
+from support.direct_calls import Direct
+from support.loops import in_virtual_time
+from support.waiting import time_passes
+
+DRAW = random.Random(5)
+FILES = {
+    "a.txt": b"hello",
+    "empty": b"",
+    "deep/er/b.bin": DRAW.randbytes(3_000_001),
+    "deep/\u00fcmlaut and blank": b"x" * 131_072,
+    "many/" + "n" * 200: b"long",
+    **{f"many/{number:04}": b"%d" % number for number in range(700)},
+}
+
+
+@pytest.fixture(autouse=True)
+def _empty_store() -> Iterator[None]:
+    Store.clear()
+    yield
+    Store.clear()
+
+
+def filled(kind: str, tmp_path: Path) -> tuple[Any, str]:
+    """A file system with these files, and the URL of their directory."""
+    if kind == "memory":
+        store, root = Store(skip_instance_cache=True), "/bucket"
+        url = "store://bucket"
+    else:
+        store, root = fsspec.filesystem("file", auto_mkdir=True, skip_instance_cache=True), f"{tmp_path}/files"
+        url = f"file://{root}"
+    store.pipe({f"{root}/{path}": data for path, data in FILES.items()})
+    Store.calls.clear()
+    return store, url
+
+
+@contextlib.asynccontextmanager
+async def mounted(state: Path, url: str) -> AsyncIterator[tuple[NfsFilesystem, Direct]]:
+    """A client of a server that has just started with this state."""
+    with contextlib.closing(open_state(state, os.urandom)) as opened:
+        exports = FsspecExports([Export(name="/", url=url, read_only=True, valid_s=5)], opened)
+        caller = Direct(NfsService(exports))
+        async with NfsFilesystem(caller, v3.nfs_fh3(exports.trees[0].root.handle)) as filesystem:
+            yield filesystem, caller
+        assert exports.close() == []
+
+
+async def tree_of(filesystem: NfsFilesystem, top: str = ".") -> dict[str, bytes]:
+    """The contents of all files by their paths."""
+    found: dict[str, bytes] = {}
+    async for entry in filesystem.scandir(top):
+        path = entry.name if top == "." else f"{top}/{entry.name}"
+        if entry.is_dir():
+            found |= await tree_of(filesystem, path)
+        else:
+            found[path] = await filesystem.read_bytes(path)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@in_virtual_time
+async def test_a_tree_is_read_as_it_is(kind: str, tmp_path: Path) -> None:
+    _, url = filled(kind, tmp_path)
+    async with mounted(tmp_path / "state", url) as (filesystem, _):
+        assert await tree_of(filesystem) == FILES
+        with pytest.raises(NfsError, match=r"Read-only"):
+            await filesystem.write_bytes("new", b"data")
+    if kind == "memory":
+        # One question for a directory and one for its names; the attributes of files are among these.
+        assert Store.calls["ls"] <= 5
+        assert Store.calls["info"] <= 5
+        assert Store.calls["cat_file"] <= len(FILES) + 30
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@in_virtual_time
+async def test_random_reads_give_the_octets_of_the_file(kind: str, tmp_path: Path) -> None:
+    _, url = filled(kind, tmp_path)
+    whole, draw = FILES["deep/er/b.bin"], random.Random(6)
+    async with (
+        mounted(tmp_path / "state", url) as (filesystem, _),
+        await filesystem.open("deep/er/b.bin") as file,
+    ):
+        for _ in range(60):
+            offset, octets = draw.randrange(len(whole) + 100), draw.choice([1, 4096, 200_000])
+            assert await file.pread(octets, offset) == whole[offset : offset + octets]
+
+
+@in_virtual_time
+async def test_changes_underneath_are_seen_after_the_stated_time(tmp_path: Path) -> None:
+    store, url = filled("memory", tmp_path)
+    async with mounted(tmp_path / "state", url) as (filesystem, caller):
+        assert await filesystem.read_bytes("a.txt") == b"hello"
+        assert "deep" in await filesystem.listdir(".")
+        with pytest.raises(NfsError):
+            await filesystem.stat("new")
+        store.pipe({"/bucket/a.txt": b"HELLO", "/bucket/new": b"new"})
+        store.rm("/bucket/deep", recursive=True)
+        root = v3.nfs_fh3(caller.service.exports.trees[0].root.handle)  # type: ignore[attr-defined]
+        handle = (await caller.call(v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(root, "a.txt")))).value.object
+        before = (await caller.call(v3.GETATTR, v3.GETATTR3args(handle))).value.obj_attributes
+        await time_passes(5)
+        after = (await caller.call(v3.GETATTR, v3.GETATTR3args(handle))).value.obj_attributes
+        assert (before.size, after.size) == (5, 5)
+        assert before.ctime != after.ctime
+        assert (await caller.call(v3.READ, v3.READ3args(handle, 0, 10))).value.data == b"HELLO"
+        # The client's own memory of attributes takes its time as well.
+        await time_passes(60)
+        assert await filesystem.read_bytes("a.txt") == b"HELLO"
+        assert await filesystem.read_bytes("new") == b"new"
+        assert "deep" not in await filesystem.listdir(".")
+        with pytest.raises(NfsError):
+            await filesystem.stat("deep/er")
+
+
+@in_virtual_time
+async def test_handles_of_a_client_hold_over_a_restart(tmp_path: Path) -> None:
+    _, url = filled("memory", tmp_path)
+    whole = FILES["deep/er/b.bin"]
+    async with contextlib.AsyncExitStack() as stack:
+        async with mounted(tmp_path / "state", url) as (_, caller):
+            root = caller.service.exports.trees[0].root.handle  # type: ignore[attr-defined]
+            lasting = await stack.enter_async_context(NfsFilesystem(caller, v3.nfs_fh3(root)))
+            file = await lasting.open("deep/er/b.bin")
+            assert await file.pread(10, 0) == whole[:10]
+        async with mounted(tmp_path / "state", url) as (_, restarted):
+            caller.service = restarted.service
+            assert await file.pread(10, 1_000_000) == whole[1_000_000:1_000_010]
+            assert await lasting.read_bytes("a.txt") == b"hello"
+            await file.close()
+
+
+def test_directories_and_urls_are_exported_side_by_side(tmp_path: Path) -> None:
+    filled("memory", tmp_path)
+    local = tmp_path / "local"
+    local.mkdir()
+    (local / "here").write_bytes(b"")
+    with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
+        services = build_services(
+            [
+                Export(name="/store", url="store://bucket", read_only=True),
+                Export(name="/local", directory=local),
+                Export(name="/store/deep", url="store://bucket/deep", read_only=True),
+            ],
+            state=state,
+        )
+        exports = services.nfs.exports
+        assert [tree.export.name for tree in exports.trees] == ["/store", "/local", "/store/deep"]
+        seen = {}
+        for tree in exports.trees:
+            node = exports.locate(tree.root.handle, CONTEXT)
+            assert node is not None
+            assert node.tree is tree
+            exports.admit(tree, CONTEXT, mounts=True)
+            seen[tree.export.name] = len(list(node.entries(CONTEXT.credential, 2, detailed=False)))
+        assert seen == {"/store": 4, "/local": 1, "/store/deep": 2}
+        waits = [exports.waits_for(tree.root.handle) for tree in exports.trees]
+        assert len({*waits}) == 3
+        exports.close_idle()
+        assert services.nfs.close() == []
+        for twice in ({"url": "store://bucket", "read_only": True}, {"directory": local}):
+            with pytest.raises(ValueError, match="two exports have the name /x"):
+                build_services(
+                    [
+                        Export(name="/x", url="store://bucket", read_only=True),
+                        Export(name="/x", **twice),  # type: ignore[arg-type]
+                    ],
+                    state=state,
+                )
