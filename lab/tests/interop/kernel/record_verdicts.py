@@ -13,6 +13,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+# The means of the checks stand in the folder of the library's, `support` and `realm` above it.
+sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "tests/interop"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "tests/interop/kernel"))
+
 from judged_kernel import VERDICTS, steady_verdicts
 
 __all__ = ["main"]
