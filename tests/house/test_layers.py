@@ -63,6 +63,7 @@ ROOM_RANKS = {
     "nfs": 0,
     "nfs/client": 1,
     "nfs/server": 1,
+    "nfs/v4": 2,
 }
 
 SHAPELESS = {"base", "common", "helper", "helpers", "misc", "util", "utilities", "utils"}
