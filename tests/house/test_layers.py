@@ -64,6 +64,7 @@ ROOM_RANKS = {
     "nfs/export": 1,
     "nfs/client": 1,
     "nfs/server": 2,
+    "nfs/v4": 2,
 }
 
 SHAPELESS = {"base", "common", "helper", "helpers", "misc", "util", "utilities", "utils"}
