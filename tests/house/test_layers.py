@@ -61,8 +61,9 @@ ROOM_RANKS = {
     "aio/client": 3,
     "aio/server": 3,
     "nfs": 0,
+    "nfs/export": 1,
     "nfs/client": 1,
-    "nfs/server": 1,
+    "nfs/server": 2,
     "nfs/v4": 2,
 }
 

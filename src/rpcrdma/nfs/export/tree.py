@@ -1,0 +1,472 @@
+"""The interface between versions of NFS and the file systems that a server exports.
+
+A version finds the object of a file handle with `Exports.locate`, and calls the methods of this `Node`. A node stands
+for one object while a call is answered, and may hold a descriptor: a version keeps handles from call to call, never
+nodes. A file that stays open has an `OpenFile`.
+
+Below this interface names are octets, times are nanoseconds since 1970 without bounds, and every refusal is an error
+number: a method raises `Refused` or `OSError`, and each version has one table from numbers to its statuses.
+
+A method with `at_once=True` never waits for a disk: it returns None where it would have to, and the handler asks again
+in a worker thread (`yield MAY_BLOCK`). Methods without `at_once` whose docstring does not say "never waits" are for
+worker threads. All are thread-safe.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = [
+    "APPEND",
+    "BAD_HANDLE",
+    "DELETE",
+    "EXECUTE",
+    "LOOKUP",
+    "MODIFY",
+    "NAME_OCTETS_MAX",
+    "NOT_SYNC",
+    "OFFSET_MAX",
+    "READ",
+    "REFUSALS",
+    "SERVER_TIME",
+    "TRANSFER_OCTETS_MAX",
+    "Access",
+    "Attributes",
+    "Change",
+    "Create",
+    "CreateHow",
+    "Entries",
+    "Entry",
+    "Exports",
+    "Kind",
+    "Made",
+    "Make",
+    "Node",
+    "OpenFile",
+    "PathLimits",
+    "Refused",
+    "ServerTime",
+    "Space",
+    "Stable",
+    "Time",
+    "Tree",
+    "Wanted",
+    "Written",
+    "check_changeable",
+]
+
+TRANSFER_OCTETS_MAX = 1 << 20
+"""Octets of one READ or WRITE."""
+OFFSET_MAX = (1 << 63) - 1
+"""The largest size of a file."""
+NAME_OCTETS_MAX = 255
+"""Octets of one name in a directory: NAME_MAX of Linux."""
+
+BAD_HANDLE: Final = errno.EBADFD
+"""The number of a refusal: this server did not make the file handle. No call of the file system gives it."""
+NOT_SYNC: Final = errno.ECANCELED
+"""The number of a refusal: the object has changed since the client looked at it (SETATTR with a guard)."""
+
+
+class Refused(Exception):
+    """A refusal that no call of the operating system has made; `errno` is the number of the nearest error.
+
+    EACCES: not for this caller or host; ESTALE: the object is gone; EAGAIN: try again later; `BAD_HANDLE`; `NOT_SYNC`.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(errno.errorcode[number])
+        self.errno = number
+
+
+REFUSALS = (Refused, OSError)
+"""Exceptions that a procedure answers with a status; any other is a fault of the server."""
+
+Access: TypeAlias = int
+"""A set of rights: the sum of some of the constants below, which are also the bits of ACCESS in all versions of NFS."""
+READ: Final = 0x01
+"""To read a file, or to list a directory."""
+LOOKUP: Final = 0x02
+"""To find a name in a directory."""
+MODIFY: Final = 0x04
+"""To write a file where it has data, or to change entries of a directory."""
+APPEND: Final = 0x08
+"""To write behind the end of a file, or to add entries to a directory."""
+DELETE: Final = 0x10
+"""To remove entries of a directory."""
+EXECUTE: Final = 0x20
+"""To execute a file."""
+
+
+class Kind(enum.IntEnum):
+    """The types of objects, with their bits in `st_mode`."""
+
+    FILE = stat.S_IFREG
+    DIRECTORY = stat.S_IFDIR
+    SYMLINK = stat.S_IFLNK
+    BLOCK_DEVICE = stat.S_IFBLK
+    CHARACTER_DEVICE = stat.S_IFCHR
+    SOCKET = stat.S_IFSOCK
+    FIFO = stat.S_IFIFO
+
+
+@dataclass(slots=True, eq=False)
+class Attributes:
+    """The attributes of an object in one state of it; times in nanoseconds since 1970.
+
+    `change` differs from state to state of one object. `fsid` and `number` name the object: the export's number, the
+    same from run to run, and the inode number.
+    """
+
+    kind: Kind
+    mode: int
+    """The permissions, at most 0o7777."""
+    links: int
+    uid: int
+    gid: int
+    size: int
+    space_used: int
+    """Octets on the disk."""
+    device: tuple[int, int]
+    """(major, minor) number of a device, else (0, 0)."""
+    fsid: int
+    number: int
+    atime_ns: int
+    mtime_ns: int
+    ctime_ns: int
+    change: int
+    shown: Any = None
+    """The same in the types of the version of NFS that has shown it last: kept for its next reply."""
+
+
+class ServerTime(enum.Enum):
+    """The type of `SERVER_TIME`."""
+
+    NOW = "now"
+
+
+SERVER_TIME: Final = ServerTime.NOW
+"""The time of the server's clock, as a time to be set."""
+Time: TypeAlias = int | ServerTime | None
+"""A time to be set, in nanoseconds since 1970; None: it stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Attributes to be set; None: the attribute stays, or gets its usual value in a new object."""
+
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    atime: Time = None
+    mtime: Time = None
+
+
+class CreateHow(enum.Enum):
+    """The treatment of an existing file by `Node.create`."""
+
+    UNCHECKED = "unchecked"
+    """It is opened, and `Wanted.size` cuts it; the other attributes stay."""
+    GUARDED = "guarded"
+    """EEXIST."""
+    EXCLUSIVE = "exclusive"
+    """EEXIST, unless an earlier try of the same call, by its verifier, has created it."""
+
+
+class Create(NamedTuple):
+    """How a file is created; `verifier` has 8 octets and is for EXCLUSIVE, whose times it takes up."""
+
+    how: CreateHow
+    wanted: Wanted = Wanted()
+    verifier: bytes = b""
+
+
+class Make(NamedTuple):
+    """An object to be made that is no file: its kind, the path in a symbolic link, (major, minor) of a device."""
+
+    kind: Kind
+    target: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+class Made(NamedTuple):
+    """A new object.
+
+    `node` None: it exists, but a local process has renamed it already. `is_new` is False for a file that existed.
+    """
+
+    node: Node | None
+    is_new: bool
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """The attributes of an object before and after a change, with no other client's change in between.
+
+    The version makes one for a call, and the method fills it, also where it raises. Both are None if it has not come to
+    the change.
+    """
+
+    before: Attributes | None = None
+    after: Attributes | None = None
+
+
+class Entry(NamedTuple):
+    """An entry of a directory.
+
+    `handle` and `attributes` are None where they were not asked for, the caller may not search the directory, or the
+    name leads to another file system.
+    """
+
+    cookie: int
+    name: bytes
+    number: int
+    """The inode number."""
+    handle: bytes | None = None
+    attributes: Attributes | None = None
+
+
+class Entries(Protocol):
+    """Entries of a directory in the order of their cookies, read while it is iterated over.
+
+    Entries of one cookie must not be divided between two replies.
+    """
+
+    complete: bool
+    """After the last entry: whether the directory has no further ones."""
+
+    def __iter__(self) -> Iterator[Entry]: ...
+
+
+class Space(NamedTuple):
+    """Octets and files of a file system: all, free ones, and those that are free for users."""
+
+    total: int
+    free: int
+    available: int
+    files_total: int
+    files_free: int
+    files_available: int
+
+
+class PathLimits(NamedTuple):
+    """Bounds of a file system: names of one object, octets of a name."""
+
+    links: int
+    name_octets: int
+
+
+class Stable(enum.IntEnum):
+    """Where written data is when a write is answered; the values are those of all versions of NFS."""
+
+    UNSTABLE = 0
+    """Perhaps in memory alone: `OpenFile.commit` puts it on the disk."""
+    DATA_SYNC = 1
+    """On the disk, with the attributes that it takes to read it."""
+    FILE_SYNC = 2
+    """On the disk, with all attributes."""
+
+
+class Written(NamedTuple):
+    """A write: its octets, where they are at least, and the verifier, which changes when unstable data is lost."""
+
+    octets: int
+    stable: Stable
+    verifier: bytes
+
+
+class OpenFile(Protocol):
+    """A regular file open for reading, writing or both; its descriptor closes with the last reference to it.
+
+    It stays usable when the file is renamed or removed. Callers may share it.
+    """
+
+    @property
+    def handle(self) -> bytes:
+        """The handle of the file."""
+
+    def attributes(self) -> Attributes:
+        """The present attributes; never waits."""
+
+    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+        """Reads into a buffer of at least one octet; returns the octets read.
+
+        Fewer than the buffer's: the file ends there, or with `at_once` the rest would have to be waited for.
+        """
+
+    def write(
+        self, data: Buffer, offset: int, stable: Stable, change: Change, *, judged: Credential | None = None
+    ) -> Written:
+        """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Tree.acting_as`).
+
+        It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judged`: a caller whose right to
+        write is still to be judged, since the file was opened by `Node.opened_for_writing`.
+        """
+
+    def commit(self, change: Change) -> bytes:
+        """Puts all unstable data on the disk; returns the verifier of before."""
+
+
+class Node(Protocol):
+    """An object of a tree, while a call is answered.
+
+    Methods that change something are for trees that are not read-only (`Exports.locate_to_change`, `check_changeable`).
+    Names are refused if they stand for no single entry (EACCES: empty, with a slash or a null octet;
+    ENAMETOOLONG); "." and ".." are names for `lookup` alone.
+    """
+
+    @property
+    def handle(self) -> bytes:
+        """The file handle, at most 64 octets, the same from run to run of the server."""
+
+    @property
+    def kind(self) -> Kind:
+        """Its type."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree in which it is."""
+
+    def attributes(self) -> Attributes:
+        """The present attributes; never waits."""
+
+    def access(self, who: Credential, wanted: Access) -> Access:
+        """The rights that a caller has of those wanted; never waits."""
+
+    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> Node | None:
+        """The object of a name in this directory; "." and ".." are known.
+
+        Raises:
+            Refused: ENOTDIR; EACCES: it is in another file system.
+            OSError: ENOENT and others.
+        """
+
+    def parent(self) -> Node:
+        """The directory above this one; the root is above itself."""
+
+    def read_link(self) -> bytes:
+        """The path in a symbolic link; EINVAL for others."""
+
+    def entries(self, who: Credential, after: int, *, detailed: bool) -> Entries:
+        """The entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
+
+        Cookies hold for ever. "." and ".." have 1 and 2.
+        """
+
+    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> OpenFile | None:
+        """Opens a regular file for READ, MODIFY or both, if the caller may do so, or owns it.
+
+        READ is also granted to those who may execute it, whose system has to load it.
+
+        Raises:
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES.
+            OSError: EACCES and others.
+        """
+
+    def opened_for_writing(self) -> OpenFile | None:
+        """The file if some call has opened it for writing already; judges nobody (`OpenFile.write`). Never waits."""
+
+    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+        """Creates a regular file in this directory; `change` is the directory's."""
+
+    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+        """Makes another object in this directory; `change` is the directory's."""
+
+    def set_attributes(
+        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+    ) -> None:
+        """Sets attributes; refuses with NOT_SYNC if there is a guard that says no to the attributes before."""
+
+    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+        """Removes a name from this directory: of a directory, of another object, or (None) of either."""
+
+    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+        """Moves a name of this directory into the directory `target`; `source` and `into` are their changes."""
+
+    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+        """Gives this object a further name in a directory, whose change is `change`."""
+
+    def space(self) -> Space:
+        """The space of the object's file system."""
+
+    def path_limits(self) -> PathLimits:
+        """The bounds of the object's file system."""
+
+
+class Tree(Protocol):
+    """One export: a directory with all that is below it in one file system."""
+
+    @property
+    def name(self) -> str:
+        """The name under which clients mount it: "/" or "/NAME" or deeper."""
+
+    @property
+    def fsid(self) -> int:
+        """A number of 32 bits that stands for it, the same from run to run."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing in it may be changed."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether reading and writing open files never waits for a disk."""
+
+    @property
+    def root(self) -> Node:
+        """Its directory."""
+
+    def acting_as(self, who: Credential) -> AbstractContextManager[Any]:
+        """The identity in which a thread calls `OpenFile.write`: for `ActAs` of a handler, or a `with` block."""
+
+
+class Exports(Protocol):
+    """The trees of a server, and the objects of their handles."""
+
+    @property
+    def trees(self) -> Sequence[Tree]:
+        """All trees, in the order of the exports."""
+
+    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+        """The object of a handle, in a tree that is open to this call.
+
+        None in the event loop where that may block: the call goes on in a worker thread and asks again.
+
+        Raises:
+            Refused: BAD_HANDLE: the handle is not ours; ESTALE: its export or the object is gone; EACCES: the export is
+                closed to this host; EAGAIN: a search of the tree has to wait.
+            CredentialTooWeak: the export asks for another security flavor.
+            OSError: the server may not reach the object.
+        """
+
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
+        """As `locate`, for a call that runs in a worker thread from the start."""
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
+        """As `locate_in_worker`, for a call that changes the object; EROFS in a read-only tree."""
+
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """The file system that a call for a handle may have to wait for; None where all trees are on one."""
+
+    def close_idle(self) -> None:
+        """Drops objects and files that were not used since the last call; may block."""
+
+    def close(self) -> list[OSError]:
+        """Puts unstable data on the disk and drops all objects and files; returns the errors. May be called again."""
+
+
+def check_changeable(node: Node) -> None:
+    """Refuses with EROFS the objects of a read-only tree."""
+    if node.tree.read_only:
+        raise Refused(errno.EROFS)
