@@ -387,6 +387,12 @@ NFS_CALLERS_MAX = 1024
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
+# NFS version 4
+
+NFS4_COMPOUND_OPERATIONS_MAX = 64
+"""Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8. SEQUENCE, which is the first,
+refuses a call with more."""
+
 # NFS client
 
 NFS_COMMITS_IN_VAIN_MAX = 3

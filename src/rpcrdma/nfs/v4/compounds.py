@@ -1,0 +1,251 @@
+"""The procedure COMPOUND (RFC 8881 section 16.2): its arguments and results are encoded operation by operation.
+
+A server has to run the operations before one that it does not know, or whose arguments do not decode, and to answer
+that one in its place. The arguments of a call are therefore a list that ends with the first such operation, and has its
+status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
+from rpcrdma.nfs.v4.operations import ILLEGAL, Operation, operation_of
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, PlacedByPosition
+
+__all__ = [
+    "COMPOUND",
+    "MINOR_VERSIONS",
+    "CompoundCall",
+    "CompoundReply",
+    "EncodedReply",
+    "Result",
+    "Step",
+    "append",
+    "decode_call",
+    "decode_reply",
+    "decode_result",
+    "encode_call",
+    "encode_reply",
+    "encode_result",
+    "name_of",
+]
+
+MINOR_VERSIONS: Final = (1, 2)
+"""The minor versions that are served."""
+
+_OK = nfsstat4.NFS4_OK
+
+
+class Step(NamedTuple):
+    """One operation of a call.
+
+    `fault` is the status of an operation that cannot be run, the last of its call.
+    """
+
+    operation: Operation
+    args: Any = None
+    fault: nfsstat4 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompoundCall:
+    """The arguments of COMPOUND.
+
+    `count` is the number of operations that the call has announced; `steps` are those up to the first that cannot be
+    run.
+    """
+
+    tag: bytes
+    minor_version: int
+    steps: Sequence[Step]
+    count: int
+
+    @classmethod
+    def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
+        """The call with operations by their numbers and arguments."""
+        steps = [Step(operation_of(number, minor_version), args) for number, args in operations]
+        return cls(tag, minor_version, steps, len(steps))
+
+
+class Result(NamedTuple):
+    """The result of one operation; `value` is None if it has no more than its status."""
+
+    operation: Operation
+    status: int
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class CompoundReply:
+    """The result of COMPOUND, as a client decodes it."""
+
+    status: int
+    tag: bytes
+    results: list[Result]
+
+
+@dataclass(slots=True, eq=False)
+class EncodedReply:
+    """The result of COMPOUND, as a server has encoded it: also a reply that is kept."""
+
+    status: int
+    payload: Payload
+
+
+def name_of(steps: Sequence[Step]) -> str:
+    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE"."""
+    names = [step.operation.name for step in steps]
+    telling = [name for name in names if name not in _SILENT]
+    return "+".join(telling or names[-1:]) or "empty"
+
+
+_SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEFH", "RESTOREFH"})
+
+
+def decode_call(dec: Decoder) -> CompoundCall:
+    """Decodes the arguments up to the first operation that cannot be run; steps over the rest.
+
+    Raises:
+        DecodeError: the octets end before the first operation.
+        ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk.
+    """
+    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
+    minor_version = dec.u32("COMPOUND4args.minorversion")
+    count = dec.u32("COMPOUND4args.argarray")
+    steps: list[Step] = []
+    if minor_version not in MINOR_VERSIONS:
+        _drop_rest(dec)
+        return CompoundCall(tag, minor_version, steps, count)
+    for _ in dec.paired(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+        step = _decode_step(dec, minor_version)
+        steps.append(step)
+        if step.fault is not None:
+            if isinstance(dec.placed, PlacedByPosition):
+                # Where an item that must stay in the stream came in a Read chunk, the transport answers.
+                dec.placed.passed(dec.position)
+            break
+    if count != len(steps) or (steps and steps[-1].fault is not None):
+        _drop_rest(dec)
+    return CompoundCall(tag, minor_version, steps, count)
+
+
+def _decode_step(dec: Decoder, minor_version: int) -> Step:
+    try:
+        operation = operation_of(dec.u32("nfs_argop4.argop"), minor_version)
+    except DecodeError:
+        return Step(ILLEGAL, None, nfsstat4.NFS4ERR_BADXDR)
+    if operation is ILLEGAL:
+        return Step(operation, None, nfsstat4.NFS4ERR_OP_ILLEGAL)
+    if operation.decode_args is None:
+        return Step(operation, None, nfsstat4.NFS4ERR_NOTSUPP)
+    try:
+        return Step(operation, operation.decode_args(dec))
+    except DecodeError:
+        return Step(operation, None, nfsstat4.NFS4ERR_BADXDR)
+
+
+def _drop_rest(dec: Decoder) -> None:
+    """Steps over operations that are not run, with the items that were placed for them."""
+    dec.pos = dec.end
+    dec.placed = None
+
+
+def encode_call(enc: Encoder, call: CompoundCall) -> None:
+    """Encodes the arguments; all steps must be without a fault."""
+    enc.opaque(call.tag, NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
+    enc.u32(call.minor_version, "COMPOUND4args.minorversion")
+    enc.count(len(call.steps), NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4args.argarray")
+    for step in enc.paired(call.steps):
+        enc.u32(step.operation.number, "nfs_argop4.argop")
+        step.operation.encode_args(enc, step.args)
+
+
+def encode_result(enc: Encoder, result: Result) -> None:
+    """Encodes the result of one operation."""
+    operation, status, value = result
+    enc.reduced += operation.number.to_bytes(4, "big") + int(status).to_bytes(4, "big")
+    if status == _OK:
+        operation.encode_resok(enc, value)
+    elif operation.encode_failure is not None:
+        operation.encode_failure(enc, status, value)
+
+
+def append(enc: Encoder, payload: Payload) -> None:
+    """Appends an encoded message to another one; items are not copied."""
+    at, position = len(enc.reduced), len(enc.reduced) + enc.removed
+    for item in payload.items:
+        enc.items.append(BulkItem(at + item.at, position + item.position, item.data))
+        enc.removed += (len(item.data) + 3) & ~3
+    if payload.begun is not None:
+        enc.begun = payload.begun
+    enc.reduced += payload.reduced
+
+
+def encode_reply(enc: Encoder, reply: EncodedReply) -> None:
+    """Appends a result that is encoded already."""
+    append(enc, reply.payload)
+
+
+def decode_reply(dec: Decoder) -> CompoundReply:
+    """Decodes the result.
+
+    Raises:
+        DecodeError: also for an operation that is not defined.
+    """
+    status = dec.u32("COMPOUND4res.status")
+    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
+    count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
+    return CompoundReply(status, tag, [decode_result(dec) for _ in dec.paired(count)])
+
+
+def decode_result(dec: Decoder) -> Result:
+    """Decodes the result of one operation."""
+    number = dec.u32("nfs_resop4.resop")
+    status = dec.u32("nfs_resop4.status")
+    operation = operation_of(number, MINOR_VERSIONS[-1])
+    value = None
+    if status == _OK:
+        if operation.decode_args is None:
+            raise DecodeError("nfs_resop4.resop", dec.pos - 8 - dec.start, "a supported operation", str(number))
+        value = operation.decode_resok(dec)
+    elif operation.decode_failure is not None:
+        value = operation.decode_failure(dec, status)
+    return Result(operation, status, value)
+
+
+def _bound(call: CompoundCall) -> ReplyBound:
+    """The sum of the results' bounds; each DDP-eligible result has an item (RFC 8267 section 6.4.1)."""
+    results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
+    items = []
+    for operation, args, fault in call.steps:
+        results += 8 + operation.result_octets
+        if fault is not None:
+            break
+        if operation.item_octets is not None:
+            items.append(operation.item_octets(args))
+        if operation.number == nfs4.nfs_opnum4.OP_READDIR:
+            results += args.maxcount
+    return ReplyBound(results, tuple(items))
+
+
+COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
+    program=nfs4.NFS_V4.number,
+    version=nfs4.NFS_V4.version,
+    number=1,
+    name="NFSPROC4_COMPOUND",
+    method="compound",
+    encode_args=encode_call,
+    decode_args=decode_call,
+    encode_result=encode_reply,
+    decode_result=decode_reply,
+    bound=_bound,
+    status=lambda reply: int(reply.status),
+)

@@ -1,0 +1,301 @@
+"""A COMPOUND while it runs: the state that its operations share, and the run from the first to the last.
+
+Each operation is a function `name(compound, args)` that returns the operation's result, or raises `Refused` or an error
+of a tree. An operation that would block in the event loop raises `MustWait` before it has changed anything; the rest of
+the COMPOUND then runs in a worker thread, from this operation on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol, TypeAlias
+
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.nfs.export.tree import Exports, Node
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Result, Step, encode_result
+from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.operations import Operation, Position
+from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.reply_cache import detached
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
+from rpcrdma.xdr.codec import Encoder
+
+__all__ = ["RPC_REPLY_OCTETS", "Compound", "Handler", "KeptReply", "MustWait", "Parts", "run"]
+
+_S = nfsstat4
+
+RPC_REPLY_OCTETS: Final = 24
+"""Octets of the RPC header before the result of COMPOUND, which the sizes of a session count."""
+
+
+class MustWait(Exception):
+    """Raised by an operation that would block in the event loop.
+
+    Args:
+        identity: the identity that the worker thread takes on for this operation; None: the server's own.
+    """
+
+    def __init__(self, identity: AbstractContextManager[Any] | None = None) -> None:
+        super().__init__("the operation would block")
+        self.step = MAY_BLOCK if identity is None else ActAs(identity)
+
+
+class KeptReply(Exception):
+    """Raised by SEQUENCE for a repeated COMPOUND: the reply that its slot has kept."""
+
+    def __init__(self, reply: EncodedReply) -> None:
+        super().__init__("the COMPOUND has run")
+        self.reply = reply
+
+
+class Parts(Protocol):
+    """The parts of a server of version 4 that operations use."""
+
+    @property
+    def exports(self) -> Exports:
+        """The exported trees, and the pseudo file system above them."""
+
+    @property
+    def lease_s(self) -> int:
+        """Seconds of a lease."""
+
+    @property
+    def state(self) -> Any:
+        """Clients, sessions, opens and locks."""
+
+    def log_fault(self, name: str, error: Exception) -> None:
+        """Logs the fault of an operation, which is then answered with SERVERFAULT."""
+
+
+class Compound:
+    """The state that the operations of one COMPOUND share.
+
+    Attributes:
+        server: the parts of the server.
+        context: the call; its memory for results.
+        call: the decoded call.
+        now_s: the time at which it has begun, in seconds of a monotonic clock.
+        current, saved: the objects of the current and the saved filehandle; None if there is none.
+        stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
+        session, slot, client: set by SEQUENCE; None without it.
+        reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
+        too_big: the status of an operation whose result does not fit; set by SEQUENCE.
+        uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
+        on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
+        keeps_reply: the slot keeps the reply.
+    """
+
+    __slots__ = (
+        "call", "client", "context", "current", "keeps_reply", "now_s", "on_end", "reply_octets_max",
+        "saved", "saved_stateid", "server", "session", "slot", "stateid", "too_big", "uncached",
+    )  # fmt: skip
+
+    def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
+        self.server = server
+        self.context = context
+        self.call = call
+        self.now_s = now_s
+        self.current: Node | None = None
+        self.saved: Node | None = None
+        self.stateid: stateid4 | None = None
+        self.saved_stateid: stateid4 | None = None
+        self.session: Any = None
+        self.slot: Any = None
+        self.client: Any = None
+        self.reply_octets_max = RPC_RECORD_OCTETS_MAX
+        self.too_big = _S.NFS4ERR_REP_TOO_BIG
+        self.uncached = False
+        self.keeps_reply = False
+        self.on_end: Callable[[EncodedReply | None], None] | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether operations must not block: they run in the event loop."""
+        return not self.context.may_block
+
+    @property
+    def caller(self) -> Credential:
+        """The caller, for the trees."""
+        return self.context.credential
+
+    @property
+    def request(self) -> Hashable:
+        """A value that differs where the caller or the operations of two calls differ."""
+        call = self.call
+        return self.caller, call.count, *(step.operation.number for step in call.steps)
+
+    @property
+    def octets(self) -> int:
+        """Octets of the call, the RPC header included."""
+        return 0
+
+    @property
+    def sequence_reply_octets(self) -> int:
+        """Octets of a reply that has no more than the result of SEQUENCE."""
+        return RPC_REPLY_OCTETS + 12 + (len(self.call.tag) + 3 & ~3) + 8 + 36
+
+    @property
+    def node(self) -> Node:
+        """The object of the current filehandle, for operations that need one."""
+        assert self.current is not None
+        return self.current
+
+    def set_current(self, node: Node) -> None:
+        """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
+        self.current, self.stateid = node, None
+
+    def wait(self, identity: AbstractContextManager[Any] | None = None) -> None:
+        """Continues in a worker thread, unless the operation runs in one: to be called before a call that blocks.
+
+        Raises:
+            MustWait: the operation is run again, in a worker thread.
+        """
+        if not self.context.may_block:
+            raise MustWait(identity)
+
+
+Handler: TypeAlias = Callable[[Compound, Any], Any]
+"""An operation: (compound, arguments) to its result."""
+
+
+class _Reply:
+    """The reply of a COMPOUND, encoded result by result."""
+
+    __slots__ = ("_count_at", "count", "enc", "status")
+
+    def __init__(self, tag: bytes) -> None:
+        self.enc = enc = Encoder()
+        enc.begun = []
+        self.status = _S.NFS4_OK
+        self.count = 0
+        enc.reduced += b"\0\0\0\0"
+        enc.opaque(tag, len(tag), "tag")
+        self._count_at = len(enc.reduced)
+        enc.reduced += b"\0\0\0\0"
+
+    @property
+    def octets(self) -> int:
+        """Octets so far, the RPC header included."""
+        return RPC_REPLY_OCTETS + len(self.enc.reduced) + self.enc.removed
+
+    def add(self, operation: Operation, status: nfsstat4, value: Any) -> None:
+        """Appends a result."""
+        enc = self.enc
+        assert enc.begun is not None
+        enc.begun.append(len(enc.items))
+        encode_result(enc, Result(operation, status, value))
+        self.status = status
+        self.count += 1
+
+    def add_within(self, octets_max: int, operation: Operation, status: nfsstat4, value: Any) -> bool:
+        """Appends a result if the reply then has at most `octets_max`; returns whether it has."""
+        enc = self.enc
+        before = len(enc.reduced), len(enc.items), enc.removed
+        self.add(operation, status, value)
+        if self.octets <= octets_max:
+            return True
+        length, items, enc.removed = before
+        del enc.reduced[length:], enc.items[items:]
+        assert enc.begun is not None
+        del enc.begun[-1]
+        self.count -= 1
+        return False
+
+    def ended(self) -> EncodedReply:
+        """The whole reply."""
+        reduced = self.enc.reduced
+        reduced[:4] = int(self.status).to_bytes(4, "big")
+        reduced[self._count_at : self._count_at + 4] = self.count.to_bytes(4, "big")
+        return EncodedReply(self.status, self.enc)
+
+
+def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
+    """Runs the operations of a COMPOUND in order, up to the first that fails.
+
+    A slot that SEQUENCE has taken is freed in any case. If the connection ends while the rest waits for a worker
+    thread, the reply that is kept for the repeat says DELAY for the first operation that has not run.
+
+    Args:
+        compound: the COMPOUND, of which nothing has run yet.
+        handlers: the supported operations by number.
+    """
+    call = compound.call
+    reply = _Reply(call.tag)
+    if call.minor_version not in MINOR_VERSIONS:
+        reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
+        return reply.ended()
+    running: Operation | None = None
+    let_go = False
+    try:
+        for position, step in enumerate(call.steps):
+            running, args, _ = step
+            left: ActAs | None = None
+            status, value = _S.NFS4_OK, None
+            try:
+                _check(compound, position, step)
+                handler = handlers.get(running.number)
+                if handler is None:
+                    raise Refused(_S.NFS4ERR_NOTSUPP)
+                if not running.idempotent and reply.octets + 8 + running.result_octets > compound.reply_octets_max:
+                    raise Refused(compound.too_big)
+                while True:
+                    try:
+                        value = handler(compound, args)
+                        break
+                    except MustWait as wait:
+                        left = wait.step
+                    yield left
+            except KeptReply as kept:
+                return kept.reply
+            except CredentialTooWeak:
+                status = _S.NFS4ERR_WRONGSEC
+            except REFUSALS as error:
+                status, value = status_of(error), error.value if isinstance(error, Refused) else None
+            if left is not None:
+                # The thread leaves the caller's identity.
+                yield MAY_BLOCK
+            if not reply.add_within(compound.reply_octets_max, running, status, value):
+                reply.add(running, compound.too_big, None)
+            running = None
+            if reply.status:
+                break
+    except GeneratorExit:
+        let_go = True
+        if running is not None:
+            reply.add(running, _S.NFS4ERR_DELAY, None)
+        raise
+    except Exception as error:  # noqa: BLE001 - the slot of the session must not stay busy
+        compound.server.log_fault("COMPOUND" if running is None else running.name, error)
+        if running is not None:
+            reply.add(running, _S.NFS4ERR_SERVERFAULT, None)
+    finally:
+        ended = reply.ended()
+        if compound.on_end is not None:
+            keeps = compound.keeps_reply or let_go
+            compound.on_end(EncodedReply(ended.status, detached(ended.payload)) if keeps else None)
+    return ended
+
+
+def _check(compound: Compound, position: int, step: Step) -> None:
+    """Refuses an operation that may not stand at its place, did not decode, or lacks its filehandle."""
+    operation, _, fault = step
+    place = operation.place
+    if compound.uncached:
+        raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
+    if fault is not None and fault is not _S.NFS4ERR_BADXDR:
+        raise Refused(fault)
+    if position:
+        if place is Position.FIRST:
+            raise Refused(_S.NFS4ERR_SEQUENCE_POS)
+        if place is Position.ALONE:
+            raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
+    elif place is Position.IN_SESSION:
+        raise Refused(_S.NFS4ERR_OP_NOT_IN_SESSION)
+    elif place is not Position.FIRST and compound.call.count > 1:
+        raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
+    if fault is not None:
+        raise Refused(fault)
+    if (operation.needs_handle and compound.current is None) or (operation.needs_saved and compound.saved is None):
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)

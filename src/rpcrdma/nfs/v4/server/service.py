@@ -1,0 +1,66 @@
+"""The service that answers NFS version 4: program 100003 with NULL and COMPOUND."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from rpcrdma.nfs.export.tree import Exports
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
+from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
+from rpcrdma.nfs.v4.server import handles
+from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
+from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
+
+__all__ = ["HANDLERS", "Nfs4Service"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+
+_O = nfs_opnum4
+HANDLERS: Final[Mapping[int, Handler]] = {
+    _O.OP_GETFH: handles.get_handle,
+    _O.OP_PUTFH: handles.put_handle,
+    _O.OP_RESTOREFH: handles.restore_handle,
+    _O.OP_SAVEFH: handles.save_handle,
+}
+"""The operations that are served, by number."""
+
+
+class Nfs4Service(nfs4.NFS_V4_Service):
+    """NFS versions 4.1 and 4.2 over exported trees.
+
+    The slots of sessions see to it that each request runs at most once (RFC 8881 section 2.10.6), so that the reply
+    cache of RPC takes no part.
+
+    Args:
+        exports: the trees.
+        state: clients, sessions, opens and locks.
+        lease_s: seconds of a lease.
+        clock: a monotonic clock, in seconds.
+    """
+
+    PROGRAM = dataclasses.replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
+    OWN_LIMITS = True
+    IDEMPOTENT: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
+
+    def __init__(self, exports: Exports, state: Any, *, lease_s: int, clock: Callable[[], float]) -> None:
+        self.exports = exports
+        self.state = state
+        self.lease_s = lease_s
+        self._clock = clock
+        self._faults: set[tuple[str, type[Exception]]] = set()
+
+    @inline_or_worker
+    def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
+        """Answers COMPOUND."""
+        return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
+
+    def log_fault(self, name: str, error: Exception) -> None:
+        """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""
+        kind = name, type(error)
+        if kind not in self._faults:
+            self._faults.add(kind)
+            _LOGGER.error("%s of NFS version 4 failed and was answered with SERVERFAULT", name, exc_info=error)
