@@ -194,18 +194,6 @@ def encode_reply(enc: Encoder, reply: EncodedReply) -> None:
     append(enc, reply.payload)
 
 
-def decode_reply(dec: Decoder) -> CompoundReply:
-    """Decodes the result.
-
-    Raises:
-        DecodeError: also for an operation that is not defined.
-    """
-    status = dec.u32("COMPOUND4res.status")
-    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
-    count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
-    return CompoundReply(status, tag, [decode_result(dec) for _ in dec.paired(count)])
-
-
 def decode_result(dec: Decoder) -> Result:
     """Decodes the result of one operation."""
     number = dec.u32("nfs_resop4.resop")
@@ -219,6 +207,18 @@ def decode_result(dec: Decoder) -> Result:
     elif operation.decode_failure is not None:
         value = operation.decode_failure(dec, status)
     return Result(operation, status, value)
+
+
+def decode_reply(dec: Decoder) -> CompoundReply:
+    """Decodes the result.
+
+    Raises:
+        DecodeError: also for an operation that is not defined.
+    """
+    status = dec.u32("COMPOUND4res.status")
+    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
+    count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
+    return CompoundReply(status, tag, [decode_result(dec) for _ in dec.paired(count)])
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
