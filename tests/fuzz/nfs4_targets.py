@@ -7,7 +7,7 @@ import struct
 from decoder_targets import FuzzTarget
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs.v4.attributes import wanted_of
-from rpcrdma.nfs.v4.compounds import CompoundCall, decode_call, decode_reply, encode_call
+from rpcrdma.nfs.v4.compounds import CompoundCall, decode_call, decode_compound_reply, encode_call
 from rpcrdma.nfs.v4.nfs4 import decode_fattr4, nfs_opnum4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -34,7 +34,7 @@ def compound_call(data: bytes) -> None:
 def compound_reply(data: bytes) -> None:
     """A reply decodes, or is refused as a whole."""
     try:
-        decode_reply(Decoder(data))
+        decode_compound_reply(Decoder(data))
     except DecodeError:
         return
 
