@@ -393,6 +393,9 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 """Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8. SEQUENCE, which is the first,
 refuses a call with more."""
 
+NFS4_ATTRIBUTE_SETS_REMEMBERED = 256
+"""Sets of attributes that clients ask for, with the functions for their values: a client uses some ten of them."""
+
 # NFS client
 
 NFS_COMMITS_IN_VAIN_MAX = 3

@@ -30,11 +30,11 @@ __all__ = [
     "Step",
     "append",
     "decode_call",
-    "decode_reply",
-    "decode_result",
+    "decode_compound_reply",
+    "decode_operation_result",
     "encode_call",
-    "encode_reply",
-    "encode_result",
+    "encode_compound_reply",
+    "encode_operation_result",
     "name_of",
 ]
 
@@ -168,7 +168,7 @@ def encode_call(enc: Encoder, call: CompoundCall) -> None:
         step.operation.encode_args(enc, step.args)
 
 
-def encode_result(enc: Encoder, result: Result) -> None:
+def encode_operation_result(enc: Encoder, result: Result) -> None:
     """Encodes the result of one operation."""
     operation, status, value = result
     enc.reduced += operation.number.to_bytes(4, "big") + int(status).to_bytes(4, "big")
@@ -189,24 +189,12 @@ def append(enc: Encoder, payload: Payload) -> None:
     enc.reduced += payload.reduced
 
 
-def encode_reply(enc: Encoder, reply: EncodedReply) -> None:
+def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
     """Appends a result that is encoded already."""
     append(enc, reply.payload)
 
 
-def decode_reply(dec: Decoder) -> CompoundReply:
-    """Decodes the result.
-
-    Raises:
-        DecodeError: also for an operation that is not defined.
-    """
-    status = dec.u32("COMPOUND4res.status")
-    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
-    count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
-    return CompoundReply(status, tag, [decode_result(dec) for _ in dec.paired(count)])
-
-
-def decode_result(dec: Decoder) -> Result:
+def decode_operation_result(dec: Decoder) -> Result:
     """Decodes the result of one operation."""
     number = dec.u32("nfs_resop4.resop")
     status = dec.u32("nfs_resop4.status")
@@ -219,6 +207,18 @@ def decode_result(dec: Decoder) -> Result:
     elif operation.decode_failure is not None:
         value = operation.decode_failure(dec, status)
     return Result(operation, status, value)
+
+
+def decode_compound_reply(dec: Decoder) -> CompoundReply:
+    """Decodes the result.
+
+    Raises:
+        DecodeError: also for an operation that is not defined.
+    """
+    status = dec.u32("COMPOUND4res.status")
+    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
+    count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
+    return CompoundReply(status, tag, [decode_operation_result(dec) for _ in dec.paired(count)])
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
@@ -244,8 +244,8 @@ COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     method="compound",
     encode_args=encode_call,
     decode_args=decode_call,
-    encode_result=encode_reply,
-    decode_result=decode_reply,
+    encode_result=encode_compound_reply,
+    decode_result=decode_compound_reply,
     bound=_bound,
     status=lambda reply: int(reply.status),
 )

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Exports, Node
-from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Result, Step, encode_result
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Result, Step, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
@@ -185,7 +185,7 @@ class _Reply:
         enc = self.enc
         assert enc.begun is not None
         enc.begun.append(len(enc.items))
-        encode_result(enc, Result(operation, status, value))
+        encode_operation_result(enc, Result(operation, status, value))
         self.status = status
         self.count += 1
 
