@@ -489,12 +489,11 @@ NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 # State of clients of NFS version 4.1
 
 NFS4_CLIENTS_MAX = 4096
-"""Records of clients, 2 KiB each: four for each of the usual 1,024 connections. Beyond that the oldest unconfirmed one
-ends, or the one without a lease for longest; if all have leases, a further client waits."""
+"""Records of clients, 2 KiB each: four for each of 1,024 connections. A further one takes the place of the oldest
+unconfirmed one, or of the one without a lease for longest; if all have leases, it waits."""
 
 NFS4_UNCONFIRMED_CLIENTS_MAX = 1024
-"""Records of clients that have not created a session yet, which takes a round trip: thousands a second. The oldest one
-of the address with most of them ends."""
+"""Clients without a session yet, which takes a round trip. The oldest one of the address with most of them ends."""
 
 NFS4_ADDRESS_CLIENTS_MAX = 1024
 """Records of clients at one address, such as containers behind one: a quarter of all."""
@@ -518,15 +517,23 @@ NFS4_KEPT_REPLY_OCTETS_MAX = 8 << 10
 """Octets of a reply that a slot keeps for a repeat: Linux asks for 7,584, and needs some 500."""
 
 NFS4_KEPT_REPLIES_OCTETS_MAX = 128 << 20
-"""Octets of the replies that all sessions may have kept at once: 2 KiB for 64 slots of each of 1,024 sessions. A
-session is promised one part in 1,024 of what is left, so that later ones get less, and the last of it serves thousands
-more."""
+"""Octets of all replies that may be kept: 2 KiB for 64 slots of 1,024 sessions. A session is promised one part in 1,024
+of what is left, so that later ones get less, and the last of it serves thousands more."""
 
 NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
 """The same of all clients."""
+
+NFS4_RANGES_MAX = 4096
+"""Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
+
+NFS4_RANGES_TOTAL_MAX = 100_000
+"""Locked ranges of all clients, 150 octets each."""
+
+NFS4_RANGE_OWNERS_MAX = 4096
+"""Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""
 
 # Statistics over HTTP
 

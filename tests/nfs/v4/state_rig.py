@@ -59,6 +59,9 @@ class Holding(Held):
     def release(self, claims: Claims[Any, Any]) -> None:
         claims.unshare(self.file, self)
 
+    def io_file(self, access: int) -> None:
+        return None
+
 
 class StateRig:
     """A state over a database in memory, or at `path`; methods do what operations do."""
@@ -149,7 +152,8 @@ class StateRig:
             if conflicts:
                 self.state.clients.in_the_way([each.client for each in conflicts], self.now_s)
                 raise Refused(nfsstat4.NFS4ERR_SHARE_DENIED)
-            held = Holding(client, file, self.state.new_other(client))
+            other = self.state.new_other(client)
+            held = Holding(client, other, other, file)
             self.state.add(held)
             self.state.claims.share(file, held, access, deny)
             return held

@@ -223,7 +223,7 @@ def test_an_id_that_nobody_has_is_no_session() -> None:
 def test_a_client_that_binds_its_connections_is_heard_on_these_alone() -> None:
     rig = StateRig()
     own, stranger = Caller(), Caller()
-    client = rig.introduce(principal="gss:host", enforced=frozenset({41}))
+    client = rig.introduce(principal="gss:host", enforced=1 << 41)
     session = rig.state.sessions.find(rig.create_session(client, caller=own).csr_sessionid)
     rig.sequence(session, caller=own).slot.finish(None)
     assert refused_with(rig.sequence, session, caller=stranger) is S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from rpcrdma.limits import NFS4_ADDRESS_CLIENTS_MAX, NFS4_CLIENTS_MAX, NFS4_COURTESY_S, NFS4_UNCONFIRMED_CLIENTS_MAX
 from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.tree import OpenFile
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
@@ -135,32 +136,46 @@ class Introduction(NamedTuple):
     principal: str
     address: str = ""
     """The network address that the call came from."""
-    enforced: frozenset[int] = frozenset()
-    """Operations that only the machine's principal may call (SP4_MACH_CRED); empty with SP4_NONE."""
+    enforced: int = 0
+    """The set of operations, by bits, that only the machine's principal may call (SP4_MACH_CRED); 0 with SP4_NONE."""
 
 
 class Held(abc.ABC):
-    """A state of a client on a file that has a stateid: an open, byte-range locks or a delegation."""
+    """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
 
-    __slots__ = ("client", "file", "other", "seqid")
+    __slots__ = ("client", "file", "other", "owner", "parts", "seqid")
 
-    def __init__(self, client: Client, file: bytes, other: bytes) -> None:
+    def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
         self.client = client
-        self.file = file
-        """The handle."""
         self.other = other
         self.seqid = 1
+        self.owner = owner
+        """The name that the client has given to the owner."""
+        self.file = file
+        """The handle."""
+        self.parts: set[Held] = set()
+        """States that end with this one."""
+
+    @property
+    def key(self) -> tuple[type[Held], bytes, bytes]:
+        """The key by which a client has one such state."""
+        return type(self), self.owner, self.file
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
         """Drops the claims of this state."""
+
+    @abc.abstractmethod
+    def io_file(self, access: int) -> OpenFile | None:
+        """The file as it is open for READ or WRITE of claims; None if it is not."""
 
 
 class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "held", "id", "introduction", "reclaim_complete", "renewed_s", "sequence", "sessions", "state",
+        "created", "held", "id", "introduction", "owned", "reclaim_complete", "renewed_s", "sequence", "sessions",
+        "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: Introduction, now_s: float) -> None:
@@ -175,7 +190,9 @@ class Client:
         """Its result, for a repeat."""
         self.sessions: set[bytes] = set()
         self.held: dict[bytes, Held] = {}
-        """Its state by `Held.other`."""
+        """Its states by `Held.other`."""
+        self.owned: dict[tuple[type[Held], bytes, bytes], Held] = {}
+        """Its states by `Held.key`."""
         self.reclaim_complete = False
         """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
 

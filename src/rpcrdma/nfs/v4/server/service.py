@@ -11,7 +11,7 @@ from rpcrdma.nfs.export.tree import Exports
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
-from rpcrdma.nfs.v4.server import handles
+from rpcrdma.nfs.v4.server import handles, locks, opens, session_operations
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
 
@@ -25,6 +25,22 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_PUTFH: handles.put_handle,
     _O.OP_RESTOREFH: handles.restore_handle,
     _O.OP_SAVEFH: handles.save_handle,
+    _O.OP_BACKCHANNEL_CTL: session_operations.backchannel_ctl,
+    _O.OP_BIND_CONN_TO_SESSION: session_operations.bind_conn_to_session,
+    _O.OP_CREATE_SESSION: session_operations.create_session,
+    _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
+    _O.OP_DESTROY_SESSION: session_operations.destroy_session,
+    _O.OP_EXCHANGE_ID: session_operations.exchange_id,
+    _O.OP_RECLAIM_COMPLETE: session_operations.reclaim_complete,
+    _O.OP_SEQUENCE: session_operations.sequence,
+    _O.OP_CLOSE: opens.close,
+    _O.OP_FREE_STATEID: opens.free_stateid,
+    _O.OP_OPEN: opens.open_file,
+    _O.OP_OPEN_DOWNGRADE: opens.open_downgrade,
+    _O.OP_TEST_STATEID: opens.test_stateid,
+    _O.OP_LOCK: locks.lock,
+    _O.OP_LOCKT: locks.lock_test,
+    _O.OP_LOCKU: locks.unlock,
 }
 """The operations that are served, by number."""
 

@@ -39,6 +39,7 @@ __all__ = ["REFUSED_ANSWERS", "BackChannel", "Placed", "Session", "SessionTable"
 
 _S = nfsstat4
 _FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
+_BINDS = 1 << nfs_opnum4.OP_BIND_CONN_TO_SESSION
 _SESSION_ID_OCTETS = 16
 _LEAST_OCTETS = 256
 """Octets of a request or reply of the fore channel: less cannot hold SEQUENCE, PUTFH and GETATTR."""
@@ -200,7 +201,7 @@ class SessionTable:
         client = session.client
         if client.state is ClientState.EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
-        if nfs_opnum4.OP_BIND_CONN_TO_SESSION in client.introduction.enforced and caller not in session.connections:
+        if client.introduction.enforced & _BINDS and caller not in session.connections:
             raise Refused(_S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION)
         if operations > session.fore.ca_maxoperations:
             raise Refused(_S.NFS4ERR_TOO_MANY_OPS)

@@ -17,10 +17,11 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Held, InTheWay
+from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 
-__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of"]
+__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
 
 T = TypeVar("T")
 _S = nfsstat4
@@ -43,6 +44,12 @@ def bump(held: Held) -> stateid4:
     """Counts a change of a state, and returns its new stateid; 0 is left out, which means the newest."""
     held.seqid = held.seqid % (SEQIDS - 1) + 1
     return stateid4(held.seqid, held.other)
+
+
+def state_of(compound: Compound) -> State:
+    """The state of the server that runs a COMPOUND."""
+    state: State = compound.server.state
+    return state
 
 
 def row_of(client: Client) -> ClientRow:
@@ -201,20 +208,32 @@ class State:
 
     # Stateids
 
-    def new_other(self, client: Client) -> bytes:
-        """The `other` of a new stateid; DELAY if the client, or the server, has too many states."""
-        if len(client.held) >= NFS4_HELD_MAX or len(self._held) >= NFS4_HELD_TOTAL_MAX:
+    def check_room(self, client: Client) -> None:
+        """Refuses with DELAY a client that has too many states, or ends; so that the server has not too many."""
+        if (
+            len(client.held) >= NFS4_HELD_MAX
+            or len(self._held) >= NFS4_HELD_TOTAL_MAX
+            or client.state in {ClientState.EXPIRING, ClientState.GONE}
+        ):
             raise Refused(_S.NFS4ERR_DELAY)
+
+    def new_other(self, client: Client) -> bytes:
+        """The `other` of a new stateid; refused as `check_room` says."""
+        self.check_room(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
         """Enters a new state."""
-        self._held[held.other] = held.client.held[held.other] = held
+        client = held.client
+        self._held[held.other] = client.held[held.other] = client.owned[held.key] = held
 
     def drop(self, held: Held) -> None:
-        """Drops a state with its claims; its files close when the lock is free (`locked`)."""
-        del self._held[held.other], held.client.held[held.other]
+        """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
+        for part in list(held.parts):
+            self.drop(part)
+        client = held.client
+        del self._held[held.other], client.held[held.other], client.owned[held.key]
         held.release(self.claims)
         self._ended.append(held)
 
@@ -236,6 +255,5 @@ class State:
     def _end(self, client: Client) -> None:
         """Drops the sessions and the states of a client that ends."""
         self.sessions.destroy_all(client)
-        for held in list(client.held.values()):
-            if held.other in client.held:  # an open takes its lock states along
-                self.drop(held)
+        while client.held:
+            self.drop(next(iter(client.held.values())))
