@@ -346,6 +346,9 @@ default size, and half of the octets that calls over one TCP connection may hold
 
 # NFS server over a local directory
 
+NFS_CHANGES_COUNTED_MAX = 16_384
+"""Objects whose changes within one tick of the file system's clock are counted: some 4 MiB. Without its count the
+`change` attribute of an object goes back by as much, so that clients read the object again."""
 NFS_OBJECTS_OPEN_MAX = 4096
 """Objects whose O_PATH descriptors are kept; the server takes at most a quarter of the descriptors it may have."""
 

@@ -58,7 +58,7 @@ def _judged(
             state = stack.enter_context(contextlib.closing(open_state(directory / "state", os.urandom)))
             services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
             stack.enter_context(contextlib.closing(services.nfs))
-            watch = WatchService(services.nfs.backend)
+            watch = WatchService(services.nfs.exports)
             stack.push_async_callback(watch.close)
             options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
             listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]

@@ -35,7 +35,7 @@ from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.data import DataProcedures
+from rpcrdma.nfs.v3.server.data import DataProcedures
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation

@@ -28,8 +28,8 @@ from rpcrdma.iwarp.startup import (
 )
 from rpcrdma.iwarp.terminate import decode_terminate, encode_terminate
 from rpcrdma.nfs import mount, v3, watch
+from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.port_mapper import PMAPPROC_GETPORT, RPCBPROC_DUMP
-from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
 from rpcrdma.rpc.calling import decode_result

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-NFS = Path(__file__).parents[2] / "src" / "rpcrdma" / "nfs"
+from rpcrdma.cli.definition import own_definition
 
 
 def eligible(definition: str) -> set[str]:
-    return set(re.findall(r"^\s*pragma\s+ddp\s+(\S+?)\s*;", (NFS / definition).read_text(), re.MULTILINE))
+    return set(re.findall(r"^\s*pragma\s+ddp\s+(\S+?)\s*;", own_definition(definition).read_text(), re.MULTILINE))
 
 
 @pytest.mark.req("NF-1")

@@ -60,11 +60,14 @@ ROOM_RANKS = {
     "aio/connections": 2,
     "aio/client": 3,
     "aio/server": 3,
-    "nfs": 0,
-    "nfs/export": 1,
-    "nfs/client": 1,
-    "nfs/server": 2,
-    "nfs/v4": 2,
+    "nfs/export": 0,
+    "nfs/v3": 0,
+    "nfs": 1,
+    "nfs/v4": 1,
+    "nfs/v3/server": 2,
+    "nfs/v4/server": 2,
+    "nfs/client": 2,
+    "nfs/server": 3,
 }
 
 SHAPELESS = {"base", "common", "helper", "helpers", "misc", "util", "utilities", "utils"}
@@ -159,7 +162,7 @@ def test_what_a_simulation_runs_draws_random_numbers_from_its_loop_alone() -> No
 def room_of(dotted: str) -> str | None:
     """ "rpcrdma.aio.drivers.sockets" -> "aio/drivers"; None where a layer has no rooms."""
     parts = dotted.split(".")[1:]
-    return next((room for room in ("/".join(parts[:2]), parts[0] if parts else "") if room in ROOM_RANKS), None)
+    return next((room for end in (3, 2, 1) if (room := "/".join(parts[:end])) in ROOM_RANKS), None)
 
 
 def test_imports_go_downward_within_a_layer() -> None:
@@ -239,8 +242,8 @@ def test_above_the_drivers_no_provider_is_named() -> None:
 
 
 def test_every_room_of_these_layers_has_its_rank() -> None:
-    folders = {relative(path.parent) for path in PACKAGE.glob("*/*/__init__.py")}
-    assert {room for room in folders if room.split("/")[0] in {"aio", "nfs"}} <= set(ROOM_RANKS)
+    folders = {relative(path.parent) for layer in ("aio", "nfs") for path in PACKAGE.glob(f"{layer}/*/__init__.py")}
+    assert folders <= set(ROOM_RANKS)
 
 
 def test_modules_are_named_for_what_they_do() -> None:

@@ -15,7 +15,8 @@ from rpcrdma.aio.answering import answering
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
+from rpcrdma.nfs.export import object_tree
+from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache
 from ticket_service import Tickets
 

@@ -134,7 +134,7 @@ async def serving(tmp_path: Path, scheme: str, *, read_only: bool = False, **opt
     top.mkdir(exist_ok=True)
     state = open_state(tmp_path / "state", secrets.token_bytes)
     services = build(top, state, read_only=read_only)
-    service = WatchService(services.nfs.backend, **options)
+    service = WatchService(services.nfs.exports, **options)
     listen = [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]
     try:
         async with serve([*services, service], listen, options=ServeOptions(drain_s=0.1)) as server:
@@ -240,7 +240,7 @@ async def hostile(
 def subscription(
     rig: Rig, identifier: int = 1, *, resume: bool = False, acknowledged: int = 0, recursive: bool = False
 ) -> watch_subscribe_args:
-    (tree,) = rig.services.nfs.backend.trees.values()
+    (tree,) = rig.services.nfs.exports.trees
     return watch_subscribe_args(identifier.to_bytes(16, "big"), tree.root.handle, recursive, resume, acknowledged)
 
 

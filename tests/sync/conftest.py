@@ -37,7 +37,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     started, ended = threading.Event(), threading.Event()
 
     async def main() -> None:
-        watching = WatchService(services.nfs.backend)
+        watching = WatchService(services.nfs.exports)
         async with serve([*services, watching], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
             urls.extend(server.listening)
             started.set()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rpcrdma.cli.definition import own_definition
 from rpcrdma.testing.endpoint_pair import EndpointPair
 from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from rpcrdma.xdr.language import compile_source
 from support.cases import each_case
 from support.compiled import load
-
-NFS = Path(__file__).parents[2] / "src" / "rpcrdma" / "nfs"
 
 # Every place where octets and texts may stand, as a pair: `named` by a pragma, and not.
 DEFINITION = """
@@ -150,7 +148,7 @@ ELIGIBLE = {"WRITE3args.data", "symlinkdata3.symlink_data", "READ3resok.data", "
 @each_case("side", ["enc", "dec"])
 def test_the_codecs_of_nfs_take_out_what_the_binding_lists(definition: str, eligible: set[str], side: str) -> None:
     """In the text that the compiler writes: every item of every type is there."""
-    path = NFS / definition
+    path = own_definition(definition)
     text = compile_source(path.read_text(), source_name=definition).text
     bulk = set(re.findall(rf'\b{side}\.bulk\w*\([^"]*"([^"]+)"', text))
     inline = set(re.findall(rf'\b{side}\.(?:opaque|string)\([^"]*"([^"]+)"', text))

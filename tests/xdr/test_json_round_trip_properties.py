@@ -43,7 +43,7 @@ SOURCES = {
     **{
         path.stem: path.read_text()
         for path in (
-            ROOT / "src/rpcrdma/nfs/nfs3.x",
+            ROOT / "src/rpcrdma/nfs/v3/nfs3.x",
             ROOT / "src/rpcrdma/nfs/mount3.x",
             ROOT / "src/rpcrdma/nfs/watch.x",
             *(ROOT / "examples").rglob("*.x"),

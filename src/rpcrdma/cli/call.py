@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_regular_file
+from rpcrdma.cli.definition import (
+    OWN_DEFINITIONS,
+    DefinitionText,
+    add_definition_options,
+    own_definition,
+    read_definition,
+    read_regular_file,
+)
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.options import (
     CommandParser,
@@ -46,7 +53,6 @@ _EXAMPLES = """\
 JSON follows the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
 "text:words", "@FILE". docs/cli.md describes all forms.
 """
-_OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "port_mapper.x", "watch.x")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -65,7 +71,7 @@ def add_arguments(parser: CommandParser) -> None:
         "file",
         metavar="FILE.x",
         help="the program's interface definition; - is standard input. Where there is no such file, "
-        f"{', '.join(_OWN_DEFINITIONS)} are the library's",
+        f"{', '.join(OWN_DEFINITIONS)} are the library's",
     )
     parser.add_argument(
         "procedure", metavar="PROCEDURE", help="its name in FILE.x, or the part after PROC_; upper or lower case"
@@ -132,10 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _own_definition(name: str) -> str | None:
     """The path of a definition that comes with the library, unless there is a file of this name."""
-    from importlib.resources import files  # noqa: PLC0415
-
-    path = Path(str(files("rpcrdma.nfs"))) / name
-    return str(path) if name in _OWN_DEFINITIONS and not Path(name).exists() else None
+    return str(own_definition(name)) if name in OWN_DEFINITIONS and not Path(name).exists() else None
 
 
 def _load(args: argparse.Namespace, source: DefinitionText) -> LoadedInterface:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
 from rpcrdma.cli.added_extension import METAVAR, extension_maker
-from rpcrdma.cli.definition import DefinitionText, read_text
+from rpcrdma.cli.definition import DefinitionText, own_definition, read_text
 from rpcrdma.cli.options import CommandParser, word
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
-_OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
+_DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x", "watch.x")
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
@@ -125,10 +125,8 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     names = ProgramNames()
-    # Importing the package would import the client and the server.
-    own = Path(__file__).parents[1] / "nfs"
-    for file in _OWN_DEFINITIONS:
-        names.interfaces.add((own / file).read_text(encoding="utf-8"), file)
+    for file in _DEFINITIONS_KNOWN:
+        names.interfaces.add(own_definition(file).read_text(encoding="utf-8"), file)
     for file in args.program:
         text = read_text(file)
         if text is None:

@@ -19,9 +19,31 @@ if TYPE_CHECKING:
     from rpcrdma.xdr.language import Diagnostic
     from rpcrdma.xdr.language.preprocessed import Preprocessed
 
-__all__ = ["DefinitionText", "add_definition_options", "read_definition", "read_regular_file", "read_text"]
+__all__ = [
+    "OWN_DEFINITIONS",
+    "DefinitionText",
+    "add_definition_options",
+    "own_definition",
+    "read_definition",
+    "read_regular_file",
+    "read_text",
+]
+
+OWN_DEFINITIONS = {
+    "nfs3.x": "v3/nfs3.x",
+    "mount3.x": "mount3.x",
+    "port_mapper.x": "port_mapper.x",
+    "watch.x": "watch.x",
+}
+"""The definitions that come with the library, with their paths in `rpcrdma.nfs`."""
 
 _STANDARD_INPUT = {"<stdin>": "-"}
+
+
+def own_definition(name: str) -> Path:
+    """The path of one of `OWN_DEFINITIONS`."""
+    # Importing the package would import the client and the server.
+    return Path(__file__).parents[1] / "nfs" / OWN_DEFINITIONS[name]
 
 
 @dataclass(frozen=True, slots=True)

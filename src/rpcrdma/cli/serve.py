@@ -283,7 +283,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
-        watch = WatchService(services.nfs.backend)
+        watch = WatchService(services.nfs.exports)
         hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
@@ -319,7 +319,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             return console.error(message, hint)
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, exports, server, metrics, as_callers=services.nfs.backend.callers.switches)
+        _announce(args, exports, server, metrics, as_callers=services.nfs.exports.parts.callers.switches)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
@@ -404,7 +404,7 @@ def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
 
 
 def _security(args: argparse.Namespace, export: Exported) -> tuple[SecurityFlavor, ...]:
-    from rpcrdma.nfs.server.export import UNPROVED  # noqa: PLC0415
+    from rpcrdma.nfs.export.export import UNPROVED  # noqa: PLC0415
 
     flavors: tuple[SecurityFlavor, ...] | None = export.security or args.sec
     return UNPROVED if flavors is None else flavors

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         StatVfs,
     )
     from rpcrdma.nfs.errors import NfsError
-    from rpcrdma.nfs.server.export import Export
+    from rpcrdma.nfs.export.export import Export
+    from rpcrdma.nfs.export.state import open_state
     from rpcrdma.nfs.server.services import build_services
-    from rpcrdma.nfs.server.state import open_state
 
 __all__ = [
     "Change",
@@ -72,8 +72,8 @@ __getattr__, __dir__ = deferred(
             "StatVfs",
         ),
         "rpcrdma.nfs.errors": ("NfsError",),
-        "rpcrdma.nfs.server.export": ("Export",),
+        "rpcrdma.nfs.export.export": ("Export",),
         "rpcrdma.nfs.server.services": ("build_services",),
-        "rpcrdma.nfs.server.state": ("open_state",),
+        "rpcrdma.nfs.export.state": ("open_state",),
     },
 )

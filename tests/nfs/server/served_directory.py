@@ -12,7 +12,8 @@ import pytest
 
 from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, NfsServices, build_services, object_tree, open_state
+from rpcrdma.nfs.export import object_tree
+from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.server import directory_watcher
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, has_open_renaming, paired
 from rpcrdma.nfs.server.directory_watcher import DirectoryWatcher, TooManyDirectories, WatchedTree, watch_status_of
-from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
 from rpcrdma.rpc.auth import AuthSys
 from support.cases import each_case
@@ -69,7 +68,7 @@ class Rig:
         self.server = server
         self.top = top
         self.notifier = Notifier()
-        self.watcher = DirectoryWatcher(server.services.nfs.backend, self.notifier)
+        self.watcher = DirectoryWatcher(server.services.nfs.exports, self.notifier)
 
     def open(self, *, recursive: bool = True, path: str = "", sink: Sink | None = None, uid: int = 0) -> Sink:
         sink = sink or Sink()
@@ -271,9 +270,9 @@ def test_bounds_refuse_at_first_and_end_later(rig: Rig, monkeypatch: pytest.Monk
 @each_case(
     ("error", "status"),
     [
-        (Refused(nfsstat3.NFS3ERR_STALE), watch_status.WATCHERR_STALE),
-        (Refused(nfsstat3.NFS3ERR_JUKEBOX), watch_status.WATCHERR_JUKEBOX),
-        (Refused(nfsstat3.NFS3ERR_ROFS), watch_status.WATCHERR_IO),
+        (Refused(errno.ESTALE), watch_status.WATCHERR_STALE),
+        (Refused(errno.EAGAIN), watch_status.WATCHERR_JUKEBOX),
+        (Refused(errno.EROFS), watch_status.WATCHERR_IO),
         (PermissionError(errno.EACCES, ""), watch_status.WATCHERR_ACCES),
         (OSError("without a number"), watch_status.WATCHERR_IO),
     ],
@@ -289,7 +288,7 @@ def test_only_directories_are_watched(rig: Rig) -> None:
         rig.open(path="link")
     # Who comes back is admitted anew.
     rig.watcher.admit(rig.server.mount(), Blocking(0))  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="BADHANDLE"):
+    with pytest.raises(Refused, match="EBADFD"):
         rig.watcher.admit(b"no handle", Blocking(0))  # type: ignore[arg-type]
 
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.file_handle import HandleSeal, object_identity
 from rpcrdma.nfs.server import Export
-from rpcrdma.nfs.server.file_handle import HandleSeal, object_identity
 from served_directory import Server
 from support.cases import each_case
 
@@ -165,7 +165,7 @@ def test_every_flipped_bit_truncation_or_addition_makes_a_handle_bad(server: Any
 
 def test_a_sealed_handle_of_a_file_outside_is_stale(server: Any, outside: Path) -> None:
     """As if the key had leaked, or the file had been inside when the handle was made."""
-    tree = next(iter(server.services.nfs.backend.trees.values()))
+    tree = next(iter(server.services.nfs.exports.trees))
     for path in (outside / "secret", outside, outside / "export-not"):
         fd = os.open(path, os.O_PATH)
         identity, _ = object_identity(fd)
@@ -187,7 +187,7 @@ def test_made_up_places_lead_nowhere_else(server: Any, outside: Path) -> None:
         (file, b"file"),
         (root, b"/etc/passwd"),
     ):
-        server.services.nfs.backend.nodes.drop_all()
+        server.services.nfs.exports.nodes.drop_all()
         places.remember(file, parent, name)
         assert server.read(file) == b"inside"
 

@@ -21,8 +21,8 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.mount_service import MountService
 from rpcrdma.nfs.server.watch_service import WatchService
+from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.watch import CHANGES, WATCH_IDSIZE, WATCHER_V1_Service, watch_batch
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -57,7 +57,7 @@ async def serving(
         [Export(name=f"/{name}", directory=tmp_path / name, security=flavors) for name, flavors in exports.items()],
         state=state,
     )
-    watch = WatchService(services.nfs.backend)
+    watch = WatchService(services.nfs.exports)
     offered = {flavor for flavors in exports.values() for flavor in flavors}
     options = ServeOptions(security=[*offered], kerberos=KerberosKeys(mechanism=mechanism))
     try:
@@ -269,8 +269,8 @@ class ClaimedCall:
 def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path: Path) -> None:
     state = open_state(tmp_path / "state", os.urandom)
     services = build_services([Export(name="/", directory=tmp_path, security=(KRB5P,))], state=state)
-    backend = services.nfs.backend
-    (tree,) = backend.trees.values()
+    backend = services.nfs.exports
+    (tree,) = backend.trees
     context: Any = ClaimedCall()
     for held in (True, False):
         if not held:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, backend
-from rpcrdma.nfs.server.object_tree import ObjectTree
+from rpcrdma.nfs.export import local_object
+from rpcrdma.nfs.export.object_tree import ObjectTree
+from rpcrdma.nfs.server import Export
 from rpcrdma.rpc.auth import AuthSys
 from served_directory import Server
 
@@ -62,7 +63,7 @@ class Caller:
         self.exports = [Export(name="/", directory=base / "export", root_squash=squash)]
         self.state = base / "state"
         self.server = Server(self.exports, self.state)
-        for tree in self.server.services.nfs.backend.trees.values():
+        for tree in self.server.services.nfs.exports.trees:
             tree.in_memory = False
         self.root = self.server.mount()
         self.handles = {name: self.handle(name) for name in ("private", *FILES)}
@@ -122,7 +123,7 @@ def _synced(into: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
         into.append("whole")
         all_of(tree)
 
-    monkeypatch.setattr(backend.os, "fsync", one)
+    monkeypatch.setattr(local_object.os, "fsync", one)
     monkeypatch.setattr(ObjectTree, "sync_file_system", whole)
 
 

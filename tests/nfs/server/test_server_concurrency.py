@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, backend, object_tree
-from rpcrdma.nfs.server.file_access import OpenFiles
-from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.export import local_tree, object_tree
+from rpcrdma.nfs.export.file_access import OpenFiles
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.server import Export
 
 THREADS = 6
 
@@ -36,11 +37,11 @@ def run(work: Callable[[int], None]) -> None:
 
 
 def test_eviction_never_closes_what_is_in_use(server: Any, tree: Path) -> None:
-    backend = server.services.nfs.backend
-    backend.files = OpenFiles(2)
+    backend = server.services.nfs.exports
+    backend.parts.files = OpenFiles(2, server.state)
     cache: ObjectCache[Any] = ObjectCache(3)
     backend.nodes = cache
-    next(iter(backend.trees.values()))._cache = cache
+    next(iter(backend.trees))._cache = cache
     for number in range(12):
         (tree / f"{number}").write_bytes(b"%d" % number * 1000)
     root = server.mount()
@@ -133,7 +134,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
     start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though their objects have one lock among those of a file system."""
-    monkeypatch.setattr(backend, "_LOCKS", 1)
+    monkeypatch.setattr(local_tree, "_LOCKS", 1)
     disks = iter((b"still", b"good", b"good"))
     monkeypatch.setattr(object_tree, "file_system_of", lambda _mount: next(disks))
     names = {"/still": tree / "a", "/good": tree / "a" / "b", "/more": tree}
@@ -147,7 +148,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
             gate.wait()
         real(path, *args, **options)
 
-    monkeypatch.setattr("rpcrdma.nfs.server.creation.os.mkdir", mkdir)
+    monkeypatch.setattr("rpcrdma.nfs.export.local_files.os.mkdir", mkdir)
 
     def make(name: str, directory: str) -> str:
         args = v3.MKDIR3args(server.dirop(roots[directory], name), server.sattr())
@@ -163,7 +164,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
         gate.set()
         thread.join()
     assert told == ["OK"]
-    still, good, more = server.services.nfs.backend.trees.values()
+    still, good, more = server.services.nfs.exports.trees
     assert good.locks is more.locks is not still.locks
 
 

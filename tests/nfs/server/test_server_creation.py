@@ -171,8 +171,8 @@ def test_changes_reach_the_disk_before_the_answer_unless_told_otherwise(
 ) -> None:
     synced: list[int] = []
     server, lazy = start(), start(synchronous=False)
-    monkeypatch.setattr("rpcrdma.nfs.server.backend.os.fsync", synced.append)
-    (export,) = server.services.nfs.backend.trees.values()
+    monkeypatch.setattr("rpcrdma.nfs.export.local_object.os.fsync", synced.append)
+    (export,) = server.services.nfs.exports.trees
     export.in_memory = False
     server.create(server.mount(), "one")
     assert len(synced) == 2  # the file and its directory

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.file_access import OpenFiles
+from rpcrdma.nfs.export.file_access import OpenFiles
 from support.cases import each_case
 
 
@@ -58,7 +58,7 @@ def test_a_file_system_that_cannot_tell_is_asked_once(
             raise OSError(95, "not supported")
         return real(fd, buffers, offset)
 
-    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.preadv", preadv)
     for _ in range(3):
         assert server.read(file) == b"hello, world\n"
     assert len(asked) == 1
@@ -81,7 +81,7 @@ def test_what_is_not_in_memory_is_read_on_in_a_worker_from_where_the_loop_stoppe
         read.append((may_block, bool(flags), offset, len(view)))
         return got
 
-    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.preadv", preadv)
     assert server.read(file) == b"hello, world\n"
     assert read == [(False, True, 0, 13), (True, False, 5, 8)]
     assert server.contexts[-1].buffers == [13]
@@ -93,7 +93,7 @@ def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk
 ) -> None:
     file = server.create(root, f"in memory: {in_memory}")
     on_disk(server, not in_memory)
-    backend = server.services.nfs.backend
+    backend = server.services.nfs.exports
     real, looked = backend.locate, []
     monkeypatch.setattr(backend, "locate", lambda handle, context: looked.append(handle) or real(handle, context))
     assert server.write(file, b"data").value.count == 4
@@ -110,7 +110,7 @@ def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], object]) -> No
         meddle()
         return real(fd, buffers, offset, flags)
 
-    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.preadv", preadv)
 
 
 @each_case("in_memory", [True, False])
@@ -160,7 +160,7 @@ def test_every_change_of_a_file_is_told_though_its_times_stay(
 
 def on_disk(server: Any, is_so: bool = True) -> None:
     """Has the server take the export for one on a disk, or in memory."""
-    for export in server.services.nfs.backend.trees.values():
+    for export in server.services.nfs.exports.trees:
         export.in_memory = not is_so
 
 
@@ -229,7 +229,7 @@ def test_a_failed_commit_changes_the_verifier(server: Any, root: bytes, monkeypa
     def fail(_fd: int) -> None:
         raise OSError(5, "the disk is gone")
 
-    monkeypatch.setattr("rpcrdma.nfs.server.data.os.fsync", fail)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", fail)
     assert server.status("commit", v3.COMMIT3args(v3.nfs_fh3(file), 0, 0)) == "IO"
     monkeypatch.undo()
     assert server.write(file, b"x").value.verf != first
@@ -247,7 +247,7 @@ def test_closing_puts_unstable_data_on_the_disk(server: Any, root: bytes, monkey
         synced.append(os.fstat(fd).st_ino)
         real(fd)
 
-    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", fsync)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", fsync)
     inode = server.attributes(unstable).fileid
     assert server.services.nfs.close() == []
     assert synced == [inode]
@@ -276,14 +276,14 @@ def test_idle_files_alone_are_closed_and_not_lost(server: Any, root: bytes, tree
 def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_eviction(
     server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = server.services.nfs.backend
-    backend.files = OpenFiles(1)
+    backend = server.services.nfs.exports
+    backend.parts.files = OpenFiles(1, server.state)
     file = server.create(root, "unstable")
     server.write(file, b"x")
     for _ in range(3):
-        backend.files.drop_idle()
+        backend.parts.files.drop_idle()
     synced: list[int] = []
-    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     server.read(server.lookup(root, "hello.txt"))
     assert synced == [server.attributes(file).fileid]
 
@@ -294,6 +294,6 @@ def test_closing_reports_data_that_could_not_be_kept(server: Any, root: bytes, m
     def fail(_fd: int) -> None:
         raise OSError(28, "no space")
 
-    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", fail)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", fail)
     assert [error.errno for error in server.services.nfs.close()] == [28]
     assert server.services.nfs.close() == []

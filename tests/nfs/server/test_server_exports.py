@@ -43,7 +43,7 @@ def test_the_programs_of_the_server_keep_within_its_limits_without_a_warning(ser
     options = ServeOptions()
     limits = limits_over_rdma(options.rdma.transport, options.memory_octets_max)
     limits += limits_over_tcp(options.tcp.record_octets_max)
-    for service in (*server.services, WatchService(server.services.nfs.backend)):
+    for service in (*server.services, WatchService(server.services.nfs.exports)):
         assert messages_refused(service, limits) == ""
 
 
@@ -113,7 +113,7 @@ def test_mounts_are_listed_until_they_are_undone(start: Any, tree: Path) -> None
 
 
 def test_the_list_of_mounts_is_bounded(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.mount_service.NFS_MOUNTS_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.v3.server.mount_service.NFS_MOUNTS_MAX", 10)
     for number in range(30):
         server.mount("/", peer=f"192.0.2.{number}")
     assert len(server.call("dump")) == 10

@@ -12,8 +12,9 @@ import pytest
 
 from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, object_tree, tree_search
-from rpcrdma.nfs.server.far_down import path_of_ancestor
+from rpcrdma.nfs.export import object_tree, tree_search
+from rpcrdma.nfs.export.far_down import path_of_ancestor
+from rpcrdma.nfs.server import Export
 from support.cases import each_case
 
 Start = Callable[..., Any]
@@ -35,7 +36,7 @@ def forget_places(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may open by handle")
 def test_a_privileged_server_asks_the_kernel(start: Start) -> None:
     def opens(server: Any) -> list[bool]:
-        return [tree._readable_root is not None for tree in server.services.nfs.backend.trees.values()]
+        return [tree._readable_root is not None for tree in server.services.nfs.exports.trees]
 
     assert opens(start(open_by_handle=False)) == [False]
     if opens(start()) == [False]:
@@ -331,7 +332,7 @@ def test_what_was_renamed_since_the_last_search_is_put_off_until_the_next(
     assert again.getattr_status(other) == "OK"
     # A clock that is set back holds up nothing.
     (tree / "renamed").rename(tree / "a" / "2")
-    again.services.nfs.backend.nodes.drop_all()
+    again.services.nfs.exports.nodes.drop_all()
     clock[0] -= 10**13
     assert again.getattr_status(other) == "OK"
 
@@ -364,7 +365,7 @@ def test_what_a_search_has_found_is_let_go_of_when_it_is_not_asked_for(
     handles = lost(restart())
     again = restart()
     assert again.getattr_status(handles[0]) == "STALE"
-    search = next(iter(again.services.nfs.backend.trees.values()))._search
+    search = next(iter(again.services.nfs.exports.trees))._search
     for held in (True, True):
         again.services.nfs.close_idle()
         # Not before the next search is due: until then, an object that it has not found counts as gone.
@@ -397,7 +398,7 @@ def test_what_left_the_export_is_served_again_when_it_is_back(
 
 def test_a_search_pays_for_long_paths(start: Start, tree: Path) -> None:
     server = start(open_by_handle=False)
-    search = next(iter(server.services.nfs.backend.trees.values()))._search
+    search = next(iter(server.services.nfs.exports.trees))._search
     search.walk()
     few = search._cost
     place = tree
@@ -443,12 +444,12 @@ def test_objects_far_down_are_like_others_and_reached_in_few_steps(
         assert call() == "OK"
         # Twice, in the loop and in a worker, the upper half is cut until the path is short: 2 log2(300) steps.
         assert len(opened) <= 2 * 2 * 9 + 4
-    server.services.nfs.backend.nodes.drop_all()
+    server.services.nfs.exports.nodes.drop_all()
     opened.clear()
     assert server.getattr_status(chain[290]) == "OK"
     assert len(opened) <= 40
     # And lets nearly all others stay in the cache.
-    assert len(server.services.nfs.backend.nodes.held) <= 20
+    assert len(server.services.nfs.exports.nodes.held) <= 20
     (tree / LONG).rename(tmp_path / "outside")
     for handle in (chain[-1], chain[150], chain[1]):
         assert server.getattr_status(handle) == "STALE"
@@ -456,7 +457,7 @@ def test_objects_far_down_are_like_others_and_reached_in_few_steps(
     for handle in (chain[1], chain[150], chain[-1]):
         assert server.getattr_status(handle) == "OK"
     lowest = server.lookup(chain[-1], "sub")
-    os.rmdir("sub", dir_fd=server.services.nfs.backend.nodes.held[chain[-1]].fd)
+    os.rmdir("sub", dir_fd=server.services.nfs.exports.nodes.held[chain[-1]].fd)
     assert server.getattr_status(lowest) == "STALE"
 
 
@@ -500,7 +501,7 @@ def test_one_climb_serves_all_directories_below_each_other_far_down(
 
 def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[int]]) -> None:
     server, handles, climbs = far_down
-    backend, context = server.services.nfs.backend, server.contexts[-1]
+    backend, context = server.services.nfs.exports, server.contexts[-1]
     node = backend.nodes.held[handles[-1]]
     context.may_block = False
     assert backend.locate(handles[-1], context) is node

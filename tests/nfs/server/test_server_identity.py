@@ -20,9 +20,10 @@ import pytest
 
 from rpcrdma import ConnectOptions, ServeOptions, connect, serve
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import build_services, file_access, open_state
-from rpcrdma.nfs.server.export import ANONYMOUS, Export
-from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
+from rpcrdma.nfs.export import file_access
+from rpcrdma.nfs.export.export import ANONYMOUS, Export
+from rpcrdma.nfs.export.file_access import Callers, SwitchedCaller
+from rpcrdma.nfs.server import build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case
 
@@ -279,9 +280,9 @@ async def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_
     before = thread_identity()
     with contextlib.closing(open_state(state_directory, os.urandom)) as state:
         services = build_services([Export(name="/", directory=tree)], state=state)
-        for export in services.nfs.backend.trees.values():
+        for export in services.nfs.exports.trees:
             export.in_memory = False
-        root = services.nfs.backend.trees[next(iter(services.nfs.backend.trees))].root.handle
+        root = services.nfs.exports.trees[0].root.handle
         options = ServeOptions(workers=1)
         async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
             alice, bob = [
@@ -472,8 +473,8 @@ device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(again.sattr(), v3.specda
 guard = v3.sattrguard3(False, None)
 print(json.dumps({
     "uid": os.geteuid(),
-    "by_handle": [tree._readable_root is not None for tree in again.services.nfs.backend.trees.values()],
-    "switches": again.services.nfs.backend.callers.switches,
+    "by_handle": [tree._readable_root is not None for tree in again.services.nfs.exports.trees],
+    "switches": again.services.nfs.exports.parts.callers.switches,
     "owner": again.attributes(made).uid,
     "written": written,
     "private_read": again.status("read", v3.READ3args(v3.nfs_fh3(private), 0, 1)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.backend import nfs_time
+from rpcrdma.nfs.v3.server.attributes import nfs_time
 from support.cases import each_case
 
 ALL_ACCESS = 0x3F

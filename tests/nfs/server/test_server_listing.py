@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import directory_listing
-from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
+from rpcrdma.nfs.export import directory_listing
+from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 
 DOTS = [".", ".."]
 ROW_OCTETS = 24 + 12
@@ -108,18 +108,18 @@ def test_a_cookie_survives_a_restart_and_a_change_of_page_size(start: Any, root:
 
 
 def test_a_directory_larger_than_the_window_is_listed_whole(server: Any, root: bytes, tree: Path) -> None:
-    server.services.nfs.backend.listings = DirectoryListings(name_digest(b"k" * 32), limit=16 * ROW_OCTETS)
+    server.services.nfs.exports.parts.listings = DirectoryListings(name_digest(b"k" * 32), limit=16 * ROW_OCTETS)
     assert sorted(server.list_names(root)) == sorted(DOTS + names_in(tree / "many"))
 
 
 def test_names_that_share_a_cookie_stay_on_one_page(server: Any, root: bytes, tree: Path) -> None:
-    server.services.nfs.backend.listings = DirectoryListings(lambda name: 3 + len(name) + name[5] % 2)
+    server.services.nfs.exports.parts.listings = DirectoryListings(lambda name: 3 + len(name) + name[5] % 2)
     reference = sorted(DOTS + names_in(tree / "many"))
     assert sorted(server.list_names(root, 4096)) == reference
 
 
 def test_a_page_of_nothing_but_names_gone_since_goes_on(server: Any, root: bytes, tree: Path) -> None:
-    server.services.nfs.backend.listings = DirectoryListings(name_digest(b"k" * 32), limit=16 * ROW_OCTETS)
+    server.services.nfs.exports.parts.listings = DirectoryListings(name_digest(b"k" * 32), limit=16 * ROW_OCTETS)
     page = plus(server, root, 0, 1 << 20, 1 << 20).value.reply
     cookie = page.entries[3].cookie
     for path in (tree / "many").iterdir():
@@ -180,13 +180,13 @@ def readdir(server: Any, directory: bytes, cookie: int) -> Any:
 
 def settle(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the directory had last been changed long ago."""
-    monkeypatch.setattr("rpcrdma.nfs.server.listing.file_clock_ns", lambda: directory.stat().st_ctime_ns + 10**10)
+    monkeypatch.setattr("rpcrdma.nfs.export.local_listing.file_clock_ns", lambda: directory.stat().st_ctime_ns + 10**10)
 
 
 def test_cookies_at_random_read_a_large_directory_once(server: Any, root: bytes, tree: Path) -> None:
     """Not for each such call."""
     digest = CountedDigest()
-    listings = server.services.nfs.backend.listings = DirectoryListings(digest)
+    listings = server.services.nfs.exports.parts.listings = DirectoryListings(digest)
     names = [(b"file-number-%06d" % number, number) for number in range(20_000)]
     reads: list[int] = []
 
@@ -208,7 +208,9 @@ def test_what_a_cookie_shows_is_what_a_whole_listing_shows_there(server: Any, ro
     whole = plus(server, root, 0, 1 << 20, 1 << 20).value.reply.entries
     chosen = random.Random(1)
     for cookie in [chosen.randrange(1 << 63) for _ in range(20)] + [0, 1, 2, (1 << 64) - 1, whole[7].cookie]:
-        server.services.nfs.backend.listings = DirectoryListings(name_digest(server.state.key), limit=40 * ROW_OCTETS)
+        server.services.nfs.exports.parts.listings = DirectoryListings(
+            name_digest(server.state.key), limit=40 * ROW_OCTETS
+        )
         shown = [entry.name for entry in readdir(server, root, cookie).entries]
         assert shown == [entry.name for entry in whole if entry.cookie > cookie][: len(shown)]
         assert shown or cookie > whole[-2].cookie
@@ -218,7 +220,7 @@ def test_a_directory_that_does_not_change_is_read_once(
     server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = CountedDigest()
-    server.services.nfs.backend.listings = DirectoryListings(digest)
+    server.services.nfs.exports.parts.listings = DirectoryListings(digest)
     settle(tree / "many", monkeypatch)
     for _ in range(5):
         assert len(server.list_names(root, 1000)) == 202

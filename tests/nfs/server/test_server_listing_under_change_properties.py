@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server import Export
-from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from served_directory import Server
 
 pytestmark = pytest.mark.thorough
@@ -49,7 +49,7 @@ def test_names_that_stay_are_listed_once(
         exports = [Export(name="/", directory=root, root_squash=False, synchronous=False)]
         server = Server(exports, base / "state")
         listings = DirectoryListings(name_digest(b"k" * 32), limit=window)
-        server.services.nfs.backend.listings = listings
+        server.services.nfs.exports.parts.listings = listings
         directory = server.mount()
 
         stayed, ever = set(start), set(start)
@@ -80,7 +80,7 @@ def test_names_that_stay_are_listed_once(
                 elif what == "restart":
                     server.close()
                     server = Server(exports, base / "state")
-                    server.services.nfs.backend.listings = listings
+                    server.services.nfs.exports.parts.listings = listings
             turn += 1
         server.close()
     names = [int(name) for name in seen if name not in {".", ".."}]

@@ -158,8 +158,8 @@ def test_an_object_that_nobody_touched_is_told(
 
 
 def test_a_birth_counted_in_seconds_is_believed(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.object_tree.birth_and_mount", lambda fd: (0, 0))
-    monkeypatch.setattr("rpcrdma.nfs.server.creation.file_clock_ns", lambda: 1_700_000_000_999_999_999)
+    monkeypatch.setattr("rpcrdma.nfs.export.object_tree.birth_and_mount", lambda fd: (0, 0))
+    monkeypatch.setattr("rpcrdma.nfs.export.local_files.file_clock_ns", lambda: 1_700_000_000_999_999_999)
     real = os.mkdir
 
     def mkdir(name: bytes, mode: int, *, dir_fd: int) -> None:
@@ -190,7 +190,7 @@ def test_rmdir_of_what_took_the_name_leaves_the_other_alive(server: Any, tree: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "rmdir", rmdir)
         assert server.status("rmdir", v3.RMDIR3args(server.dirop(server.lookup(root, "a"), "b"))) == "OK"
-    server.services.nfs.backend.nodes.drop_all()
+    server.services.nfs.exports.nodes.drop_all()
     assert server.getattr_status(directory) == "OK"
     assert server.lookup(directory, "deep.txt")
 
@@ -205,16 +205,16 @@ def test_a_file_with_another_name_stays_open_when_one_is_removed(start: Any, tre
     assert server.status("remove", v3.REMOVE3args(server.dirop(root, "one"))) == "OK"
     synced: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rpcrdma.nfs.server.file_access.os.fsync", synced.append)
+        patch.setattr("rpcrdma.nfs.export.file_access.os.fsync", synced.append)
         server.services.nfs.close()
     assert len(synced) == 1
 
 
 def test_a_directory_in_two_exports_has_one_lock(start: Any, tree: Path) -> None:
     server = start([Export(name="/", directory=tree), Export(name="/inner", directory=tree / "a")])
-    backend = server.services.nfs.backend
+    backend = server.services.nfs.exports
     outer = backend.nodes.held[server.lookup(server.mount(), "a")]
-    inner = next(tree.root for tree in backend.trees.values() if tree.export.name == "/inner")
+    inner = next(tree.root for tree in backend.trees if tree.export.name == "/inner")
     assert outer.handle != inner.handle
     assert outer.lock is inner.lock
 

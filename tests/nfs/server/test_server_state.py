@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.nfs.server.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
-from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.refusal import Refused, status_of
-from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state
+from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.state import NameInDirectory, PlaceIndex, open_state
+from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.v3.server.statuses import status_of
 from support.cases import each_case
 
 KEY = bytes(range(32))
@@ -92,8 +94,8 @@ def test_places_are_nobody_elses_business(tmp_path: Path) -> None:
 
 
 def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_IN_MEMORY_MAX", 10)
-    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_UNWRITTEN_MAX", 20)
+    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_IN_MEMORY_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_UNWRITTEN_MAX", 20)
     index = PlaceIndex(tmp_path / "places")
     for number in range(100):
         index.remember(b"%d" % number, b"root", b"n%d" % number)
@@ -108,8 +110,8 @@ def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_MAX", 50)
-    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_IN_MEMORY_MAX", 1)
+    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_MAX", 50)
+    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_IN_MEMORY_MAX", 1)
     index = PlaceIndex(tmp_path / "places")
     for number in range(200):
         index.remember(b"%d" % number, b"root", b"x")
@@ -207,7 +209,7 @@ def test_a_state_directory_that_stands_still_keeps_only_those_waiting_who_read_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop notes places, and threads write them out, while another thread waits for the disk."""
-    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_UNWRITTEN_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_UNWRITTEN_MAX", 10)
     index = PlaceIndex(tmp_path / "places")
     with index._database_lock:
         for number in range(100):
@@ -293,7 +295,7 @@ def test_objects_without_kernel_handles_are_told_by_their_birth(
     def unsupported(_fd: int) -> None:
         raise OSError(95, "not supported")
 
-    monkeypatch.setattr("rpcrdma.nfs.server.file_handle.name_to_handle", unsupported)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_handle.name_to_handle", unsupported)
     fds = []
     for name in ("one", "two"):
         (tmp_path / name).touch()
@@ -308,9 +310,9 @@ def test_objects_without_kernel_handles_are_told_by_their_birth(
 
 
 def test_long_kernel_handles_are_digested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rpcrdma.nfs.server.linux_calls import KernelHandle
+    from rpcrdma.nfs.export.linux_calls import KernelHandle
 
-    monkeypatch.setattr("rpcrdma.nfs.server.file_handle.name_to_handle", lambda _fd: KernelHandle(1, b"x" * 128, 5))
+    monkeypatch.setattr("rpcrdma.nfs.export.file_handle.name_to_handle", lambda _fd: KernelHandle(1, b"x" * 128, 5))
     identity, mount = object_identity(0)
     assert len(identity) <= IDENTITY_MAX
     assert (identity[0], mount, kernel_handle(identity)) == (1, 5, None)
@@ -323,7 +325,7 @@ def test_long_kernel_handles_are_digested(tmp_path: Path, monkeypatch: pytest.Mo
         (OSError(24, "x"), nfsstat3.NFS3ERR_JUKEBOX),
         (OSError(9999, "x"), nfsstat3.NFS3ERR_IO),
         (OSError("no number"), nfsstat3.NFS3ERR_SERVERFAULT),
-        (Refused(nfsstat3.NFS3ERR_ROFS), nfsstat3.NFS3ERR_ROFS),
+        (Refused(errno.EROFS), nfsstat3.NFS3ERR_ROFS),
     ],
 )
 def test_errors_have_their_status(error: Exception, status: nfsstat3) -> None:

@@ -156,7 +156,7 @@ async def test_a_watched_server_stops_at_once_and_asks_for_a_rescan_when_started
         (rig.top / "b").touch()
         state = open_state(tmp_path / "state", secrets.token_bytes)
         services = build(rig.top, state)
-        service = WatchService(services.nfs.backend)
+        service = WatchService(services.nfs.exports)
         async with serve([*services, service], [f"{scheme}://127.0.0.1:0"]) as again:
             rig.cut.target = parse_url(again.listening[0]).port
             assert words(await take(changes, 1)) == ["rescan"]

@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
@@ -30,7 +31,9 @@ __all__ = [
     "APPEND",
     "BAD_HANDLE",
     "DELETE",
+    "DOTS",
     "EXECUTE",
+    "KINDS",
     "LOOKUP",
     "MODIFY",
     "NAME_OCTETS_MAX",
@@ -40,6 +43,7 @@ __all__ = [
     "REFUSALS",
     "SERVER_TIME",
     "TRANSFER_OCTETS_MAX",
+    "TYPE_BITS",
     "Access",
     "Attributes",
     "Change",
@@ -63,12 +67,15 @@ __all__ = [
     "Wanted",
     "Written",
     "check_changeable",
+    "check_name",
 ]
 
 TRANSFER_OCTETS_MAX = 1 << 20
 """Octets of one READ or WRITE."""
 OFFSET_MAX = (1 << 63) - 1
 """The largest size of a file."""
+DOTS = {b".", b".."}
+"""Names that every directory has for itself and for the directory above."""
 NAME_OCTETS_MAX = 255
 """Octets of one name in a directory: NAME_MAX of Linux."""
 
@@ -118,6 +125,12 @@ class Kind(enum.IntEnum):
     CHARACTER_DEVICE = stat.S_IFCHR
     SOCKET = stat.S_IFSOCK
     FIFO = stat.S_IFIFO
+
+
+TYPE_BITS: Final = 0o170000
+"""The bits of `st_mode` that have the type."""
+KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
+"""The types by these bits: a look-up costs less than a call of the class."""
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +197,8 @@ class CreateHow(enum.Enum):
     """EEXIST, unless an earlier try of the same call, by its verifier, has created it."""
 
 
-class Create(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Create:
     """How a file is created; `verifier` has 8 octets and is for EXCLUSIVE, whose times it takes up."""
 
     how: CreateHow
@@ -200,7 +214,8 @@ class Make(NamedTuple):
     device: tuple[int, int] = (0, 0)
 
 
-class Made(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Made:
     """A new object.
 
     `node` None: it exists, but a local process has renamed it already. `is_new` is False for a file that existed.
@@ -222,7 +237,8 @@ class Change:
     after: Attributes | None = None
 
 
-class Entry(NamedTuple):
+@dataclass(slots=True)
+class Entry:
     """An entry of a directory.
 
     `handle` and `attributes` are None where they were not asked for, the caller may not search the directory, or the
@@ -278,7 +294,8 @@ class Stable(enum.IntEnum):
     """On the disk, with all attributes."""
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Written:
     """A write: its octets, where they are at least, and the verifier, which changes when unstable data is lost."""
 
     octets: int
@@ -305,13 +322,11 @@ class OpenFile(Protocol):
         Fewer than the buffer's: the file ends there, or with `at_once` the rest would have to be waited for.
         """
 
-    def write(
-        self, data: Buffer, offset: int, stable: Stable, change: Change, *, judged: Credential | None = None
-    ) -> Written:
+    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
         """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Tree.acting_as`).
 
-        It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judged`: a caller whose right to
-        write is still to be judged, since the file was opened by `Node.opened_for_writing`.
+        It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judge`: refuses with EACCES a caller
+        who may neither write the file nor owns it, for a version that has no opens.
         """
 
     def commit(self, change: Change) -> bytes:
@@ -375,7 +390,7 @@ class Node(Protocol):
         """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """The file if some call has opened it for writing already; judges nobody (`OpenFile.write`). Never waits."""
+        """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
 
     def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory; `change` is the directory's."""
@@ -408,26 +423,26 @@ class Tree(Protocol):
     """One export: a directory with all that is below it in one file system."""
 
     @property
-    def name(self) -> str:
-        """The name under which clients mount it: "/" or "/NAME" or deeper."""
+    def export(self) -> ExportTerms:
+        """Its name, and the terms on which clients may use it."""
 
     @property
     def fsid(self) -> int:
         """A number of 32 bits that stands for it, the same from run to run."""
 
     @property
-    def read_only(self) -> bool:
-        """Whether nothing in it may be changed."""
-
-    @property
     def in_memory(self) -> bool:
         """Whether reading and writing open files never waits for a disk."""
+
+    @property
+    def transfer_octets(self) -> int:
+        """Octets that one READ or WRITE may move."""
 
     @property
     def root(self) -> Node:
         """Its directory."""
 
-    def acting_as(self, who: Credential) -> AbstractContextManager[Any]:
+    def acting_as(self, who: Credential, /) -> AbstractContextManager[Any]:
         """The identity in which a thread calls `OpenFile.write`: for `ActAs` of a handler, or a `with` block."""
 
 
@@ -456,6 +471,14 @@ class Exports(Protocol):
     def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
         """As `locate_in_worker`, for a call that changes the object; EROFS in a read-only tree."""
 
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+        """Lets a call pass that a tree is open to; `mounts`: of MOUNT, which takes every security flavor.
+
+        Raises:
+            Refused: EACCES: the export is closed to this host, or to connections like this one.
+            CredentialTooWeak: the export asks for another security flavor.
+        """
+
     def waits_for(self, handle: bytes) -> bytes | None:
         """The file system that a call for a handle may have to wait for; None where all trees are on one."""
 
@@ -468,5 +491,17 @@ class Exports(Protocol):
 
 def check_changeable(node: Node) -> None:
     """Refuses with EROFS the objects of a read-only tree."""
-    if node.tree.read_only:
+    if node.tree.export.read_only:
         raise Refused(errno.EROFS)
+
+
+def check_name(name: bytes) -> None:
+    """Refuses names that stand for no single entry of a directory.
+
+    Raises:
+        Refused: EACCES: the name is empty or a path (RFC 1813 section 4.6); ENAMETOOLONG.
+    """
+    if not name or b"/" in name or b"\0" in name:
+        raise Refused(errno.EACCES)
+    if len(name) > NAME_OCTETS_MAX:
+        raise Refused(errno.ENAMETOOLONG)

@@ -16,29 +16,23 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rpcrdma.limits import NFS_WATCH_DIRECTORIES_MAX, NFS_WATCH_SCAN_ENTRIES_MAX, NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX
-from rpcrdma.nfs.server.backend import Backend, check_directory
+from rpcrdma.nfs.export.file_access import CallerIdentity
+from rpcrdma.nfs.export.linux_calls import faccess_as_caller
+from rpcrdma.nfs.export.local_tree import LocalExports, LocalNode
+from rpcrdma.nfs.export.tree import BAD_HANDLE, REFUSALS
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
-from rpcrdma.nfs.server.file_access import CallerIdentity
-from rpcrdma.nfs.server.linux_calls import faccess_as_caller
-from rpcrdma.nfs.server.object_tree import HeldNode
-from rpcrdma.nfs.server.refusal import REFUSALS, Refused
-from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["ChangeSink", "DirectoryWatcher", "Notifier", "TooManyDirectories", "WatchedTree", "watch_status_of"]
 
-_BY_REFUSAL = {
-    nfsstat3.NFS3ERR_ACCES: watch_status.WATCHERR_ACCES,
-    nfsstat3.NFS3ERR_NOTDIR: watch_status.WATCHERR_NOTDIR,
-    nfsstat3.NFS3ERR_STALE: watch_status.WATCHERR_STALE,
-    nfsstat3.NFS3ERR_BADHANDLE: watch_status.WATCHERR_BADHANDLE,
-    nfsstat3.NFS3ERR_JUKEBOX: watch_status.WATCHERR_JUKEBOX,
-}
 _BY_ERRNO = {
     errno.EPERM: watch_status.WATCHERR_PERM,
     errno.EACCES: watch_status.WATCHERR_ACCES,
     errno.ENOENT: watch_status.WATCHERR_STALE,
+    errno.ESTALE: watch_status.WATCHERR_STALE,
+    BAD_HANDLE: watch_status.WATCHERR_BADHANDLE,
+    errno.EAGAIN: watch_status.WATCHERR_JUKEBOX,
     errno.ENOTDIR: watch_status.WATCHERR_NOTDIR,
     # The user's watches, or instances of inotify, are used up.
     errno.ENOSPC: watch_status.WATCHERR_NOSPC,
@@ -65,8 +59,6 @@ def watch_status_of(error: Exception) -> watch_status:
     """The status that tells why a directory is not watched, or not any longer."""
     if isinstance(error, TooManyDirectories):
         return watch_status.WATCHERR_NOSPC
-    if isinstance(error, Refused):
-        return _BY_REFUSAL.get(error.status, watch_status.WATCHERR_IO)
     return _BY_ERRNO.get(getattr(error, "errno", None) or 0, watch_status.WATCHERR_IO)
 
 
@@ -101,7 +93,7 @@ class WatchedTree:
     """One subscription: a directory, and with `recursive` those below it that its caller may list."""
 
     def __init__(
-        self, watcher: DirectoryWatcher, top: HeldNode, caller: CallerIdentity, sink: ChangeSink, *, recursive: bool
+        self, watcher: DirectoryWatcher, top: LocalNode, caller: CallerIdentity, sink: ChangeSink, *, recursive: bool
     ) -> None:
         self._watcher = watcher
         self._top = top
@@ -126,7 +118,7 @@ class WatchedTree:
             Refused, OSError: the directory may not be listed.
             TooManyDirectories: there are more below it than may be watched.
         """
-        check_directory(self._top)
+        self._top.check_directory()
         self._look("", told=False)
 
     def close(self) -> None:
@@ -281,16 +273,16 @@ class WatchedTree:
         """Watches one directory; returns (name, is a directory) of its entries if the subscription is recursive."""
         with self._caller:
             node = self._reach(path)
-            check_directory(node)
+            node.check_directory()
             # Checked before the kernel adds a watch, which would have to be removed again.
             self._watcher.check_room(len(self._paths))
-            watch = self._watcher.add(self, node.link)
+            watch = self._watcher.add(self, node.proc_path)
             self._enter(watch, path)
             if not self._recursive:
                 return ()
             if not faccess_as_caller(node.fd, os.X_OK):
                 self._unsearchable.add(watch)
-            fd = os.open(node.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(node.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 with os.scandir(fd) as entries:
                     return [
@@ -300,7 +292,7 @@ class WatchedTree:
             finally:
                 os.close(fd)
 
-    def _reach(self, path: str) -> HeldNode:
+    def _reach(self, path: str) -> LocalNode:
         node = self._top
         for name in path.split("/") if path else ():
             node = node.tree.child(node, name.encode("utf-8", "surrogateescape"))
@@ -363,8 +355,8 @@ class WatchedTree:
 class DirectoryWatcher:
     """All subscriptions over one notifier."""
 
-    def __init__(self, backend: Backend, notifier: Notifier) -> None:
-        self._backend = backend
+    def __init__(self, exports: LocalExports, notifier: Notifier) -> None:
+        self._exports = exports
         self._notifier = notifier
         self._users: dict[int, set[WatchedTree]] = {}
         self._trees: set[WatchedTree] = set()
@@ -382,7 +374,7 @@ class DirectoryWatcher:
             TooManyDirectories: there are more below it than may be watched.
         """
         node = self._admitted(handle, context)
-        caller = self._backend.callers.of(context.credential, node.tree.export)
+        caller = node.tree.acting_as(context.credential)
         tree = WatchedTree(self, node, caller, sink, recursive=recursive)
         try:
             tree.open()
@@ -430,9 +422,9 @@ class DirectoryWatcher:
         """
         self._admitted(handle, context)
 
-    def _admitted(self, handle: bytes, context: CallContext) -> HeldNode:
-        node = self._backend.locate_in_worker(handle, context)
-        self._backend.admission.check_calls_back(node.tree.export, context)
+    def _admitted(self, handle: bytes, context: CallContext) -> LocalNode:
+        node = self._exports.locate_in_worker(handle, context)
+        self._exports.admission.check_calls_back(node.tree.export, context)
         return node
 
     def confine(self) -> None:

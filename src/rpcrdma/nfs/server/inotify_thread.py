@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from asyncinotify import Event, Inotify, Mask, Watch
 
-from rpcrdma.nfs.server.backend import Backend
+from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, has_open_renaming
 from rpcrdma.nfs.server.directory_watcher import DirectoryWatcher
 
@@ -63,12 +63,12 @@ class InotifyThread:
         OSError: the user's instances of inotify are used up.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, exports: LocalExports) -> None:
         # Read synchronously and without waiting: `poll` says first whether events are there.
         self._inotify = Inotify(cache_size=64, sync_timeout=0)
         self._events = select.poll()
         self._watches: dict[int, Watch] = {}
-        self._watcher = DirectoryWatcher(backend, self)
+        self._watcher = DirectoryWatcher(exports, self)
         self._jobs: deque[Callable[[], None]] = deque()
         self._wake_in, self._wake_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._closing = False

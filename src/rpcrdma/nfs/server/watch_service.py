@@ -20,11 +20,11 @@ from rpcrdma.limits import (
     NFS_WATCH_REPLY_S,
     NFS_WATCH_SUBSCRIPTIONS_MAX,
 )
-from rpcrdma.nfs.server.backend import Backend
+from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.tree import REFUSALS
 from rpcrdma.nfs.server.change_journal import ChangeJournal, Numbered
 from rpcrdma.nfs.server.directory_watcher import DirectoryWatcher, TooManyDirectories, WatchedTree, watch_status_of
 from rpcrdma.nfs.server.inotify_thread import InotifyThread
-from rpcrdma.nfs.server.refusal import REFUSALS
 from rpcrdma.nfs.watch import (
     CHANGES,
     SUBSCRIBE,
@@ -153,7 +153,7 @@ class _Subscription:
 
 
 class WatchService(WATCH_V1_Service):
-    """Tells clients of changes in directories of the exports; `backend` is that of the NFS service.
+    """Tells clients of changes in directories of the exports; `exports` are those of the NFS service.
 
     To be closed before the server. Read-only exports may be watched as well. A client can use up the bounds, but cannot
     make any client, itself included, lose changes without a rescan.
@@ -163,9 +163,9 @@ class WatchService(WATCH_V1_Service):
     IDEMPOTENT = frozenset((SUBSCRIBE.number, UNSUBSCRIBE.number))
 
     def __init__(
-        self, backend: Backend, *, kept_s: float = NFS_WATCH_KEPT_S, reply_s: float = NFS_WATCH_REPLY_S
+        self, exports: LocalExports, *, kept_s: float = NFS_WATCH_KEPT_S, reply_s: float = NFS_WATCH_REPLY_S
     ) -> None:
-        self._backend = backend
+        self._exports = exports
         self._kept_s = kept_s
         self._reply_s = reply_s
         self._thread: InotifyThread | None = None
@@ -213,7 +213,7 @@ class WatchService(WATCH_V1_Service):
         if args.acknowledged >= _NUMBER_MAX:
             raise _Refusal(watch_status.WATCHERR_INVAL)
         if self._thread is None:
-            self._thread = InotifyThread(self._backend)
+            self._thread = InotifyThread(self._exports)
         identifier = bytes(args.id)
         was_known = identifier in self._subscriptions
         if was_known:

@@ -14,8 +14,9 @@ from typing import Any
 
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.simulation.memory_disk import MemoryDisk
-from rpcrdma.simulation.memory_export import MemoryExport
+from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.v3 import nfs_fh3
+from rpcrdma.nfs.v3.server.service import NfsService
 from rpcrdma.simulation.worlds.bank_branch import BankBranch, Books
 from rpcrdma.simulation.worlds.checkers.calls import check_calls, check_notices
 from rpcrdma.simulation.worlds.checkers.credits import CreditWatcher
@@ -71,7 +72,7 @@ class _WorldServer:
         self._plan = plan
         self.number = plan.number
         self.node = f"server-{plan.number}"
-        self.disk = MemoryDisk(world.loop.time)
+        self.disk = MemoryTree(world.loop.time, transfer_octets=_TRANSFER_OCTETS)
         self.books = Books()
         self.boot = 0
         self.server: Server | None = None
@@ -96,7 +97,7 @@ class _WorldServer:
             ),
             memory_octets_max=plan.memory_octets,
         )
-        services = [self.branch, MemoryExport(self.disk, transfer_octets=_TRANSFER_OCTETS)]
+        services = [self.branch, NfsService(self.disk)]
         self.server = await serve(services, [f"rdma://{self.node}"], options=options)
         await asyncio.Event().wait()
 
@@ -161,7 +162,7 @@ class _World:
         )
         for plan in self.plan.clients:
             node = f"client-{plan.number}"
-            root = MemoryExport(self.servers[plan.server].disk).root
+            root = nfs_fh3(self.servers[plan.server].disk.root.handle)
             client = WorldClient(plan, self.provider(node), root, self.history, self.exposure, self._found)
             self.clients.append(client)
         await self._all(client.run() for client in self.clients)

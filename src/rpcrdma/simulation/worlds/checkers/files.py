@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rpcrdma.nfs.v3 import ftype3
-from rpcrdma.simulation.memory_disk import MemoryDisk
+from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.tree import Kind
 from rpcrdma.simulation.worlds.history import Violation
 
 __all__ = ["UNKNOWN", "Content", "check_files"]
@@ -24,16 +24,16 @@ Content = bytes | _Unknown | None
 """The content of a file; None: there is no such file."""
 
 
-def check_files(disk: MemoryDisk, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
+def check_files(disk: MemoryTree, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
     """Looks at the disk itself, so that no READ hides a difference."""
     for name, wanted in sorted(model.items()):
         if isinstance(wanted, _Unknown):
             continue
-        entry = disk.root.entries.get(name)
+        entry = disk.root.names.get(name.encode())
         have = None if entry is None else bytes(entry[1].data)
         if have != wanted:
             yield Violation("files", at_s, f"{where}, {name}: {_shown(have)} on the disk, {_shown(wanted)} written")
-        elif entry is not None and entry[1].kind is ftype3.NF3REG and entry[1].stable is not None:
+        elif entry is not None and entry[1].kind is Kind.FILE and entry[1].stable is not None:
             yield Violation("files", at_s, f"{where}, {name}: closed, and not all of it is on the disk")
 
 

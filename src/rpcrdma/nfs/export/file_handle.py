@@ -24,15 +24,16 @@ import hmac
 import struct
 from typing import NamedTuple
 
-from rpcrdma.nfs.server.linux_calls import birth_and_mount, name_to_handle
-from rpcrdma.nfs.v3 import NFS3_FHSIZE
+from rpcrdma.nfs.export.linux_calls import birth_and_mount, name_to_handle
 
 __all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity", "kernel_handle", "object_identity"]
 
+_HANDLE_OCTETS_MAX = 64
+"""Of the handles of version 3; those of version 4 may have 128."""
 _LAYOUT = 1
 _HEAD = struct.Struct(">B4sQ")
 _SEAL_OCTETS = 16
-IDENTITY_MAX = NFS3_FHSIZE - _HEAD.size - _SEAL_OCTETS
+IDENTITY_MAX = _HANDLE_OCTETS_MAX - _HEAD.size - _SEAL_OCTETS
 """Octets of an object's identity."""
 _BIRTH = struct.Struct(">Bq")
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, errno.EINVAL}
@@ -88,7 +89,7 @@ class HandleSeal:
 
     def open(self, handle: bytes) -> OpenedHandle | None:
         """The content of a handle; None for one that this key did not make."""
-        if not _HEAD.size + _SEAL_OCTETS < len(handle) <= NFS3_FHSIZE:
+        if not _HEAD.size + _SEAL_OCTETS < len(handle) <= _HANDLE_OCTETS_MAX:
             return None
         body = handle[:-_SEAL_OCTETS]
         if not hmac.compare_digest(self._mac(body), handle[-_SEAL_OCTETS:]):

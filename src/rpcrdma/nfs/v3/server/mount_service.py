@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import stat
 import threading
 from collections import OrderedDict
 
 from rpcrdma.limits import NFS_MOUNTS_MAX
+from rpcrdma.nfs.export.tree import REFUSALS, Exports, Kind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
     MOUNT_V3_Service,
@@ -18,10 +18,7 @@ from rpcrdma.nfs.mount import (
     mountres3_ok,
     mountstat3,
 )
-from rpcrdma.nfs.server.backend import Backend, entry_name
-from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
-from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.v3.server.attributes import name_of
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, in_worker
 
@@ -35,11 +32,7 @@ _BY_ERRNO = {
     errno.EACCES: _S.MNT3ERR_ACCES,
     errno.ENOTDIR: _S.MNT3ERR_NOTDIR,
     errno.ENAMETOOLONG: _S.MNT3ERR_NAMETOOLONG,
-}
-_BY_REFUSAL = {
-    nfsstat3.NFS3ERR_ACCES: _S.MNT3ERR_ACCES,
-    nfsstat3.NFS3ERR_NAMETOOLONG: _S.MNT3ERR_NAMETOOLONG,
-    nfsstat3.NFS3ERR_STALE: _S.MNT3ERR_NOENT,
+    errno.ESTALE: _S.MNT3ERR_NOENT,
 }
 
 
@@ -55,8 +48,8 @@ class MountService(MOUNT_V3_Service):
     OWN_LIMITS = True
     IDEMPOTENT = frozenset(MOUNT_V3_Service.PROGRAM.procedures)
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, exports: Exports) -> None:
+        self._exports = exports
         self._mounts: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
         self.WAITS_FOR = self._file_system_of
@@ -65,13 +58,11 @@ class MountService(MOUNT_V3_Service):
     def mnt(self, args: str, context: CallContext) -> mountres3:
         try:
             node = self._find(args, context)
-        except Refused as refused:
-            return mountres3(_BY_REFUSAL.get(refused.status, _S.MNT3ERR_SERVERFAULT), None)
-        except OSError as error:
+        except REFUSALS as error:
             return mountres3(_BY_ERRNO.get(error.errno or 0, _S.MNT3ERR_SERVERFAULT), None)
         if node is None:
             return mountres3(_S.MNT3ERR_NOENT, None)
-        if node.kind != stat.S_IFDIR:
+        if node.kind != Kind.DIRECTORY:
             return mountres3(_S.MNT3ERR_NOTDIR, None)
         with self._lock:
             self._mounts[context.peer[:MNTNAMLEN], args] = None
@@ -96,39 +87,36 @@ class MountService(MOUNT_V3_Service):
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
         return [
             exportnode(tree.export.name, [groupnode(str(network)) for network in tree.export.hosts])
-            for tree in self._backend.trees.values()
+            for tree in self._exports.trees
         ]
 
-    def _find(self, path: str, context: CallContext) -> HeldNode | None:
+    def _find(self, path: str, context: CallContext) -> Node | None:
         names = _names(path)
         tree = self._export_of(names)
         if tree is None:
             return None
-        self._backend.admission.check(tree.export, context, mounts=True)
+        self._exports.admit(tree, context, mounts=True)
         node = tree.root
         credential = context.credential
         if credential.flavor not in tree.export.security:
             # Clients may mount with any flavor. Without a proof that the export takes, they have the rights of the
             # anonymous user.
             credential = AuthNone()
-        caller = self._backend.callers.of(credential, tree.export)
-        for text in names[len(_parts(tree)) :]:
-            name = entry_name(text)
-            if name in {b".", b".."}:
-                raise Refused(nfsstat3.NFS3ERR_ACCES)
-            if node.kind != stat.S_IFDIR:
-                raise NotADirectoryError(errno.ENOTDIR, path)
-            with caller:
-                node = tree.child(node, name)
+        for name in names[len(_parts(tree)) :]:
+            if name in {".", ".."}:
+                raise Refused(errno.EACCES)
+            found = node.lookup(credential, name_of(name), at_once=False)
+            assert found is not None
+            node = found
         return node
 
     def _file_system_of(self, path: str) -> bytes | None:
         tree = self._export_of(_names(path))
-        return None if tree is None else tree.file_system
+        return None if tree is None else self._exports.waits_for(tree.root.handle)
 
-    def _export_of(self, names: list[str]) -> ObjectTree | None:
+    def _export_of(self, names: list[str]) -> Tree | None:
         """The export with the longest name that the path begins with."""
-        fitting = [tree for tree in self._backend.trees.values() if names[: len(_parts(tree))] == _parts(tree)]
+        fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
@@ -136,5 +124,5 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
-def _parts(tree: ObjectTree) -> list[str]:
+def _parts(tree: Tree) -> list[str]:
     return _names(tree.export.name)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from rpcrdma.limits import NFS_LISTING_OCTETS_MAX
-from rpcrdma.nfs.server.name_table import NameTable
+from rpcrdma.nfs.export.name_table import NameTable
 
 __all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.nfs.server.name_table import NameTable, Row
+from rpcrdma.nfs.export.name_table import NameTable, Row
 
 ROWS = st.lists(
     st.builds(Row, st.integers(0, 9) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=5)),

@@ -7,7 +7,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from rpcrdma.nfs.server.linux_calls import open_beneath
+from rpcrdma.nfs.export.linux_calls import open_beneath
 
 __all__ = ["LEVELS_AT_ONCE", "path_above", "path_of_ancestor", "reach"]
 

@@ -23,18 +23,18 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from rpcrdma.nfs.server.export import Export
-from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
-from rpcrdma.nfs.server.file_handle import (
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
+from rpcrdma.nfs.export.file_handle import (
     HandleSeal,
     OpenedHandle,
     export_identity,
     kernel_handle,
     object_identity,
 )
-from rpcrdma.nfs.server.linux_calls import (
+from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
     file_system_of,
     lives_in_memory,
@@ -42,11 +42,11 @@ from rpcrdma.nfs.server.linux_calls import (
     open_cached,
     sync_file_system,
 )
-from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.server.state import DELETED, PlaceIndex
-from rpcrdma.nfs.server.tree_search import TreeSearch
-from rpcrdma.nfs.v3 import nfsstat3, post_op_attr
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.open_object import ChangeCounts, OpenObject
+from rpcrdma.nfs.export.state import DELETED, PlaceIndex
+from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS, Refused
+from rpcrdma.nfs.export.tree_search import TreeSearch
 
 __all__ = ["HeldNode", "ObjectTree"]
 
@@ -60,43 +60,41 @@ _PLACES_TRIED_MAX = 16
 """Names of one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
-_TYPE_BITS = 0o170000
 
 
-class HeldNode:
-    """An object held open by an O_PATH descriptor, which closes with the last reference to the node.
+class HeldNode(OpenObject):
+    """An object held open by an O_PATH descriptor.
 
-    `lock` is held for changes of the object. `status` are its attributes when it was reached. `levels` counts the
-    directories from this one up to the first with a path that is short enough for the kernel to tell it; 0: unknown.
+    `status` are its attributes when it was reached. `levels` counts the directories from this one up to the first with
+    a path that is short enough for the kernel to tell it; 0: unknown.
     """
 
-    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "seen", "status", "told", "tree", "used")
+    __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")
 
-    def __init__(self, tree: ObjectTree, fd: int, handle: bytes, status: os.stat_result) -> None:
-        self.tree = tree
+    def __init__(self, tree: ObjectTree[Any], fd: int, handle: bytes, status: os.stat_result) -> None:
         self.fd = fd
         self.handle = handle
-        self.status = status
         self.inode = status.st_ino
-        self.kind = status.st_mode & _TYPE_BITS
-        self.link = b"/proc/self/fd/%d" % fd
+        self.fsid = tree.fsid
+        self.changes = tree.changes
         self.lock = tree.locks[self.inode % len(tree.locks)]
-        self.levels = 0
+        self.told = None
         self.used = True
+        self.tree = tree
+        self.status = status
+        self.kind = KINDS[status.st_mode & TYPE_BITS]
+        self.proc_path = b"/proc/self/fd/%d" % fd
+        self.levels = 0
         self.seen: tuple[bytes, bytes] = b"", b""
         """The path that was last found to be inside, and that of the root then."""
-        self.told: tuple[tuple[int, ...], post_op_attr] | None = None
-        """The attributes of the last reply, with the state that they were made from."""
-
-    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        _close(self.fd)
 
 
-_Way: TypeAlias = tuple[HeldNode, Sequence[bytes]]
+N = TypeVar("N", bound=HeldNode)
+_Way: TypeAlias = tuple[N, Sequence[bytes]]
 """A directory that is held, and the names that lead down from it to an object."""
 
 
-class ObjectTree:
+class ObjectTree(Generic[N]):
     """Thread-safe.
 
     All trees of a server share `locks`, so that an object in two exports has one lock. Each file system has its own, so
@@ -106,14 +104,19 @@ class ObjectTree:
         OSError: the directory cannot be exported.
     """
 
+    NODE: type[N]
+    """The class of its nodes."""
+
     def __init__(
         self,
         export: Export,
         seal: HandleSeal,
         places: PlaceIndex,
-        cache: ObjectCache[HeldNode],
+        cache: ObjectCache[N],
         locks: Mapping[bytes, Sequence[threading.RLock]],
+        changes: ChangeCounts,
     ) -> None:
+        self.changes = changes
         self.export = export
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
@@ -129,11 +132,11 @@ class ObjectTree:
         """Whether reading and writing files never waits for a disk."""
         self._search = TreeSearch(fd, self._mount)
         self.root = self._adopt(fd)
-        self._root_path = _with_slash(os.readlink(self.root.link))
+        self._root_path = _with_slash(os.readlink(self.root.proc_path))
         self._readable_root = self._open_for_handles()
         self._may_ask_cached = self._can_ask_cached()
 
-    def is_inside(self, node: HeldNode, *, at_once: bool = False) -> bool:
+    def is_inside(self, node: N, *, at_once: bool = False) -> bool:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk.
 
         The question counts as a use of the object. With `at_once` also False for an object so deep that the answer
@@ -142,12 +145,12 @@ class ObjectTree:
         node.used = True
         root = self._root_path
         try:
-            path = os.readlink(node.link)
+            path = os.readlink(node.proc_path)
             # The short course, in every call that names an object: neither the object nor the root has moved.
             seen, below = node.seen
             if path == seen and root is below:
                 return True
-            if self._below_root(path, node.link) is None:
+            if self._below_root(path, node.proc_path) is None:
                 return False
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
@@ -157,13 +160,13 @@ class ObjectTree:
             node.seen = path, root
         return True
 
-    def find(self, handle: bytes, *, at_once: bool) -> HeldNode | None:
+    def find(self, handle: bytes, *, at_once: bool) -> N | None:
         """The object of a genuine handle of this export that is not held, or not known to be inside.
 
         With `at_once` None where that may block.
 
         Raises:
-            Refused: NFS3ERR_STALE: the object is gone from the export; NFS3ERR_JUKEBOX: it has left the place where the
+            Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the
                 last search of the tree found it, and the next search has to wait.
             OSError: the server may not reach the object.
         """
@@ -181,9 +184,9 @@ class ObjectTree:
                     node = self._arrives(start, names, handle)
                     if node is not None:
                         return node
-        raise Refused(nfsstat3.NFS3ERR_STALE)
+        raise Refused(errno.ESTALE)
 
-    def child(self, directory: HeldNode, name: bytes) -> HeldNode:
+    def child(self, directory: N, name: bytes) -> N:
         """The object of this name, reached with the calling thread's identity; may block.
 
         Raises:
@@ -192,7 +195,7 @@ class ObjectTree:
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
-    def created(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
+    def created(self, directory: N, name: bytes, fd: int) -> N:
         """The file behind `fd`, which was just created with this name, even if the name stands for another by now.
 
         Raises:
@@ -200,7 +203,7 @@ class ObjectTree:
         """
         return self._child(directory, name, os.open(b"/proc/self/fd/%d" % fd, os.O_PATH | os.O_CLOEXEC))
 
-    def just_made(self, directory: HeldNode, name: bytes, kind: int, since: int) -> HeldNode | None:
+    def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
         """The object of this kind that was just made with this name, by a call that gives no descriptor.
 
         None if the name leads to no object, or to another one: of another kind, or made before `since` (nanoseconds,
@@ -225,7 +228,7 @@ class ObjectTree:
             return None
         return self._child(directory, name, fd)
 
-    def child_at_once(self, directory: HeldNode, name: bytes) -> HeldNode | None:
+    def child_at_once(self, directory: N, name: bytes) -> N | None:
         """As `child`, but never waits: None if it would have to."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
@@ -235,11 +238,11 @@ class ObjectTree:
             return None
         except OSError as error:
             if error.errno == errno.EXDEV:
-                raise Refused(nfsstat3.NFS3ERR_ACCES) from None
+                raise Refused(errno.EACCES) from None
             raise
         return self._child(directory, name, fd)
 
-    def parent(self, directory: HeldNode) -> HeldNode:
+    def parent(self, directory: N) -> N:
         """The directory above, with the root above itself; may block."""
         if directory.handle == self.root.handle:
             return self.root
@@ -247,7 +250,7 @@ class ObjectTree:
         if node.handle == self.root.handle:
             return self.root
         if not self.is_inside(node):
-            raise Refused(nfsstat3.NFS3ERR_STALE)
+            raise Refused(errno.ESTALE)
         self._cache.put(node)
         return node
 
@@ -258,7 +261,7 @@ class ObjectTree:
             OSError: some of it is lost.
         """
         try:
-            fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self.root.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
             os.sync()
             return
@@ -272,7 +275,7 @@ class ObjectTree:
         with self._search_lock:
             self._search.drop_idle()
 
-    def identify(self, directory: HeldNode, name: bytes) -> tuple[bytes, os.stat_result] | None:
+    def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
         """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
 
         Raises:
@@ -290,11 +293,11 @@ class ObjectTree:
         self._places.remember(handle, directory.handle, name)
         return handle, status
 
-    def moved(self, node: HeldNode, directory: HeldNode, name: bytes) -> None:
+    def moved(self, node: N, directory: N, name: bytes) -> None:
         """Notes that an object now has this name."""
         self._places.remember(node.handle, directory.handle, name)
 
-    def removed(self, node: HeldNode) -> bool:
+    def removed(self, node: N) -> bool:
         """Notes that an object has lost a name; returns whether that was its last.
 
         A local process may have renamed it, and another object of that name was removed, so the object itself is asked.
@@ -304,17 +307,17 @@ class ObjectTree:
         self._places.forget(node.handle, deleted=deleted)
         return deleted
 
-    def _open_for_handles(self) -> HeldNode | None:
+    def _open_for_handles(self) -> N | None:
         """The root open for reading, which opening by handle takes; None where it is not allowed."""
         opened = self._seal.open(self.root.handle)
         known = kernel_handle(opened.identity) if opened is not None else None
         if known is None:
             return None
         try:
-            fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self.root.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        root = HeldNode(self, fd, self.root.handle, self.root.status)
+        root = self.NODE(self, fd, self.root.handle, self.root.status)
         try:
             os.close(open_by_handle(fd, *known))
         except OSError:
@@ -330,7 +333,7 @@ class ObjectTree:
             return False
         return True
 
-    def _adopt(self, fd: int) -> HeldNode:
+    def _adopt(self, fd: int) -> N:
         try:
             identity, mount = object_identity(fd)
             status = os.fstat(fd)
@@ -339,11 +342,11 @@ class ObjectTree:
             raise
         if mount != self._mount:
             os.close(fd)
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
+            raise Refused(errno.EACCES)
         handle = self._seal.close(self.identity, status.st_ino, identity)
-        return HeldNode(self, fd, handle, status)
+        return self.NODE(self, fd, handle, status)
 
-    def _child(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
+    def _child(self, directory: N, name: bytes, fd: int) -> N:
         node = self._adopt(fd)
         if 0 < directory.levels < LEVELS_AT_ONCE:
             node.levels = directory.levels + 1
@@ -361,14 +364,14 @@ class ObjectTree:
         """
         root = self._root_path
         if not (path + b"/").startswith(root):
-            root = self._root_path = _with_slash(os.readlink(self.root.link))
+            root = self._root_path = _with_slash(os.readlink(self.root.proc_path))
             if not (path + b"/").startswith(root):
                 return None
         if link is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
             return None
         return path[len(root) :]
 
-    def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool:
+    def _is_inside_far_down(self, node: N, *, at_once: bool) -> bool:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
         status = os.fstat(node.fd)
         if not status.st_nlink:
@@ -396,7 +399,7 @@ class ObjectTree:
         except OSError:
             return False
 
-    def _arrives(self, start: HeldNode, names: Sequence[bytes], handle: bytes) -> HeldNode | None:
+    def _arrives(self, start: N, names: Sequence[bytes], handle: bytes) -> N | None:
         """The object at the end of a path if it is the one that the handle names."""
         try:
             node = start
@@ -412,7 +415,7 @@ class ObjectTree:
             raise
         return node if node.handle == handle else None
 
-    def _ways_to(self, handle: bytes) -> Generator[_Way, None, None]:
+    def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
         """Where the object may be, the cheapest source of names first; to be closed, since a search holds a lock."""
         if (way := self._where_last_seen(handle)) is not None:
             yield way
@@ -433,9 +436,9 @@ class ObjectTree:
                 for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
                     yield self.root, names
             elif shown:
-                raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
+                raise Refused(errno.EAGAIN)
 
-    def _where_last_seen(self, handle: bytes) -> _Way | None:
+    def _where_last_seen(self, handle: bytes) -> _Way[N] | None:
         names: list[bytes] = []
         above = handle
         for _ in range(_DEPTH_MAX):
@@ -449,7 +452,7 @@ class ObjectTree:
                 return (start, names[::-1]) if start is self.root or self.is_inside(start) else None
         return None
 
-    def _where_the_kernel_says(self, opened: OpenedHandle, handle: bytes) -> _Way | None:
+    def _where_the_kernel_says(self, opened: OpenedHandle, handle: bytes) -> _Way[N] | None:
         known = kernel_handle(opened.identity)
         if self._readable_root is None or known is None:
             return None
@@ -458,7 +461,7 @@ class ObjectTree:
         except OSError as error:
             if error.errno == errno.ESTALE:
                 self._places.forget(handle, deleted=True)
-                raise Refused(nfsstat3.NFS3ERR_STALE) from None
+                raise Refused(errno.ESTALE) from None
             return None
         try:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
@@ -472,7 +475,7 @@ class ObjectTree:
             return self.root, path.split(b"/")
         if is_directory:
             # The kernel always knows the path of a directory, unlike that of a file.
-            raise Refused(nfsstat3.NFS3ERR_STALE)
+            raise Refused(errno.ESTALE)
         return None
 
 

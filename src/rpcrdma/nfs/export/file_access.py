@@ -17,13 +17,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 from types import TracebackType
 from typing import Protocol
 
 from rpcrdma.limits import NFS_CALLERS_MAX
-from rpcrdma.nfs.server.export import Export, UserAndGroups
-from rpcrdma.nfs.server.linux_calls import (
+from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
     ThreadChange,
@@ -37,13 +36,15 @@ from rpcrdma.nfs.server.linux_calls import (
     to_user,
     user_decides_capabilities,
 )
-from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_tree import HeldNode
-from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.object_tree import HeldNode
+from rpcrdma.nfs.export.open_object import Changing, OpenObject
+from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, Kind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller", "check_writer"]
+__all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
@@ -169,9 +170,9 @@ class Callers:
             self._user = SwitchedCaller(server.uid, server.gid, server.groups, server)
         self._server = server if self.switches else None
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
-        self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
+        self._last: tuple[Credential | None, ExportTerms | None, CallerIdentity] = None, None, self._user
 
-    def try_out(self, export: Export) -> None:
+    def try_out(self, export: ExportTerms) -> None:
         """Acts as the export's anonymous user for a moment, if that stands for root.
 
         Raises:
@@ -189,7 +190,7 @@ class Callers:
                 errno.EPERM, f"the server cannot act as user {export.anonymous_uid}: {error.strerror}"
             ) from None
 
-    def of(self, credential: Credential, export: Export) -> CallerIdentity:
+    def of(self, credential: Credential, export: ExportTerms) -> CallerIdentity:
         """The identity with which a call with this credential acts in this export."""
         server = self._server
         if server is None:
@@ -208,38 +209,102 @@ class Callers:
         return caller
 
 
-class OpenFile:
-    """A regular file open for reading, writing or both; its descriptor closes with the last reference."""
+class OpenFile(OpenObject):
+    """A regular file open for reading, writing or both: see `tree.OpenFile`."""
 
-    __slots__ = ("fd", "handle", "readable", "readers", "tells_waiting", "unstable", "used", "writable")
+    __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "unstable", "writable")
 
-    def __init__(self, fd: int, handle: bytes, *, readable: bool, writable: bool) -> None:
+    def __init__(self, fd: int, node: HeldNode, state: ServerState, *, readable: bool, writable: bool) -> None:
         self.fd = fd
-        self.handle = handle
+        self.handle = node.handle
+        self.fsid = node.fsid
+        self.changes = node.changes
+        self.lock = node.lock
+        self.told = None
+        self.used = True
+        self.in_memory = node.tree.in_memory
+        self.state = state
         self.readable = readable
         self.writable = writable
         self.tells_waiting = True
         """Whether the file system can say that a read would have to wait; assumed until it cannot."""
         self.unstable = False
         """Whether the file has data that only a COMMIT puts on the disk."""
-        self.used = True
         self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
         """Callers that may read, each with the state of the file in which the kernel allowed it."""
 
-    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        _close(self.fd)
+    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+        """See `tree.OpenFile.read`."""
+        if at_once and not self.in_memory:
+            return self._read_cached(into, offset) if self.tells_waiting else 0
+        got = os.preadv(self.fd, (into,), offset)
+        while 0 < got < into.nbytes:
+            count = os.preadv(self.fd, (into[got:],), offset + got)
+            if not count:
+                break
+            got += count
+        return got
+
+    def _read_cached(self, into: memoryview, offset: int) -> int:
+        """Reads the leading octets that the page cache holds, without waiting; returns their number."""
+        try:
+            return os.preadv(self.fd, (into,), offset, os.RWF_NOWAIT)
+        except OSError as error:
+            self.tells_waiting = error.errno != errno.EOPNOTSUPP
+            # A true error comes up again when a worker thread reads on.
+            return 0
+
+    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
+        """See `tree.OpenFile.write`."""
+        state = self.state
+        # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
+        verifier = state.write_verifier
+        if len(data) > TRANSFER_OCTETS_MAX:
+            data = memoryview(data)[:TRANSFER_OCTETS_MAX]
+        if judge:
+            self.check_writer()
+        with Changing(self, change):
+            if stable == Stable.UNSTABLE:
+                self.unstable = True
+            written = os.pwrite(self.fd, data, offset) if data else 0
+        try:
+            if stable == Stable.DATA_SYNC:
+                os.fdatasync(self.fd)
+            elif stable == Stable.FILE_SYNC:
+                os.fsync(self.fd)
+        except OSError:
+            state.data_lost()
+            raise
+        return Written(written, stable, verifier)
+
+    def commit(self, change: Change) -> bytes:
+        """See `tree.OpenFile.commit`."""
+        verifier = self.state.write_verifier
+        with Changing(self, change):
+            # A WRITE that comes after this marks the file again.
+            self.unstable = False
+        try:
+            os.fsync(self.fd)
+        except OSError:
+            self.state.data_lost()
+            raise
+        return verifier
+
+    def check_writer(self) -> None:
+        """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
+        if not faccess_as_caller(self.fd, os.W_OK) and os.fstat(self.fd).st_uid != os.geteuid():
+            raise Refused(errno.EACCES)
 
 
 class OpenFiles:
     """Thread-safe; holds at most `limit` files open."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, state: ServerState) -> None:
+        self._state = state
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(
-        self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
-    ) -> tuple[OpenFile, os.stat_result] | None:
-        """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
+    def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
+        """The open file if the caller may read it: as its reader, executor or owner.
 
         With `at_once` None if it is not open, since opening may block.
 
@@ -265,11 +330,11 @@ class OpenFiles:
                     or faccess_as_caller(node.fd, os.X_OK)
                 )
             if not allowed:
-                raise Refused(nfsstat3.NFS3ERR_ACCES)
+                raise Refused(errno.EACCES)
             if len(file.readers) >= _READERS_MAX:
                 file.readers = {}
             file.readers[caller] = state
-        return file, status
+        return file
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """The open file if the caller may write it, or owns it; may block.
@@ -283,11 +348,11 @@ class OpenFiles:
             _check_regular(node)
             return self._open(node, caller, os.O_RDWR)
         with caller:
-            check_writer(file, node, caller)
+            file.check_writer()
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """The file if it is open for writing; `check_writer` says whether a caller may write it."""
+        """The file if it is open for writing; `OpenFile.check_writer` says whether a caller may write it."""
         file = self.get(node)
         return file if file is not None and file.writable else None
 
@@ -296,7 +361,7 @@ class OpenFiles:
 
         A file may be created without the right to open it again, and is written through its handle all the same.
         """
-        self._cache.put(OpenFile(fd, node.handle, readable=True, writable=True))
+        self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open."""
@@ -337,11 +402,11 @@ class OpenFiles:
         try:
             with caller:
                 try:
-                    fd = os.open(node.link, mode | _FLAGS)
+                    fd = os.open(node.proc_path, mode | _FLAGS)
                 except PermissionError:
                     if mode != os.O_RDWR:
                         raise
-                    fd = os.open(node.link, os.O_WRONLY | _FLAGS)
+                    fd = os.open(node.proc_path, os.O_WRONLY | _FLAGS)
                     readable = False
         except PermissionError:
             owned = os.fstat(node.fd).st_uid == caller.uid
@@ -352,22 +417,16 @@ class OpenFiles:
                     if not faccess_as_caller(node.fd, os.X_OK):
                         raise
             # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
-            fd = os.open(node.link, mode | _FLAGS)
-        file = OpenFile(fd, node.handle, readable=readable, writable=writable)
+            fd = os.open(node.proc_path, mode | _FLAGS)
+        file = OpenFile(fd, node, self._state, readable=readable, writable=writable)
         before = self.get(node)
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
 
 
-def check_writer(file: OpenFile, node: HeldNode, caller: CallerIdentity) -> None:
-    """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
-    if not faccess_as_caller(node.fd, os.W_OK) and os.fstat(file.fd).st_uid != caller.uid:
-        raise Refused(nfsstat3.NFS3ERR_ACCES)
-
-
 def _check_regular(node: HeldNode) -> None:
-    if node.kind == stat.S_IFDIR:
-        raise Refused(nfsstat3.NFS3ERR_ISDIR)
-    if node.kind != stat.S_IFREG:
-        raise Refused(nfsstat3.NFS3ERR_INVAL)
+    if node.kind == Kind.DIRECTORY:
+        raise Refused(errno.EISDIR)
+    if node.kind != Kind.FILE:
+        raise Refused(errno.EINVAL)

@@ -1,24 +1,25 @@
-"""Why a call is refused, and which status tells the client so (RFC 1813 section 2.6)."""
+"""From the error numbers of refusals to the statuses of version 3 (RFC 1813 section 2.6)."""
 
 from __future__ import annotations
 
 import errno
 
 from rpcrdma.nfs.errors import STATUS_OF_ERRNO
+from rpcrdma.nfs.export.tree import BAD_HANDLE, NOT_SYNC, Refused
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["REFUSALS", "Refused", "status_of"]
+__all__ = ["REFUSALS", "Refusal", "status_of"]
 
 
-class Refused(Exception):
-    """A call that ends with this status."""
+class Refusal(Exception):
+    """A refusal by this version of the protocol alone: the call ends with this status."""
 
     def __init__(self, status: nfsstat3) -> None:
         super().__init__(status.name)
         self.status = status
 
 
-REFUSALS = (Refused, OSError)
+REFUSALS = (Refused, OSError, Refusal)
 """Exceptions that a procedure answers with a status; any other is a fault of the server."""
 
 _S = nfsstat3
@@ -35,13 +36,15 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
     errno.EMFILE: _S.NFS3ERR_JUKEBOX,
     errno.ENFILE: _S.NFS3ERR_JUKEBOX,
     errno.ENOMEM: _S.NFS3ERR_JUKEBOX,
+    BAD_HANDLE: _S.NFS3ERR_BADHANDLE,
+    NOT_SYNC: _S.NFS3ERR_NOT_SYNC,
 }
 
 
-def status_of(error: BaseException) -> nfsstat3:
+def status_of(error: Refused | OSError | Refusal) -> nfsstat3:
     """The status that tells of a refusal or of an error of the operating system."""
-    if isinstance(error, Refused):
+    if isinstance(error, Refusal):
         return error.status
-    if isinstance(error, OSError) and error.errno is not None:
-        return _BY_ERRNO.get(error.errno, _S.NFS3ERR_IO)
-    return _S.NFS3ERR_SERVERFAULT
+    if error.errno is None:
+        return _S.NFS3ERR_SERVERFAULT
+    return _BY_ERRNO.get(error.errno, _S.NFS3ERR_IO)

@@ -16,9 +16,9 @@ from rpcrdma.limits import (
     NFS_SEARCH_OCTETS_MAX,
     NFS_SEARCH_REST_NS,
 )
-from rpcrdma.nfs.server.file_handle import object_identity
-from rpcrdma.nfs.server.linux_calls import file_clock_ns
-from rpcrdma.nfs.server.name_table import NameTable
+from rpcrdma.nfs.export.file_handle import object_identity
+from rpcrdma.nfs.export.linux_calls import file_clock_ns
+from rpcrdma.nfs.export.name_table import NameTable
 
 __all__ = ["TreeSearch"]
 

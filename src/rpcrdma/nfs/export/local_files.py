@@ -1,0 +1,262 @@
+"""Opens files of local directories, creates files and other objects, and sets attributes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Self, TypeAlias
+
+from rpcrdma.nfs.export.file_access import CallerIdentity, OpenFile
+from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns, set_file_times
+from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.tree import (
+    DOTS,
+    NOT_SYNC,
+    OFFSET_MAX,
+    READ,
+    SERVER_TIME,
+    Access,
+    Attributes,
+    Change,
+    Create,
+    CreateHow,
+    Kind,
+    Made,
+    Make,
+    Refused,
+    Time,
+    Wanted,
+    check_name,
+)
+from rpcrdma.rpc.auth import Credential
+
+__all__ = ["Files"]
+
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+_VERIFIER = struct.Struct(">II")
+_NO_ID = 0xFFFFFFFF
+_CREATE_TRIES = 16
+_SECOND = 1_000_000_000
+_SPECIAL = {Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE, Kind.SOCKET, Kind.FIFO}
+
+_Call: TypeAlias = Callable[[bytes, int], None]
+"""Makes an object with a name in the directory of a descriptor."""
+
+
+class Files(LocalObject):
+    """The methods of `tree.Node` that open files, make objects and set attributes."""
+
+    __slots__ = ()
+
+    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> OpenFile | None:
+        """See `tree.Node.open`."""
+        tree = self.tree
+        files = tree.parts.files
+        caller = tree.acting_as(who)
+        if wanted == READ:
+            return files.for_reading(self, caller, at_once=at_once)
+        if at_once:
+            return None
+        if wanted & READ:
+            files.for_reading(self, caller, at_once=False)
+        file = files.for_writing(self, caller)
+        if wanted & READ and not file.readable:
+            raise Refused(errno.EACCES)
+        return file
+
+    def opened_for_writing(self) -> OpenFile | None:
+        """See `tree.Node.opened_for_writing`."""
+        return self.tree.parts.files.open_for_writing(self)
+
+    def set_attributes(
+        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+    ) -> None:
+        """See `tree.Node.set_attributes`."""
+        caller = self.tree.acting_as(who)
+        with Changing(self, change):
+            if guard is not None and change.before is not None and not guard(change.before):
+                raise Refused(NOT_SYNC)
+            if _NO_ID in {wanted.uid, wanted.gid}:
+                raise Refused(errno.EINVAL)
+            # The size first, since file systems refuse it most often.
+            if wanted.size is not None:
+                self.truncate(wanted.size, caller)
+            with caller:
+                if wanted.uid is not None or wanted.gid is not None:
+                    self._set_owner(wanted)
+                if wanted.mode is not None:
+                    os.chmod(self.proc_path, wanted.mode & 0o7777)
+                if wanted.atime is not None or wanted.mtime is not None:
+                    self._set_times(wanted)
+        self.tree.parts.synchronize(self)
+
+    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+        """See `tree.Node.create`."""
+        self._check_new(name)
+        caller = self.tree.acting_as(who)
+        with Changing(self, change):
+            # A node: this class is a part of the class of nodes.
+            made: Any
+            made, is_new = self._create(name, create, caller)
+        self.tree.parts.synchronize(made, self)
+        return Made(made, is_new)
+
+    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+        """See `tree.Node.make`."""
+        self._check_new(name)
+        call, mode = _call_for(make, wanted)
+        caller = self.tree.acting_as(who)
+        with Changing(self, change):
+            since = file_clock_ns()
+            with caller:
+                call(name, self.fd)
+                made = self.tree.just_made(self, name, make.kind, since)
+                if made is not None:
+                    made.dress(wanted, mode, caller)
+        self.tree.parts.synchronize(*([self] if made is None else [made, self]))
+        return Made(made, is_new=True)
+
+    def _check_new(self, name: bytes) -> None:
+        self.check_directory()
+        check_name(name)
+        if name in DOTS:
+            raise Refused(errno.EEXIST)
+
+    def _create(self, name: bytes, create: Create, caller: CallerIdentity) -> tuple[Self, bool]:
+        for _ in range(_CREATE_TRIES):
+            node = self._create_new(name, create, caller)
+            if node is not None:
+                return node, True
+            # A local process may have removed the existing object meanwhile.
+            with suppress(FileNotFoundError):
+                return self._existing(name, create, caller), False
+        raise Refused(errno.EAGAIN)
+
+    def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
+        """A new file; None if the name is taken, which `_existing` judges."""
+        tree, wanted = self.tree, create.wanted
+        exclusive = create.how is CreateHow.EXCLUSIVE
+        mode = _mode(wanted, _FILE_MODE)
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = None
+        try:
+            with caller:
+                try:
+                    fd = os.open(name, flags, mode & 0o777, dir_fd=self.fd)
+                except FileExistsError:
+                    if create.how is CreateHow.GUARDED:
+                        raise
+                else:
+                    # From here on the descriptor stands for the file: its name may be another file's already.
+                    node: Self = tree.created(self, name, fd)
+                    if exclusive:
+                        set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(create.verifier))
+                        # A retry may reach the next run of the server, which recognises the call by these times.
+                        os.fsync(fd)
+                    else:
+                        if wanted.size is not None:
+                            os.ftruncate(fd, _size(wanted.size))
+                        node.dress(wanted, mode, caller)
+            if fd is None:
+                return None
+            created, fd = fd, None
+            tree.parts.files.created(node, created)
+        finally:
+            if fd is not None:
+                os.close(fd)
+        return node
+
+    def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
+        """The existing object, if `create` allows one or an earlier try of the same call made it."""
+        node: Self
+        with caller:
+            node = self.tree.child(self, name)
+        if node.kind != Kind.FILE:
+            raise Refused(errno.EEXIST)
+        if create.how is not CreateHow.EXCLUSIVE:
+            if create.wanted.size is not None:
+                node.truncate(create.wanted.size, caller)
+                node.count_change(node.attributes())
+            return node
+        status = os.fstat(node.fd)
+        atime, mtime = _times_of(create.verifier)
+        if (status.st_atime_ns, status.st_mtime_ns) != (atime[0] * _SECOND, mtime[0] * _SECOND) or status.st_size:
+            raise Refused(errno.EEXIST)
+        return node
+
+    def truncate(self, size: int, caller: CallerIdentity) -> None:
+        """Cuts or extends a file, if the caller may write it."""
+        octets = _size(size)
+        file = self.tree.parts.files.for_writing(self, caller)
+        with caller:
+            os.ftruncate(file.fd, octets)
+
+    def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
+        """Sets the attributes that the client asks for in this new object, as far as the caller may."""
+        if mode is not None:
+            given = stat.S_IMODE(os.fstat(self.fd).st_mode)
+            # The server's umask must not take away bits that the client asks for; a default ACL may.
+            if given & 0o777 == mode & 0o777 & ~self.tree.parts.umask or mode & 0o7000 & ~given:
+                wanted_mode = mode | (given & stat.S_ISGID)
+                if wanted_mode != given:
+                    os.chmod(self.proc_path, wanted_mode)
+        if caller.uid == 0 and (wanted.uid is not None or wanted.gid is not None):
+            self._set_owner(wanted)
+        if wanted.atime is not None or wanted.mtime is not None:
+            self._set_times(wanted)
+
+    def _set_owner(self, wanted: Wanted) -> None:
+        uid, gid = wanted.uid, wanted.gid
+        os.chown(self.proc_path, -1 if uid is None else uid, -1 if gid is None else gid)
+
+    def _set_times(self, wanted: Wanted) -> None:
+        set_file_times(self.proc_path, _time(wanted.atime), _time(wanted.mtime))
+
+
+def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
+    """(the call that makes the object, its mode)."""
+    kind, target = make.kind, make.target
+    if kind == Kind.DIRECTORY:
+        mode = _mode(wanted, _DIRECTORY_MODE)
+        return lambda name, directory: os.mkdir(name, mode & 0o1777, dir_fd=directory), mode
+    if kind == Kind.SYMLINK:
+        if b"\0" in target:
+            raise Refused(errno.EACCES)
+        return lambda name, directory: os.symlink(target, name, dir_fd=directory), None
+    if kind not in _SPECIAL:
+        raise Refused(errno.EINVAL)
+    mode = _mode(wanted, _FILE_MODE)
+    major, minor = make.device
+    device = os.makedev(major & 0xFFF, minor & 0xFFFFF)
+    return lambda name, directory: os.mknod(name, kind | mode & 0o777, device, dir_fd=directory), mode
+
+
+def _mode(wanted: Wanted, default: int) -> int:
+    return wanted.mode & 0o7777 if wanted.mode is not None else default
+
+
+def _size(size: int) -> int:
+    if size > OFFSET_MAX:
+        raise Refused(errno.EFBIG)
+    return size
+
+
+def _time(time: Time) -> tuple[int, int]:
+    """(seconds, nanoseconds) as the kernel takes a time to be set."""
+    if time is None:
+        return 0, UTIME_OMIT
+    if time is SERVER_TIME:
+        return 0, UTIME_NOW
+    return divmod(time, _SECOND)
+
+
+def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The times that keep the verifier of an exclusive create: 31 bits each, which every file system can store."""
+    first, second = _VERIFIER.unpack(verifier)
+    return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

@@ -1,0 +1,121 @@
+"""The parts that all objects of local directories share: callers, open files, listings, and their tree."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import resource
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rpcrdma.limits import NFS_FILES_OPEN_MAX
+from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.file_access import CallerIdentity, Callers, OpenFiles
+from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.object_tree import HeldNode, N, ObjectTree
+from rpcrdma.nfs.export.open_object import ChangeCounts
+from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Kind, Refused
+from rpcrdma.rpc.auth import Credential
+
+__all__ = ["LocalObject", "LocalParts", "PartedTree"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
+
+
+class LocalParts:
+    """Thread-safe. The trees of a server share one.
+
+    Raises:
+        PermissionError: root cannot act as others.
+    """
+
+    def __init__(self, state: ServerState) -> None:
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.state = state
+        self.seal = HandleSeal(state.key)
+        self.callers = Callers()
+        self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)), state)
+        self.listings = DirectoryListings(name_digest(state.key))
+        self.changes: ChangeCounts = {}
+        self.umask = _umask()
+        self._told_of_sync = False
+
+    def synchronize(self, *nodes: HeldNode) -> None:
+        """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
+        for node in nodes:
+            tree = node.tree
+            if tree.in_memory or not tree.export.synchronous or node.kind not in {Kind.FILE, Kind.DIRECTORY}:
+                continue
+            file = self.files.get(node) if node.kind == Kind.FILE else None
+            if file is not None:
+                os.fsync(file.fd)
+                continue
+            try:
+                fd = os.open(node.proc_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except PermissionError:
+                # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
+                if not self._told_of_sync:
+                    self._told_of_sync = True
+                    _LOGGER.warning(
+                        "this server may not open all that it changes, so that it puts whole file systems on the disk, "
+                        "which takes longer: with CAP_DAC_READ_SEARCH it may (first case: export %s)",
+                        tree.export.name,
+                    )
+                tree.sync_file_system()
+                continue
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+class PartedTree(ObjectTree[N]):
+    """A tree with the parts that it shares with the others."""
+
+    transfer_octets = TRANSFER_OCTETS_MAX
+
+    def __init__(
+        self,
+        export: Export,
+        parts: LocalParts,
+        cache: ObjectCache[N],
+        locks: Mapping[bytes, Sequence[threading.RLock]],
+    ) -> None:
+        super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
+        self.parts = parts
+        self.acting_as: Callable[[Credential], CallerIdentity] = partial(parts.callers.of, export=export)
+        """See `tree.Tree.acting_as`."""
+
+
+class LocalObject(HeldNode):
+    """A node of a `PartedTree`."""
+
+    __slots__ = ()
+    tree: PartedTree[Any]
+
+    def check_directory(self) -> None:
+        """Refuses with ENOTDIR objects other than directories."""
+        if self.kind != Kind.DIRECTORY:
+            raise Refused(errno.ENOTDIR)
+
+    def was_removed(self) -> None:
+        """Notes that the object has lost a name."""
+        self.count_change(self.attributes())
+        if self.tree.removed(self):
+            self.tree.parts.files.drop(self)
+            self.tree.parts.listings.forget(self.handle)
+
+
+def _umask() -> int:
+    """The process's umask, without the write that `os.umask` makes to read it."""
+    with open("/proc/self/status", "rb") as file:
+        found = _UMASK.search(file.read())
+    return int(found[1], 8) if found else 0o022

@@ -1,0 +1,140 @@
+"""Directories of this machine as exports: the objects of all their handles."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
+from rpcrdma.nfs.export.admission import HostAdmission
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.local_files import Files
+from rpcrdma.nfs.export.local_finding import Finding
+from rpcrdma.nfs.export.local_listing import Listing
+from rpcrdma.nfs.export.local_names import Naming
+from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
+from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree, check_changeable
+from rpcrdma.rpc.service import CallContext
+
+__all__ = ["LocalExports", "LocalNode", "LocalTree"]
+
+_LOCKS = 256
+"""Locks of all objects of a file system: two objects rarely share one."""
+
+
+class LocalNode(Finding, Files, Naming, Listing):
+    """An object of a local directory: see `tree.Node`."""
+
+    __slots__ = ()
+
+
+class LocalTree(PartedTree[LocalNode]):
+    """One exported directory: see `tree.Tree`."""
+
+    NODE = LocalNode
+
+
+class LocalExports:
+    """All exported directories of a server: see `tree.Exports`. Thread-safe.
+
+    Raises:
+        ValueError: two exports have one name.
+        OSError: a directory cannot be exported.
+    """
+
+    def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
+        _check_system()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.parts = LocalParts(state)
+        self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
+        self.admission = HostAdmission()
+        self._trees: dict[bytes, LocalTree] = {}
+        locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
+            lambda: [threading.RLock() for _ in range(_LOCKS)]
+        )
+        for export in exports:
+            self.parts.callers.try_out(export)
+            tree = LocalTree(export, self.parts, self.nodes, locks)
+            if tree.identity in self._trees:
+                raise ValueError(f"two exports have the name {export.name}: give each its own")
+            self._trees[tree.identity] = tree
+        self._file_systems = len({tree.file_system for tree in self._trees.values()})
+
+    @property
+    def trees(self) -> list[LocalTree]:
+        """See `tree.Exports.trees`."""
+        return list(self._trees.values())
+
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+        """See `tree.Exports.admit`."""
+        self.admission.check(tree.export, context, mounts=mounts)
+
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """See `tree.Exports.waits_for`."""
+        if self._file_systems == 1:
+            return None
+        tree = self._trees.get(self.parts.seal.export_in(handle))
+        return None if tree is None else tree.file_system
+
+    def locate(self, handle: bytes, context: CallContext) -> LocalNode | None:
+        """See `tree.Exports.locate`."""
+        node = self.nodes.held.get(handle)
+        tree = self._tree_of(handle) if node is None else node.tree
+        export = tree.export
+        if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
+            self.admission.check(export, context)
+        at_once = not context.may_block
+        if node is not None and tree.is_inside(node, at_once=at_once):
+            return node
+        found: LocalNode | None = tree.find(handle, at_once=at_once)
+        return found
+
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> LocalNode:
+        """See `tree.Exports.locate_in_worker`."""
+        node = self.locate(handle, context)
+        assert node is not None
+        return node
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> LocalNode:
+        """See `tree.Exports.locate_to_change`."""
+        node = self.locate_in_worker(handle, context)
+        check_changeable(node)
+        return node
+
+    def _tree_of(self, handle: bytes) -> LocalTree:
+        opened = self.parts.seal.open(handle)
+        if opened is None:
+            raise Refused(BAD_HANDLE)
+        tree = self._trees.get(opened.export)
+        if tree is None:
+            raise Refused(errno.ESTALE)
+        return tree
+
+    def close_idle(self) -> None:
+        """See `tree.Exports.close_idle`; writes places to disk as well."""
+        self.nodes.drop_idle()
+        self.parts.files.drop_idle()
+        for tree in self._trees.values():
+            tree.drop_idle()
+        self.parts.state.places.flush()
+
+    def close(self) -> list[OSError]:
+        """See `tree.Exports.close`."""
+        failures = self.parts.files.close()
+        self.nodes.drop_all()
+        self.parts.state.places.flush()
+        self.admission.flush()
+        return failures
+
+
+def _check_system() -> None:
+    try:
+        os.readlink("/proc/self")
+    except OSError:
+        raise OSError("the NFS server needs /proc, which is not mounted: run mount -t proc proc /proc") from None

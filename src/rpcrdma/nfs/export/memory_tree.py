@@ -1,0 +1,584 @@
+"""A tree of files in memory, with crashes that lose unstable writes: for simulated servers and for tests.
+
+Object numbers, times and write verifiers depend only on the calls and on the clock that is handed in, so that the same
+calls give the same octets in every run. Everything is allowed to every caller.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.tree import (
+    BAD_HANDLE,
+    DOTS,
+    NAME_OCTETS_MAX,
+    NOT_SYNC,
+    SERVER_TIME,
+    TRANSFER_OCTETS_MAX,
+    Access,
+    Attributes,
+    Change,
+    Create,
+    CreateHow,
+    Entry,
+    Kind,
+    Made,
+    Make,
+    Node,
+    PathLimits,
+    Refused,
+    Space,
+    Stable,
+    Time,
+    Tree,
+    Wanted,
+    Written,
+    check_changeable,
+    check_name,
+)
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["MemoryNode", "MemoryOpenFile", "MemoryTree"]
+
+_OCTETS_MAX = 1 << 28
+"""Data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
+_FSID = 1
+_SECOND_NS = 1_000_000_000
+_COOKIE_DOT_DOT = 2
+_MODES = {Kind.FILE: 0o600, Kind.DIRECTORY: 0o700, Kind.SYMLINK: 0o777}
+"""Of new objects of which no mode is wanted."""
+_HANDLE_OCTETS = 8
+
+
+class MemoryNode:
+    """An object of a `MemoryTree`, for as long as it exists: see `tree.Node`. Times are of the tree's clock."""
+
+    __slots__ = (
+        "atime",
+        "changes",
+        "ctime",
+        "data",
+        "device",
+        "gid",
+        "kind",
+        "links",
+        "mode",
+        "mtime",
+        "names",
+        "number",
+        "parent_node",
+        "stable",
+        "target",
+        "tree",
+        "uid",
+        "unstable",
+    )
+
+    def __init__(self, tree: MemoryTree, number: int, kind: Kind) -> None:
+        self.tree = tree
+        self.number = number
+        self.kind = kind
+        self.mode = _MODES.get(kind, 0o600)
+        self.atime = self.mtime = self.ctime = tree.now_ns()
+        self.changes = 0
+        self.uid = self.gid = 0
+        self.links = 1
+        self.device = 0, 0
+        self.data = bytearray()
+        """The content of a file, unstable writes included."""
+        self.stable: bytes | None = None
+        """The content that every crash leaves; None: `data`."""
+        self.unstable: list[tuple[int, bytes]] = []
+        """(offset, octets) of the writes since `stable`, in order."""
+        self.target = b""
+        """The path in a symbolic link."""
+        self.names: dict[bytes, tuple[int, MemoryNode]] = {}
+        """Of a directory: a cookie for each name, and the object."""
+        self.parent_node: MemoryNode | None = None
+        """The directory above a directory, apart from the root."""
+
+    @property
+    def handle(self) -> bytes:
+        """The object's number."""
+        return self.number.to_bytes(_HANDLE_OCTETS, "big")
+
+    def attributes(self) -> Attributes:
+        """See `tree.Node.attributes`."""
+        size = len(self.data) or len(self.target)
+        return Attributes(
+            self.kind,
+            self.mode,
+            self.links,
+            self.uid,
+            self.gid,
+            size,
+            size,
+            self.device,
+            _FSID,
+            self.number,
+            self.atime,
+            self.mtime,
+            self.ctime,
+            self.changes,
+        )
+
+    def access(self, who: Credential, wanted: Access) -> Access:
+        """See `tree.Node.access`."""
+        return wanted
+
+    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> MemoryNode:
+        """See `tree.Node.lookup`."""
+        check_name(name)
+        self._check_directory()
+        return self.parent() if name == b".." else self if name == b"." else self._find(name)
+
+    def parent(self) -> MemoryNode:
+        """See `tree.Node.parent`."""
+        return self.parent_node or self
+
+    def read_link(self) -> bytes:
+        """See `tree.Node.read_link`."""
+        if self.kind is not Kind.SYMLINK:
+            raise Refused(errno.EINVAL)
+        return self.target
+
+    def entries(self, who: Credential, after: int, *, detailed: bool) -> _Entries:
+        """See `tree.Node.entries`."""
+        self._check_directory()
+        with self.tree.lock:
+            listed = [(cookie, name, found) for name, (cookie, found) in self.names.items()]
+        listed += [(1, b".", self), (_COOKIE_DOT_DOT, b"..", self.parent())]
+        listed.sort(key=lambda entry: entry[0])
+        return _Entries([entry for entry in listed if entry[0] > after], detailed=detailed)
+
+    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
+        """See `tree.Node.open`; never at once, as if it took a disk."""
+        return None if at_once else self.opened()
+
+    def opened(self) -> MemoryOpenFile:
+        """The file."""
+        if self.kind is Kind.DIRECTORY:
+            raise Refused(errno.EISDIR)
+        if self.kind is not Kind.FILE:
+            raise Refused(errno.EINVAL)
+        return MemoryOpenFile(self)
+
+    def opened_for_writing(self) -> MemoryOpenFile | None:
+        """See `tree.Node.opened_for_writing`."""
+        return None
+
+    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+        """See `tree.Node.create`."""
+        self._check_new(name)
+        exclusive = create.how is CreateHow.EXCLUSIVE
+        with self.changing(change):
+            there = self.names.get(name)
+            if there is not None:
+                found = there[1]
+                is_own = exclusive and (found.atime, found.mtime) == _stamps(create.verifier)
+                if found.kind is not Kind.FILE or not (is_own or create.how is CreateHow.UNCHECKED):
+                    raise Refused(errno.EEXIST)
+                if create.wanted.size is not None:
+                    self.tree.resize(found, create.wanted.size)
+                return Made(found, is_new=False)
+            made = self._enter_new(name, Kind.FILE)
+            if exclusive:
+                made.atime, made.mtime = _stamps(create.verifier)
+            else:
+                made.set(create.wanted)
+            return Made(made, is_new=True)
+
+    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+        """See `tree.Node.make`."""
+        self._check_new(name)
+        if make.kind is Kind.FILE:
+            raise Refused(errno.EINVAL)
+        if b"\0" in make.target:
+            raise Refused(errno.EACCES)
+        with self.changing(change):
+            if name in self.names:
+                raise Refused(errno.EEXIST)
+            made = self._enter_new(name, make.kind)
+            made.target, made.device = make.target, make.device
+            made.set(wanted)
+            return Made(made, is_new=True)
+
+    def set_attributes(
+        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+    ) -> None:
+        """See `tree.Node.set_attributes`."""
+        with self.changing(change):
+            if guard is not None and change.before is not None and not guard(change.before):
+                raise Refused(NOT_SYNC)
+            self.set(wanted)
+
+    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+        """See `tree.Node.remove`."""
+        self._check_directory()
+        check_name(name)
+        if name in DOTS:
+            raise Refused(errno.EACCES if not is_directory else errno.EINVAL if name == b"." else errno.EEXIST)
+        with self.changing(change):
+            self.take_out(name, is_directory=is_directory)
+
+    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+        """See `tree.Node.rename`."""
+        self._check_directory()
+        if target.kind != Kind.DIRECTORY:
+            raise Refused(errno.ENOTDIR)
+        check_name(old)
+        check_name(new)
+        if old in DOTS or new in DOTS:
+            raise Refused(errno.EINVAL)
+        if not isinstance(target, MemoryNode) or target.tree is not self.tree:
+            raise Refused(errno.EXDEV)
+        with self.changing(source), target.changing(into):
+            moved = self._find(old)
+            above: MemoryNode | None = target
+            while above is not None:
+                if above is moved:
+                    raise Refused(errno.EINVAL)
+                above = above.parent_node
+            there = target.names.get(new)
+            if there is not None:
+                if there[1] is moved:
+                    return
+                target.take_out(new, is_directory=moved.kind is Kind.DIRECTORY)
+            del self.names[old]
+            self.touch(content=True)
+            if moved.kind is Kind.DIRECTORY:
+                moved.parent_node = target
+            target.enter(new, moved)
+
+    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+        """See `tree.Node.link`."""
+        if directory.kind != Kind.DIRECTORY:
+            raise Refused(errno.ENOTDIR)
+        check_name(name)
+        if name in DOTS:
+            raise Refused(errno.EEXIST)
+        if self.kind is Kind.DIRECTORY:
+            raise Refused(errno.EISDIR)
+        if not isinstance(directory, MemoryNode) or directory.tree is not self.tree:
+            raise Refused(errno.EXDEV)
+        with directory.changing(change):
+            if name in directory.names:
+                raise Refused(errno.EEXIST)
+            self.links += 1
+            self.touch()
+            directory.enter(name, self)
+
+    def space(self) -> Space:
+        """See `tree.Node.space`."""
+        free, files = self.tree.free_octets, len(self.tree.objects)
+        return Space(self.tree.octets_max, free, free, files, 0, 0)
+
+    def path_limits(self) -> PathLimits:
+        """See `tree.Node.path_limits`."""
+        return PathLimits(0xFFFFFFFF, NAME_OCTETS_MAX)
+
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        """Holds the tree's lock, and fills a `Change`."""
+        with self.tree.lock:
+            change.before = self.attributes()
+            try:
+                yield
+            finally:
+                change.after = self.attributes()
+
+    def set(self, wanted: Wanted) -> None:
+        """Sets attributes."""
+        now = self.tree.now_ns()
+        if wanted.size is not None:
+            self.opened()
+            self.tree.resize(self, wanted.size)
+        self.mode = self.mode if wanted.mode is None else wanted.mode
+        self.uid = self.uid if wanted.uid is None else wanted.uid
+        self.gid = self.gid if wanted.gid is None else wanted.gid
+        self.atime = _time(wanted.atime, self.atime, now)
+        self.mtime = _time(wanted.mtime, self.mtime, now)
+        self.touch()
+
+    def touch(self, *, content: bool = False) -> None:
+        """Notes a change, of the content or of the attributes alone."""
+        self.changes += 1
+        self.ctime = self.tree.now_ns()
+        if content:
+            self.mtime = self.ctime
+
+    def _check_directory(self) -> None:
+        if self.kind is not Kind.DIRECTORY:
+            raise Refused(errno.ENOTDIR)
+
+    def _check_new(self, name: bytes) -> None:
+        self._check_directory()
+        check_name(name)
+        if name in DOTS:
+            raise Refused(errno.EEXIST)
+
+    def _find(self, name: bytes) -> MemoryNode:
+        found = self.names.get(name)
+        if found is None:
+            raise Refused(errno.ENOENT)
+        return found[1]
+
+    def _enter_new(self, name: bytes, kind: Kind) -> MemoryNode:
+        made = self.tree.object(kind)
+        if kind is Kind.DIRECTORY:
+            made.parent_node = self
+        self.enter(name, made)
+        return made
+
+    def enter(self, name: bytes, entered: MemoryNode) -> None:
+        """Gives an object a name in this directory."""
+        self.names[name] = self.tree.next_cookie(), entered
+        self.touch(content=True)
+
+    def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
+        """Removes a name from this directory, and the object with its last name."""
+        found = self._find(name)
+        if is_directory is not None and is_directory != (found.kind is Kind.DIRECTORY):
+            raise Refused(errno.ENOTDIR if is_directory else errno.EISDIR)
+        if found.names:
+            raise Refused(errno.ENOTEMPTY)
+        del self.names[name]
+        self.touch(content=True)
+        found.touch()
+        found.links -= 1
+        if not found.links:
+            self.tree.removed(found)
+
+
+class _Entries:
+    """See `tree.Entries`: all that there are when the listing begins."""
+
+    def __init__(self, listed: list[tuple[int, bytes, MemoryNode]], *, detailed: bool) -> None:
+        self.complete = False
+        self._listed = listed
+        self._detailed = detailed
+
+    def __iter__(self) -> Iterator[Entry]:
+        for cookie, name, found in self._listed:
+            if self._detailed:
+                yield Entry(cookie, name, found.number, found.handle, found.attributes())
+            else:
+                yield Entry(cookie, name, found.number)
+        self.complete = True
+
+
+class MemoryOpenFile:
+    """A file of a `MemoryTree`: see `tree.OpenFile`."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: MemoryNode) -> None:
+        self.node = node
+
+    @property
+    def handle(self) -> bytes:
+        """See `tree.OpenFile.handle`."""
+        return self.node.handle
+
+    def attributes(self) -> Attributes:
+        """See `tree.OpenFile.attributes`."""
+        return self.node.attributes()
+
+    def read(self, into: memoryview, offset: int, *, at_once: bool) -> int:
+        """See `tree.OpenFile.read`."""
+        node = self.node
+        with node.tree.lock:
+            octets = max(min(len(into), len(node.data) - offset), 0)
+            with memoryview(node.data) as data:
+                into[:octets] = data[offset : offset + octets]
+            node.atime = node.tree.now_ns()
+        return octets
+
+    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
+        """See `tree.OpenFile.write`; without `stable` a crash before the next `commit` may lose the data."""
+        tree, node = self.node.tree, self.node
+        octets = bytes(data)
+        with node.changing(change):
+            end = offset + len(octets)
+            if end > tree.octets_max:
+                raise Refused(errno.EFBIG)
+            tree.take(max(end - len(node.data), 0))
+            if stable is not Stable.UNSTABLE:
+                self._settle()
+            else:
+                if node.stable is None:
+                    node.stable = bytes(node.data)
+                node.unstable.append((offset, octets))
+            _place(node.data, offset, octets)
+            node.touch(content=True)
+        kept = Stable.UNSTABLE if stable is Stable.UNSTABLE else Stable.FILE_SYNC
+        return Written(len(octets), kept, tree.verifier)
+
+    def commit(self, change: Change) -> bytes:
+        """See `tree.OpenFile.commit`."""
+        with self.node.changing(change):
+            self._settle()
+        return self.node.tree.verifier
+
+    def _settle(self) -> None:
+        self.node.stable, self.node.unstable = None, []
+
+
+class MemoryTree:
+    """All objects by number: see `tree.Tree`; also the `tree.Exports` of a server that has nothing else.
+
+    `now_s` gives the time; `octets_max` bounds the data of all files. Changes of names and attributes are stable at
+    once (RFC 1813 section 4.8 allows unstable data alone).
+    """
+
+    fsid = _FSID
+    in_memory = False
+    """False, so that calls take threads as those of a disk do."""
+
+    def __init__(
+        self,
+        now_s: Callable[[], float],
+        *,
+        octets_max: int = _OCTETS_MAX,
+        transfer_octets: int = TRANSFER_OCTETS_MAX,
+        export: ExportTerms | None = None,
+    ) -> None:
+        self.export = export or ExportTerms(name="/")
+        self.octets_max = octets_max
+        self.transfer_octets = transfer_octets
+        self.lock = threading.RLock()
+        self.objects: dict[int, MemoryNode] = {}
+        self._now_s = now_s
+        self._octets = 0
+        self._last = 0
+        self._cookies = _COOKIE_DOT_DOT
+        self._boots = 1
+        self.root = self.object(Kind.DIRECTORY)
+        self.root.mode = 0o777
+
+    @property
+    def verifier(self) -> bytes:
+        """Another one after each crash (RFC 1813 section 3.3.7)."""
+        return self._boots.to_bytes(8, "big")
+
+    @property
+    def free_octets(self) -> int:
+        """Octets that files may still grow."""
+        return self.octets_max - self._octets
+
+    @property
+    def trees(self) -> list[MemoryTree]:
+        """See `tree.Exports.trees`."""
+        return [self]
+
+    def now_ns(self) -> int:
+        """The time on the tree's clock."""
+        return round(self._now_s() * _SECOND_NS)
+
+    def acting_as(self, who: Credential, /) -> AbstractContextManager[Any]:
+        """See `tree.Tree.acting_as`."""
+        return nullcontext()
+
+    def crash(self, is_kept: Callable[[], bool]) -> None:
+        """Ends a run of the server: asks for each unstable write whether it has reached the disk."""
+        self._boots += 1
+        for each in self.objects.values():
+            if each.stable is None:
+                continue
+            unstable, octets = each.unstable, len(each.data)
+            each.data = bytearray(each.stable)
+            each.stable, each.unstable = None, []
+            for offset, data in unstable:
+                if is_kept():
+                    _place(each.data, offset, data)
+            self._octets += len(each.data) - octets
+
+    def locate(self, handle: bytes, context: CallContext) -> MemoryNode:
+        """See `tree.Exports.locate`."""
+        if len(handle) != _HANDLE_OCTETS:
+            raise Refused(BAD_HANDLE)
+        found = self.objects.get(int.from_bytes(handle, "big"))
+        if found is None:
+            raise Refused(errno.ESTALE)
+        return found
+
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> MemoryNode:
+        """See `tree.Exports.locate_in_worker`."""
+        return self.locate(handle, context)
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> MemoryNode:
+        """See `tree.Exports.locate_to_change`."""
+        node = self.locate(handle, context)
+        check_changeable(node)
+        return node
+
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+        """See `tree.Exports.admit`; the tree is open to every call."""
+
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """See `tree.Exports.waits_for`."""
+        return None
+
+    def close_idle(self) -> None:
+        """See `tree.Exports.close_idle`."""
+
+    def close(self) -> list[OSError]:
+        """See `tree.Exports.close`."""
+        return []
+
+    def object(self, kind: Kind) -> MemoryNode:
+        """A new object, without a name yet."""
+        self._last += 1
+        made = self.objects[self._last] = MemoryNode(self, self._last, kind)
+        return made
+
+    def next_cookie(self) -> int:
+        """The cookie of a new name."""
+        self._cookies += 1
+        return self._cookies
+
+    def take(self, octets: int) -> None:
+        """Counts octets by which a file grows.
+
+        Raises:
+            Refused: ENOSPC.
+        """
+        if octets > self.free_octets:
+            raise Refused(errno.ENOSPC)
+        self._octets += octets
+
+    def resize(self, file: MemoryNode, octets: int) -> None:
+        """Cuts a file or extends it by zeros; earlier writes become stable."""
+        if octets > self.octets_max:
+            raise Refused(errno.EFBIG)
+        self.take(octets - len(file.data))
+        file.stable, file.unstable = None, []
+        del file.data[octets:]
+        file.data.extend(bytes(octets - len(file.data)))
+        file.touch(content=True)
+
+    def removed(self, found: MemoryNode) -> None:
+        """Forgets an object that has lost its last name."""
+        self._octets -= len(found.data)
+        del self.objects[found.number]
+
+
+def _time(wanted: Time, present: int, now: int) -> int:
+    return present if wanted is None else now if wanted is SERVER_TIME else wanted
+
+
+def _stamps(verifier: bytes) -> tuple[int, int]:
+    """The times that keep the verifier of an exclusive create."""
+    return int.from_bytes(verifier[:4], "big") * _SECOND_NS, int.from_bytes(verifier[4:], "big") * _SECOND_NS
+
+
+def _place(data: bytearray, offset: int, octets: bytes) -> None:
+    data.extend(bytes(max(offset - len(data), 0)))
+    data[offset : offset + len(octets)] = octets

@@ -1,0 +1,141 @@
+"""Procedures that make objects or set their attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD."""
+
+from __future__ import annotations
+
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Kind, Made, Make, Wanted
+from rpcrdma.nfs.v3 import (
+    CREATE3args,
+    CREATE3res,
+    CREATE3resfail,
+    CREATE3resok,
+    MKDIR3args,
+    MKDIR3res,
+    MKDIR3resfail,
+    MKDIR3resok,
+    MKNOD3args,
+    MKNOD3res,
+    MKNOD3resfail,
+    MKNOD3resok,
+    SETATTR3args,
+    SETATTR3res,
+    SETATTR3resfail,
+    SETATTR3resok,
+    SYMLINK3args,
+    SYMLINK3res,
+    SYMLINK3resfail,
+    SYMLINK3resok,
+    createmode3,
+    devicedata3,
+    ftype3,
+    mknoddata3,
+    nfs_fh3,
+    nfsstat3,
+    post_op_attr,
+    post_op_fh3,
+    sattr3,
+)
+from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
+from rpcrdma.nfs.v3.server.procedures import Procedures
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, Refusal, status_of
+from rpcrdma.rpc.service import CallContext, in_worker
+
+__all__ = ["CreationProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_HOW = {
+    createmode3.UNCHECKED: CreateHow.UNCHECKED,
+    createmode3.GUARDED: CreateHow.GUARDED,
+    createmode3.EXCLUSIVE: CreateHow.EXCLUSIVE,
+}
+_SPECIAL = {
+    ftype3.NF3CHR: Kind.CHARACTER_DEVICE,
+    ftype3.NF3BLK: Kind.BLOCK_DEVICE,
+    ftype3.NF3SOCK: Kind.SOCKET,
+    ftype3.NF3FIFO: Kind.FIFO,
+}
+
+
+class CreationProcedures(Procedures):
+    """The procedures that make objects or set their attributes."""
+
+    @in_worker
+    def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
+        change, node = Change(), None
+        try:
+            node = self.exports.locate_to_change(args.object.data, context)
+            ctime = args.guard.value if args.guard.check else None
+            guard = None if ctime is None else lambda before: nfs_time(before.ctime_ns) == ctime
+            node.set_attributes(context.credential, wanted_of(args.new_attributes), change, guard=guard)
+            return SETATTR3res(_OK, SETATTR3resok(wcc(node, change)))
+        except REFUSALS as error:
+            return SETATTR3res(status_of(error), SETATTR3resfail(wcc(node, change)))
+
+    @in_worker
+    def create(self, args: CREATE3args, context: CallContext) -> CREATE3res:
+        change, directory = Change(), None
+        try:
+            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            how, value = _HOW[args.how.mode], args.how.value
+            create = Create(how, wanted_of(value)) if isinstance(value, sattr3) else Create(how, verifier=value)
+            made = directory.create(context.credential, name_of(args.where.name), create, change)
+            return CREATE3res(_OK, CREATE3resok(*_shown(made), wcc(directory, change)))
+        except REFUSALS as error:
+            return CREATE3res(status_of(error), CREATE3resfail(wcc(directory, change)))
+
+    @in_worker
+    def mkdir(self, args: MKDIR3args, context: CallContext) -> MKDIR3res:
+        change, directory = Change(), None
+        try:
+            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            name, wanted = name_of(args.where.name), wanted_of(args.attributes)
+            made = directory.make(context.credential, name, Make(Kind.DIRECTORY), wanted, change)
+            return MKDIR3res(_OK, MKDIR3resok(*_shown(made), wcc(directory, change)))
+        except REFUSALS as error:
+            return MKDIR3res(status_of(error), MKDIR3resfail(wcc(directory, change)))
+
+    @in_worker
+    def symlink(self, args: SYMLINK3args, context: CallContext) -> SYMLINK3res:
+        change, directory = Change(), None
+        try:
+            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            name, wanted = name_of(args.where.name), wanted_of(args.symlink.symlink_attributes)
+            link = Make(Kind.SYMLINK, target=name_of(args.symlink.symlink_data))
+            made = directory.make(context.credential, name, link, wanted, change)
+            return SYMLINK3res(_OK, SYMLINK3resok(*_shown(made), wcc(directory, change)))
+        except REFUSALS as error:
+            return SYMLINK3res(status_of(error), SYMLINK3resfail(wcc(directory, change)))
+
+    @in_worker
+    def mknod(self, args: MKNOD3args, context: CallContext) -> MKNOD3res:
+        change, directory = Change(), None
+        try:
+            node, wanted = _node_wanted(args.what)
+            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            made = directory.make(context.credential, name_of(args.where.name), node, wanted, change)
+            return MKNOD3res(_OK, MKNOD3resok(*_shown(made), wcc(directory, change)))
+        except REFUSALS as error:
+            return MKNOD3res(status_of(error), MKNOD3resfail(wcc(directory, change)))
+
+
+def _shown(made: Made) -> tuple[post_op_fh3, post_op_attr]:
+    """A new object in a reply."""
+    if made.node is None:
+        # The object exists, but without its handle: the client may look it up.
+        return post_op_fh3(False, None), post_op_attr(False, None)
+    return post_op_fh3(True, nfs_fh3(made.node.handle)), post_op(made.node)
+
+
+def _node_wanted(what: mknoddata3) -> tuple[Make, Wanted]:
+    """A special file and its attributes.
+
+    Raises:
+        Refusal: NFS3ERR_BADTYPE: the type is no special file's.
+    """
+    kind = _SPECIAL.get(what.type)
+    if kind is None:
+        raise Refusal(nfsstat3.NFS3ERR_BADTYPE)
+    if isinstance(what.value, devicedata3):
+        spec = what.value.spec
+        return Make(kind, device=(spec.specdata1, spec.specdata2)), wanted_of(what.value.dev_attributes)
+    assert isinstance(what.value, sattr3)
+    return Make(kind), wanted_of(what.value)

@@ -1,0 +1,129 @@
+"""Procedures that move data: READ, WRITE, COMMIT."""
+
+from __future__ import annotations
+
+import errno
+
+from rpcrdma.nfs.export.tree import (
+    MODIFY,
+    OFFSET_MAX,
+    READ,
+    Change,
+    Refused,
+    Stable,
+    check_changeable,
+)
+from rpcrdma.nfs.v3 import (
+    COMMIT3args,
+    COMMIT3res,
+    COMMIT3resfail,
+    COMMIT3resok,
+    READ3args,
+    READ3res,
+    READ3resfail,
+    READ3resok,
+    WRITE3args,
+    WRITE3res,
+    WRITE3resfail,
+    WRITE3resok,
+    nfsstat3,
+    stable_how,
+)
+from rpcrdma.nfs.v3.server.attributes import post_op, post_op_of, wcc
+from rpcrdma.nfs.v3.server.procedures import Procedures
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, Steps, in_worker, inline_or_worker
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["DataProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_STABLE = {how: Stable(how) for how in stable_how}
+_HOW = {Stable(how): how for how in stable_how}
+
+
+class DataProcedures(Procedures):
+    """The procedures that move data."""
+
+    @inline_or_worker
+    def read(self, args: READ3args, context: CallContext) -> Steps[READ3res]:
+        node = None
+        try:
+            while (node := self.exports.locate(args.file.data, context)) is None:
+                yield MAY_BLOCK
+            tree = node.tree
+            in_memory = tree.in_memory
+            while (file := node.open(context.credential, READ, at_once=not (in_memory or context.may_block))) is None:
+                yield MAY_BLOCK
+            # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
+            # old data.
+            attributes = file.attributes()
+            offset = args.offset
+            # Beyond the end, also where no file of this system can be: no data, and the end (RFC 1813 section 3.3.6).
+            wanted = min(args.count, tree.transfer_octets, attributes.size - offset)
+            data: Buffer = b""
+            got = 0
+            if wanted > 0:
+                data = buffer = context.buffer(wanted)
+                got = file.read(buffer, offset, at_once=not context.may_block)
+                if got < wanted:
+                    if not (in_memory or context.may_block):
+                        yield MAY_BLOCK
+                        got += file.read(buffer[got:], offset + got, at_once=False)
+                    if got < wanted:
+                        data = buffer[:got]
+                        attributes = file.attributes()
+            at_end = offset + got >= attributes.size
+            return READ3res(_OK, READ3resok(post_op_of(attributes), got, at_end, data))
+        except REFUSALS as error:
+            return READ3res(status_of(error), READ3resfail(post_op(node)))
+
+    @inline_or_worker
+    def write(self, args: WRITE3args, context: CallContext) -> Steps[WRITE3res]:
+        change, node = Change(), None
+        try:
+            while (found := self.exports.locate(args.file.data, context)) is None:
+                yield MAY_BLOCK
+            check_changeable(found)
+            node, tree, who = found, found.tree, context.credential
+            in_memory = tree.in_memory
+            file = node.opened_for_writing()
+            if not in_memory and (file is None or args.stable != stable_how.UNSTABLE):
+                yield MAY_BLOCK
+            data, count = args.data, args.count
+            given = len(data)
+            if count > given:
+                raise Refused(errno.EINVAL)
+            if count and args.offset + count > OFFSET_MAX:
+                raise Refused(errno.EFBIG)
+            if count < given:
+                data = memoryview(data)[:count]
+            if file is None:
+                file = node.open(who, MODIFY, at_once=False)
+                assert file is not None
+            stable = _STABLE[args.stable]
+            # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id
+            # bits depend on both.
+            if in_memory:
+                with tree.acting_as(who):
+                    written = file.write(data, args.offset, stable, change, judge=True)
+            else:
+                # Brief for an open file without a wish for the disk: its data goes to the page cache.
+                yield ActAs(tree.acting_as(who))
+                written = file.write(data, args.offset, stable, change, judge=True)
+            resok = WRITE3resok(wcc(node, change), written.octets, _HOW[written.stable], written.verifier)
+            return WRITE3res(_OK, resok)
+        except REFUSALS as error:
+            return WRITE3res(status_of(error), WRITE3resfail(wcc(node, change)))
+
+    @in_worker
+    def commit(self, args: COMMIT3args, context: CallContext) -> COMMIT3res:
+        change, node = Change(), None
+        try:
+            node = self.exports.locate_to_change(args.file.data, context)
+            file = node.open(context.credential, MODIFY, at_once=False)
+            assert file is not None
+            verifier = file.commit(change)
+            return COMMIT3res(_OK, COMMIT3resok(wcc(node, change), verifier))
+        except REFUSALS as error:
+            return COMMIT3res(status_of(error), COMMIT3resfail(wcc(node, change)))

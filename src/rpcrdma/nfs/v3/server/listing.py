@@ -1,0 +1,136 @@
+"""Procedures that list directories: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
+
+from rpcrdma.nfs.export.tree import Entry, Node
+from rpcrdma.nfs.v3 import (
+    READDIR3args,
+    READDIR3res,
+    READDIR3resfail,
+    READDIR3resok,
+    READDIRPLUS3args,
+    READDIRPLUS3res,
+    READDIRPLUS3resfail,
+    READDIRPLUS3resok,
+    dirlist3,
+    dirlistplus3,
+    entry3,
+    entryplus3,
+    nfs_fh3,
+    nfsstat3,
+    post_op_attr,
+    post_op_fh3,
+)
+from rpcrdma.nfs.v3.server.attributes import fattr3_of, post_op
+from rpcrdma.nfs.v3.server.procedures import Procedures
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, Refusal, status_of
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.service import CallContext, in_worker
+
+__all__ = ["ListingProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_REPLY_OCTETS_MAX = 1 << 20
+_NO_VERIFIER = bytes(8)
+"""The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
+
+_FIXED_OCTETS = 88 + 8 + 4 + 4
+"""dir_attributes, cookieverf, the end of the list, eof."""
+_ENTRY_OCTETS = 4 + 8 + 4 + 8
+"""An entry but for its name: value follows, fileid, length of the name, cookie."""
+_NO_ATTRIBUTES = post_op_attr(False, None)
+_NO_HANDLE = post_op_fh3(False, None)
+
+E = TypeVar("E", entry3, entryplus3)
+_Describe: TypeAlias = Callable[[Entry], tuple[E, int, int]]
+"""The entry as the reply holds it, the octets that it takes there, and those without attributes and handle."""
+
+
+class _Page(Generic[E]):
+    """One reply's entries, within the octets that the client asks for.
+
+    The bound on the octets of names is advice: at least one entry is given.
+    """
+
+    def __init__(self, octets_max: int, names_octets_max: int = _REPLY_OCTETS_MAX) -> None:
+        self.entries: list[E] = []
+        self.eof = False
+        self._cookies: list[int] = []
+        self._left = min(octets_max, _REPLY_OCTETS_MAX) - _FIXED_OCTETS
+        self._names_left = names_octets_max
+
+    def add(self, entry: Entry, item: E, octets: int, plain_octets: int) -> bool:
+        """Adds an entry if it fits, of which name, number and cookie take `plain_octets`; returns whether it did."""
+        names_octets = plain_octets - 4
+        if octets > self._left or (names_octets > self._names_left and self.entries):
+            # A listing goes on after a cookie: entries that share one stay together.
+            while self._cookies and self._cookies[-1] == entry.cookie:
+                self._cookies.pop()
+                self.entries.pop()
+            return False
+        self._left -= octets
+        self._names_left -= names_octets
+        self._cookies.append(entry.cookie)
+        self.entries.append(item)
+        return True
+
+
+class ListingProcedures(Procedures):
+    """The procedures that list directories."""
+
+    @in_worker
+    def readdir(self, args: READDIR3args, context: CallContext) -> READDIR3res:
+        node = None
+        try:
+            node = self.exports.locate_in_worker(args.dir.data, context)
+            page = _Page[entry3](args.count)
+            _fill(page, node, context.credential, args.cookie, _plain, detailed=False)
+            return READDIR3res(_OK, READDIR3resok(post_op(node), _NO_VERIFIER, dirlist3(page.entries, page.eof)))
+        except REFUSALS as error:
+            return READDIR3res(status_of(error), READDIR3resfail(post_op(node)))
+
+    @in_worker
+    def readdirplus(self, args: READDIRPLUS3args, context: CallContext) -> READDIRPLUS3res:
+        node = None
+        try:
+            node = self.exports.locate_in_worker(args.dir.data, context)
+            page = _Page[entryplus3](args.maxcount, args.dircount)
+            _fill(page, node, context.credential, args.cookie, _described, detailed=True)
+            return READDIRPLUS3res(
+                _OK, READDIRPLUS3resok(post_op(node), _NO_VERIFIER, dirlistplus3(page.entries, page.eof))
+            )
+        except REFUSALS as error:
+            return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
+
+
+def _fill(page: _Page[E], node: Node, who: Credential, cookie: int, describe: _Describe[E], *, detailed: bool) -> None:
+    entries = node.entries(who, cookie, detailed=detailed)
+    for entry in entries:
+        if not page.add(entry, *describe(entry)):
+            if not page.entries:
+                raise Refusal(nfsstat3.NFS3ERR_TOOSMALL)
+            return
+    page.eof = entries.complete
+
+
+def _plain(entry: Entry) -> tuple[entry3, int, int]:
+    name = entry.name
+    octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)
+    return entry3(entry.number, name.decode("utf-8", "surrogateescape"), entry.cookie), octets, octets
+
+
+def _described(entry: Entry) -> tuple[entryplus3, int, int]:
+    """An entry, with attributes and handle where they can be read."""
+    name, fh, found = entry.name, entry.handle, entry.attributes
+    attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
+    plain_octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)
+    octets = plain_octets + 4 + 4
+    if fh is not None and found is not None:
+        attributes = post_op_attr(True, fattr3_of(found))
+        handle = post_op_fh3(True, nfs_fh3(fh))
+        octets += 84 + 4 + ((len(fh) + 3) & ~3)
+    text = name.decode("utf-8", "surrogateescape")
+    return entryplus3(entry.number, text, entry.cookie, attributes, handle), octets, plain_octets

@@ -1,0 +1,81 @@
+"""Procedures that rename and remove objects, and give them further names: RENAME, REMOVE, RMDIR, LINK."""
+
+from __future__ import annotations
+
+from rpcrdma.nfs.export.tree import Change
+from rpcrdma.nfs.v3 import (
+    LINK3args,
+    LINK3res,
+    LINK3resfail,
+    LINK3resok,
+    REMOVE3args,
+    REMOVE3res,
+    REMOVE3resfail,
+    REMOVE3resok,
+    RENAME3args,
+    RENAME3res,
+    RENAME3resfail,
+    RENAME3resok,
+    RMDIR3args,
+    RMDIR3res,
+    RMDIR3resfail,
+    RMDIR3resok,
+    nfsstat3,
+)
+from rpcrdma.nfs.v3.server.attributes import name_of, post_op, wcc
+from rpcrdma.nfs.v3.server.procedures import Procedures
+from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
+from rpcrdma.rpc.service import CallContext, in_worker
+
+__all__ = ["RenameRemoveLinkProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+
+
+class RenameRemoveLinkProcedures(Procedures):
+    """The procedures that rename and remove objects, and give them further names."""
+
+    @in_worker
+    def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
+        change, directory = Change(), None
+        try:
+            directory = self.exports.locate_to_change(args.object.dir.data, context)
+            directory.remove(context.credential, name_of(args.object.name), change, is_directory=False)
+            return REMOVE3res(_OK, REMOVE3resok(wcc(directory, change)))
+        except REFUSALS as error:
+            return REMOVE3res(status_of(error), REMOVE3resfail(wcc(directory, change)))
+
+    @in_worker
+    def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
+        change, directory = Change(), None
+        try:
+            directory = self.exports.locate_to_change(args.object.dir.data, context)
+            directory.remove(context.credential, name_of(args.object.name), change, is_directory=True)
+            return RMDIR3res(_OK, RMDIR3resok(wcc(directory, change)))
+        except REFUSALS as error:
+            return RMDIR3res(status_of(error), RMDIR3resfail(wcc(directory, change)))
+
+    @in_worker
+    def rename(self, args: RENAME3args, context: CallContext) -> RENAME3res:
+        left, entered = Change(), Change()
+        source = target = None
+        try:
+            source = self.exports.locate_to_change(args.from_.dir.data, context)
+            target = self.exports.locate_to_change(args.to.dir.data, context)
+            old, new = name_of(args.from_.name), name_of(args.to.name)
+            source.rename(context.credential, old, target, new, left, entered)
+            return RENAME3res(_OK, RENAME3resok(wcc(source, left), wcc(target, entered)))
+        except REFUSALS as error:
+            return RENAME3res(status_of(error), RENAME3resfail(wcc(source, left), wcc(target, entered)))
+
+    @in_worker
+    def link(self, args: LINK3args, context: CallContext) -> LINK3res:
+        change = Change()
+        node = directory = None
+        try:
+            node = self.exports.locate_to_change(args.file.data, context)
+            directory = self.exports.locate_to_change(args.link.dir.data, context)
+            node.link(context.credential, directory, name_of(args.link.name), change)
+            return LINK3res(_OK, LINK3resok(post_op(node), wcc(directory, change)))
+        except REFUSALS as error:
+            return LINK3res(status_of(error), LINK3resfail(post_op(node), wcc(directory, change)))

@@ -1,0 +1,70 @@
+"""The service of NFS version 3: all its procedures over exported trees of files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.tree import Exports
+from rpcrdma.nfs.v3.server.creation import CreationProcedures
+from rpcrdma.nfs.v3.server.data import DataProcedures
+from rpcrdma.nfs.v3.server.information import InformationProcedures
+from rpcrdma.nfs.v3.server.listing import ListingProcedures
+from rpcrdma.nfs.v3.server.rename_remove_link import RenameRemoveLinkProcedures
+
+__all__ = ["NfsService"]
+
+
+class NfsService(
+    InformationProcedures,
+    DataProcedures,
+    CreationProcedures,
+    RenameRemoveLinkProcedures,
+    ListingProcedures,
+    v3.NFS_V3_Service,
+):
+    """All 22 procedures.
+
+    Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
+    they run again: these run at most once, and their replies, small ones, are kept. The others change nothing, or
+    (v3.COMMIT) may be repeated.
+    """
+
+    OWN_LIMITS = True
+    IDEMPOTENT = frozenset(
+        procedure.number
+        for procedure in (
+            v3.GETATTR,
+            v3.LOOKUP,
+            v3.ACCESS,
+            v3.READLINK,
+            v3.READ,
+            v3.READDIR,
+            v3.READDIRPLUS,
+            v3.FSSTAT,
+            v3.FSINFO,
+            v3.PATHCONF,
+            v3.COMMIT,
+        )
+    )
+
+    def __init__(self, exports: Exports) -> None:
+        super().__init__(exports)
+        self.WAITS_FOR = self._file_system_of
+
+    def _file_system_of(self, args: Any) -> bytes | None:
+        """The file system that a call has to wait for, by the handle that its arguments begin with."""
+        while not isinstance(args, bytes):
+            args = getattr(args, args.__slots__[0])
+        return self.exports.waits_for(args)
+
+    def close_idle(self) -> None:
+        """Closes objects and files that have not been used since the last call; may block.
+
+        To be called every few seconds: an open file that another process deletes keeps its space.
+        """
+        self.exports.close_idle()
+
+    def close(self) -> list[OSError]:
+        """Puts data written UNSTABLE on the disk and closes all objects and files; returns the errors. May block."""
+        return self.exports.close()

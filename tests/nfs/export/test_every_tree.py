@@ -1,0 +1,462 @@
+"""The interface `rpcrdma.nfs.export.tree`: all trees keep the same rules."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.tree import (
+    BAD_HANDLE,
+    EXECUTE,
+    LOOKUP,
+    MODIFY,
+    NOT_SYNC,
+    OFFSET_MAX,
+    READ,
+    REFUSALS,
+    SERVER_TIME,
+    Change,
+    Create,
+    CreateHow,
+    Exports,
+    Kind,
+    Make,
+    Node,
+    OpenFile,
+    Stable,
+    Wanted,
+)
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from support.cases import each_case
+
+ME: Credential = AuthSys(uid=os.geteuid(), gid=os.getegid()) if os.geteuid() == 0 else AuthNone()
+CONTEXT: Any = SimpleNamespace(credential=ME, may_block=True, peer="127.0.0.1")
+SECOND = 1_000_000_000
+
+
+@contextlib.contextmanager
+def exported(kind: str, tmp_path: Path, **terms: Any) -> Iterator[Exports]:
+    """An empty tree of a kind."""
+    if kind == "memory":
+        yield MemoryTree(lambda: 1.0)
+        return
+    directory = Path(tmp_path, f"export-{len(list(tmp_path.iterdir()))}")
+    directory.mkdir()
+    with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
+        exports = LocalExports([Export(name="/", directory=directory, root_squash=False, **terms)], state)
+        yield exports
+        assert exports.close() == []
+
+
+each_kind = each_case("kind", ["local", "memory"])
+
+
+def root_of(exports: Exports) -> Node:
+    return exports.trees[0].root
+
+
+def created(directory: Node, name: bytes, data: bytes = b"", how: CreateHow = CreateHow.GUARDED) -> Node:
+    node = directory.create(ME, name, Create(how, Wanted(mode=0o644)), Change()).node
+    assert node is not None
+    if data:
+        write(node, data)
+    return node
+
+
+def made(directory: Node, name: bytes, kind: Kind = Kind.DIRECTORY, **more: Any) -> Node:
+    node = directory.make(ME, name, Make(kind, **more), Wanted(), Change()).node
+    assert node is not None
+    return node
+
+
+def opened(node: Node, wanted: int) -> OpenFile:
+    file = node.open(ME, wanted, at_once=False)
+    assert file is not None
+    return file
+
+
+def write(node: Node, data: bytes, offset: int = 0, stable: Stable = Stable.FILE_SYNC) -> Any:
+    file = opened(node, MODIFY)
+    with node.tree.acting_as(ME):
+        return file.write(data, offset, stable, Change(), judge=True)
+
+
+def content(node: Node) -> bytes:
+    into = bytearray(100)
+    return bytes(into[: opened(node, READ).read(memoryview(into), 0, at_once=False)])
+
+
+def found(directory: Node, *names: bytes) -> Node:
+    for name in names:
+        node = directory.lookup(ME, name, at_once=False)
+        assert node is not None
+        directory = node
+    return directory
+
+
+def names_in(directory: Node, after: int = 0) -> list[bytes]:
+    return [entry.name for entry in directory.entries(ME, after, detailed=False)]
+
+
+def refused(call: Callable[[], object]) -> int | None:
+    """The number of the refusal of a call."""
+    with pytest.raises(REFUSALS) as caught:
+        call()
+    return caught.value.errno
+
+
+@each_kind
+def test_an_object_is_found_by_its_handle_and_by_its_names(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        file = created(made(root, b"a"), b"b\xff", b"data")
+        for same in (
+            exports.locate(file.handle, CONTEXT),
+            found(root, b"a", b"b\xff"),
+            found(root, b"a", b"..", b"a", b".", b"b\xff"),
+        ):
+            assert same is not None
+            assert (same.handle, same.kind, content(same)) == (file.handle, Kind.FILE, b"data")
+            assert same.tree is exports.trees[0]
+        assert len(file.handle) <= 64
+        assert found(root, b"..").handle == root.handle == root.parent().handle
+        assert found(root, b"a").parent().handle == root.handle
+
+
+@each_kind
+def test_a_handle_that_is_not_ours_and_one_of_a_removed_object_are_told_apart(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        handle = created(root, b"file").handle
+        root.remove(ME, b"file", Change(), is_directory=False)
+        assert refused(lambda: exports.locate(handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: exports.locate(b"strange", CONTEXT)) == BAD_HANDLE
+
+
+@each_kind
+def test_names_that_stand_for_no_single_entry_are_refused(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        created(root, b"file")
+        for name, number in (
+            (b"", errno.EACCES),
+            (b"a/b", errno.EACCES),
+            (b"a\0b", errno.EACCES),
+            (b"n" * 256, errno.ENAMETOOLONG),
+        ):
+            calls: list[Callable[[], object]] = [
+                lambda name=name: root.lookup(ME, name, at_once=False),  # type: ignore[misc]
+                lambda name=name: created(root, name),  # type: ignore[misc]
+                lambda name=name: made(root, name),  # type: ignore[misc]
+                lambda name=name: root.remove(ME, name, Change(), is_directory=None),  # type: ignore[misc]
+                lambda name=name: root.rename(ME, b"file", root, name, Change(), Change()),  # type: ignore[misc]
+                lambda name=name: root.rename(ME, name, root, b"new", Change(), Change()),  # type: ignore[misc]
+                lambda name=name: found(root, b"file").link(ME, root, name, Change()),  # type: ignore[misc]
+            ]
+            for call in calls:
+                assert refused(call) == number, name
+        assert refused(lambda: created(root, b".")) == refused(lambda: made(root, b"..")) == errno.EEXIST
+        assert sorted(names_in(root)) == [b".", b"..", b"file"]
+
+
+@each_kind
+def test_a_change_has_the_attributes_before_and_after(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        change = Change()
+        root.make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), change)
+        assert change.before is not None
+        assert change.after is not None
+        assert (change.before.number, change.after.number) == (root.attributes().number,) * 2
+        assert change.after.change == root.attributes().change
+        failed = Change()
+        assert refused(lambda: root.make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), failed)) == errno.EEXIST
+        assert failed.before is not None
+        assert failed.after is not None
+        never = Change()
+        assert (
+            refused(lambda: created(root, b"f").make(ME, b"a", Make(Kind.DIRECTORY), Wanted(), never)) == errno.ENOTDIR
+        )
+        assert (never.before, never.after) == (None, None)
+
+
+@each_kind
+def test_the_change_attribute_moves_with_every_change(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        file = created(root, b"file")
+        seen = [file.attributes().change]
+        for number in range(20):
+            write(file, b"%d" % (number % 10))
+            seen.append(file.attributes().change)
+            file.set_attributes(ME, Wanted(mode=0o600 + number % 2), Change())
+            seen.append(file.attributes().change)
+        assert seen == sorted(set(seen))
+        listed = [root.attributes().change]
+        for number in range(20):
+            created(root, b"new-%d" % number)
+            listed.append(root.attributes().change)
+        assert listed == sorted(set(listed))
+        again = exports.locate(file.handle, CONTEXT)
+        assert again is not None
+        assert again.attributes().change == opened(file, READ).attributes().change == seen[-1]
+
+
+@each_kind
+def test_a_file_is_created_in_three_ways(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        file = created(root, b"file", b"data")
+        assert refused(lambda: created(root, b"file")) == errno.EEXIST
+        same = root.create(ME, b"file", Create(CreateHow.UNCHECKED, Wanted(mode=0o600)), Change())
+        assert same.node is not None
+        assert (same.node.handle, same.is_new, content(file)) == (file.handle, False, b"data")
+        root.create(ME, b"file", Create(CreateHow.UNCHECKED, Wanted(size=2)), Change())
+        assert content(file) == b"da"
+        once = Create(CreateHow.EXCLUSIVE, verifier=b"\x11" * 8)
+        first, again = (root.create(ME, b"once", once, Change()) for _ in range(2))
+        assert first.node is not None
+        assert again.node is not None
+        assert (first.is_new, again.is_new, first.node.handle) == (True, False, again.node.handle)
+        other = Create(CreateHow.EXCLUSIVE, verifier=b"\x22" * 8)
+        assert refused(lambda: root.create(ME, b"once", other, Change())) == errno.EEXIST
+        made(root, b"directory")
+        for how in CreateHow:
+            assert refused(lambda how=how: created(root, b"directory", how=how)) == errno.EEXIST  # type: ignore[misc]
+
+
+@each_kind
+def test_other_objects_have_their_kinds(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        link = made(root, b"link", Kind.SYMLINK, target=b"a/\xff/..")
+        assert (link.kind, link.attributes().kind, link.read_link()) == (Kind.SYMLINK, Kind.SYMLINK, b"a/\xff/..")
+        fifo = made(root, b"fifo", Kind.FIFO)
+        assert found(root, b"fifo").attributes().kind is Kind.FIFO
+        assert refused(fifo.read_link) == errno.EINVAL
+        assert refused(lambda: opened(fifo, READ)) == refused(lambda: opened(link, MODIFY)) == errno.EINVAL
+        assert refused(lambda: opened(root, READ)) == errno.EISDIR
+        assert refused(lambda: made(root, b"no", Kind.SYMLINK, target=b"a\0b")) == errno.EACCES
+        assert refused(lambda: made(root, b"file", Kind.FILE)) == errno.EINVAL
+
+
+@each_kind
+def test_attributes_are_set_alone_and_together(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        file = created(root_of(exports), b"file", b"data")
+        far = (1 << 32) * SECOND + 7
+        file.set_attributes(ME, Wanted(mode=0o4711, size=6, atime=-SECOND, mtime=far), Change())
+        attributes = file.attributes()
+        shown = (attributes.mode, attributes.size, attributes.atime_ns, attributes.mtime_ns, attributes.links)
+        assert shown == (0o4711, 6, -SECOND, far, 1)
+        assert content(file) == b"data\0\0"
+        file.set_attributes(ME, Wanted(atime=SERVER_TIME), Change())
+        assert file.attributes().atime_ns > 0
+        assert (file.attributes().mtime_ns, file.attributes().mode) == (far, 0o4711)
+        assert (
+            refused(lambda: file.set_attributes(ME, Wanted(mode=0), Change(), guard=lambda before: False)) == NOT_SYNC
+        )
+        assert stat.S_IMODE(file.attributes().mode) == 0o4711
+        file.set_attributes(ME, Wanted(mode=0o600), Change(), guard=lambda before: before.mode == 0o4711)
+        assert file.attributes().mode == 0o600
+        assert refused(lambda: file.set_attributes(ME, Wanted(size=OFFSET_MAX + 1), Change())) in {
+            errno.EFBIG,
+            errno.ENOSPC,
+        }
+        assert refused(lambda: root_of(exports).set_attributes(ME, Wanted(size=0), Change())) == errno.EISDIR
+
+
+@each_kind
+def test_data_is_read_where_it_was_written(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        file = created(root_of(exports), b"file")
+        first = write(file, b"stable", 2, Stable.FILE_SYNC)
+        assert (first.octets, first.stable) == (6, Stable.FILE_SYNC)
+        later = write(file, b"later", 8, Stable.UNSTABLE)
+        assert (later.octets, later.verifier) == (5, first.verifier)
+        change = Change()
+        assert opened(file, MODIFY).commit(change) == first.verifier
+        assert change.after is not None
+        assert change.after.size == 13
+        reader = opened(file, READ | MODIFY)
+        into = bytearray(b"-" * 20)
+        assert reader.read(memoryview(into), 0, at_once=False) == 13
+        assert into == b"\0\0stablelater" + b"-" * 7
+        assert reader.read(memoryview(into), 13, at_once=False) == 0
+        assert reader.read(memoryview(into)[:3], 2, at_once=False) == 3
+        assert (reader.handle, reader.attributes().size) == (file.handle, 13)
+
+
+@each_kind
+def test_an_open_file_outlives_its_name(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        file = opened(created(root, b"file", b"data"), READ | MODIFY)
+        root.remove(ME, b"file", Change(), is_directory=False)
+        into = bytearray(4)
+        assert (file.read(memoryview(into), 0, at_once=False), into) == (4, b"data")
+        assert file.attributes().links == 0
+        with exports.trees[0].acting_as(ME):
+            assert file.write(b"DATA", 0, Stable.UNSTABLE, Change(), judge=False).octets == 4
+
+
+@each_kind
+def test_names_are_removed_by_kind(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        created(made(root, b"full"), b"file")
+        for name in (b"file", b"file2"):
+            created(root, name)
+        for name in (b"empty", b"empty2"):
+            made(root, name)
+        for name, is_directory, number in (
+            (b"full", False, errno.EISDIR),
+            (b"full", True, errno.ENOTEMPTY),
+            (b"full", None, errno.ENOTEMPTY),
+            (b"file", True, errno.ENOTDIR),
+            (b"none", None, errno.ENOENT),
+            (b".", False, errno.EACCES),
+            (b".", True, errno.EINVAL),
+            (b"..", True, errno.EEXIST),
+        ):
+            change = Change()
+            call = lambda: root.remove(ME, name, change, is_directory=is_directory)  # noqa: B023, E731
+            assert refused(call) == number, (name, is_directory)
+        for name, is_directory in ((b"file", False), (b"empty", True), (b"file2", None), (b"empty2", None)):
+            root.remove(ME, name, Change(), is_directory=is_directory)
+        assert sorted(names_in(root, 2)) == [b"full"]
+
+
+@each_kind
+def test_names_move_and_replace_others_of_their_kind(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        above = made(root, b"above")
+        below = made(above, b"below")
+        file = created(root, b"file", b"moved")
+        created(below, b"old", b"replaced")
+        created(root, b"plain")
+        made(root, b"empty")
+        left, entered = Change(), Change()
+        root.rename(ME, b"file", below, b"old", left, entered)
+        assert content(found(below, b"old")) == b"moved"
+        assert found(below, b"old").handle == file.handle
+        assert left.after is not None
+        assert entered.after is not None
+        assert (left.after.number, entered.after.number) == (root.attributes().number, below.attributes().number)
+        for old, target, new, number in (
+            (b"above", below, b"inside", errno.EINVAL),
+            (b"none", root, b"new", errno.ENOENT),
+            (b".", root, b"new", errno.EINVAL),
+            (b"above", root, b"..", errno.EINVAL),
+            (b"above", file, b"new", errno.ENOTDIR),
+        ):
+            call = lambda: root.rename(ME, old, target, new, Change(), Change())  # noqa: B023, E731
+            assert refused(call) == number, (old, new)
+        assert refused(lambda: below.rename(ME, b"old", root, b"empty", Change(), Change())) == errno.EISDIR
+        assert refused(lambda: above.rename(ME, b"below", below, b"old", Change(), Change())) in {
+            errno.EINVAL,
+            errno.ENOTDIR,
+        }
+        below.rename(ME, b"old", below, b"old", Change(), Change())
+        assert content(found(root, b"above", b"below", b"old")) == b"moved"
+        above.rename(ME, b"below", root, b"below", Change(), Change())
+        assert found(below, b"..").handle == root.handle
+
+
+@each_kind
+def test_an_object_has_several_names(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        file, directory = created(root, b"file", b"data"), made(root, b"directory")
+        change = Change()
+        file.link(ME, directory, b"other", change)
+        assert change.after is not None
+        assert change.after.number == directory.attributes().number
+        assert (found(directory, b"other").handle, file.attributes().links) == (file.handle, 2)
+        root.remove(ME, b"file", Change(), is_directory=False)
+        assert content(found(directory, b"other")) == b"data"
+        for call, number in (
+            (lambda: file.link(ME, directory, b"other", Change()), errno.EEXIST),
+            (lambda: directory.link(ME, root, b"new", Change()), errno.EISDIR),
+            (lambda: file.link(ME, file, b"new", Change()), errno.ENOTDIR),
+            (lambda: file.link(ME, root, b"..", Change()), errno.EEXIST),
+        ):
+            assert refused(call) == number
+
+
+@each_kind
+def test_a_listing_goes_on_after_each_cookie(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        directory = made(root, b"directory")
+        names = {b"%d" % number for number in range(30)}
+        for name in names:
+            created(directory, name)
+        entries = directory.entries(ME, 0, detailed=True)
+        listed = list(entries)
+        assert entries.complete
+        assert [entry.cookie for entry in listed[:2]] == [1, 2]
+        assert [entry.name for entry in listed[:2]] == [b".", b".."]
+        assert {entry.name for entry in listed[2:]} == names
+        assert [entry.cookie for entry in listed] == sorted({entry.cookie for entry in listed})
+        for entry in listed:
+            node = found(directory, entry.name)
+            assert (entry.handle, entry.number) == (node.handle, node.attributes().number)
+            assert entry.attributes is not None
+            assert entry.attributes.kind is node.kind
+        for place, entry in enumerate(listed):
+            assert names_in(directory, entry.cookie) == [later.name for later in listed[place + 1 :]]
+        directory.remove(ME, listed[5].name, Change(), is_directory=False)
+        assert names_in(directory, listed[5].cookie) == [entry.name for entry in listed[6:]]
+        some = directory.entries(ME, 0, detailed=False)
+        assert next(iter(some)).handle is None
+        assert not some.complete
+        assert refused(lambda: list(created(root, b"file").entries(ME, 0, detailed=False))) == errno.ENOTDIR
+
+
+@each_kind
+def test_rights_space_and_limits_are_told(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        root = root_of(exports)
+        assert root.access(ME, READ | LOOKUP) == READ | LOOKUP
+        assert created(root, b"file").access(ME, READ | MODIFY) & ~EXECUTE == READ | MODIFY
+        space = root.space()
+        assert space.total >= space.free >= space.available >= 0
+        assert root.path_limits().name_octets == 255
+        tree = exports.trees[0]
+        assert (tree.export.name, tree.root.handle) == ("/", root.handle)
+        assert root.attributes().fsid == tree.fsid
+        assert tree.transfer_octets > 0
+
+
+@each_kind
+def test_a_file_with_data_in_memory_is_read_at_once_or_asked_for_again(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        node = created(root_of(exports), b"file", b"data")
+        context: Any = SimpleNamespace(credential=ME, may_block=False, peer="127.0.0.1")
+        same = exports.locate(node.handle, context)
+        assert same is not None
+        file = same.open(ME, READ, at_once=True) or opened(node, READ)
+        into = bytearray(4)
+        got = file.read(memoryview(into), 0, at_once=True)
+        assert into[:got] == b"data"[:got]
+
+
+def test_nothing_changes_in_a_tree_that_is_read_only(tmp_path: Path) -> None:
+    with exported("local", tmp_path, read_only=True) as exports:
+        root = root_of(exports)
+        assert refused(lambda: exports.locate_to_change(root.handle, CONTEXT)) == errno.EROFS
+        assert root.access(ME, READ | MODIFY) == READ
