@@ -27,7 +27,7 @@ __all__ = ["pages", "write"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rpcrdma"
-LIMITS = (PACKAGE / "limits.py", PACKAGE / "file_limits.py")
+LIMITS = (PACKAGE / "limits.py", PACKAGE / "file_limits.py", PACKAGE / "nfs" / "v4" / "state_limits.py")
 
 SHARED_GROUPS = ("connection", "host authentication", "logging")
 """Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
@@ -105,8 +105,9 @@ def limits() -> str:
     parts = [
         "# Limits\n",
         (
-            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`, and those that a"
-            " file can claim, by `rpcrdma.file_limits`. The options of [the Python interface](../python-api.md) take"
+            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits` and, for the state"
+            " of clients of NFS version 4.1, by `rpcrdma.nfs.v4.state_limits`, and those that a file can claim, by"
+            " `rpcrdma.file_limits`. The options of [the Python interface](../python-api.md) take"
             " their defaults from there.\n"
         ),
     ]

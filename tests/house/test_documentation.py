@@ -17,6 +17,7 @@ import pytest
 from rpcrdma import file_limits, limits
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.cli.main import build_parser
+from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from support.cases import each_case
 from test_layers import RANKS
@@ -79,7 +80,8 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    constants = {name: str(value) for name, value in {**vars(limits), **vars(file_limits)}.items() if name.isupper()}
+    modules = {**vars(limits), **vars(file_limits), **vars(state_limits)}
+    constants = {name: str(value) for name, value in modules.items() if name.isupper()}
     assert shown == constants
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.cases import each_case
 
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
-EACH_MODULE = each_case("path", [PACKAGE / "limits.py", PACKAGE / "file_limits.py"])
+EACH_MODULE = each_case("path", [PACKAGE / name for name in ("limits.py", "file_limits.py", "nfs/v4/state_limits.py")])
 
 
 @EACH_MODULE

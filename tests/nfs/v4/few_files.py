@@ -94,7 +94,7 @@ class FewFiles:
     def __init__(self) -> None:
         self.files: dict[bytes, File] = {}
         self.verifiers: dict[bytes, bytes] = {}
-        self.read_only = False
+        self.export, self.read_only = self, False
         self.cold = False
         """Whether everything would have to be waited for."""
         self.full = False

@@ -6,9 +6,14 @@ import itertools
 
 import pytest
 
-from rpcrdma.limits import NFS4_ADDRESS_CLIENTS_MAX, NFS4_CLIENTS_MAX, NFS4_COURTESY_S, NFS4_UNCONFIRMED_CLIENTS_MAX
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.server.clients import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, principal_of
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ADDRESS_CLIENTS_MAX,
+    NFS4_CLIENTS_MAX,
+    NFS4_COURTESY_S,
+    NFS4_UNCONFIRMED_CLIENTS_MAX,
+)
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from state_rig import LEASE_S, StateRig, refused_with

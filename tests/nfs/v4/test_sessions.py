@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import (
-    NFS4_CALL_OCTETS_MAX,
-    NFS4_COMPOUND_OPERATIONS_MAX,
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.nfs.v4.nfs4 import authsys_parms, callback_sec_parms4, gss_cb_handles4, nfsstat4, rpc_gss_svc_t
+from rpcrdma.nfs.v4.server.clients import ClientState
+from rpcrdma.nfs.v4.session_slots import Answer, SlotState
+from rpcrdma.nfs.v4.state_limits import (
     NFS4_KEPT_REPLIES_OCTETS_MAX,
     NFS4_SESSIONS_MAX,
     NFS4_SLOTS_MAX,
 )
-from rpcrdma.nfs.v4.nfs4 import authsys_parms, callback_sec_parms4, gss_cb_handles4, nfsstat4, rpc_gss_svc_t
-from rpcrdma.nfs.v4.server.clients import ClientState
-from rpcrdma.nfs.v4.session_slots import Answer, SlotState
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from state_rig import BACK, FORE, Caller, StateRig, refused_with
 from support.cases import each_case
@@ -78,7 +77,7 @@ def test_no_attribute_of_a_channel_is_more_than_asked() -> None:
     rig = StateRig()
     created = rig.create_session(rig.introduce(), fore=large)
     fore = created.csr_fore_chan_attrs
-    assert (fore.ca_maxrequestsize, fore.ca_maxresponsesize) == (NFS4_CALL_OCTETS_MAX, NFS4_CALL_OCTETS_MAX)
+    assert (fore.ca_maxrequestsize, fore.ca_maxresponsesize) == (RPC_RECORD_OCTETS_MAX, RPC_RECORD_OCTETS_MAX)
     assert (fore.ca_maxoperations, fore.ca_maxrequests) == (NFS4_COMPOUND_OPERATIONS_MAX, NFS4_SLOTS_MAX)
     assert fore.ca_maxresponsesize_cached * fore.ca_maxrequests < 1 << 18
 

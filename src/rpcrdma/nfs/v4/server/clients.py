@@ -19,11 +19,16 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.limits import NFS4_ADDRESS_CLIENTS_MAX, NFS4_CLIENTS_MAX, NFS4_COURTESY_S, NFS4_UNCONFIRMED_CLIENTS_MAX
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.tree import OpenFile
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ADDRESS_CLIENTS_MAX,
+    NFS4_CLIENTS_MAX,
+    NFS4_COURTESY_S,
+    NFS4_UNCONFIRMED_CLIENTS_MAX,
+)
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
 
 __all__ = [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims, HeldRange, Range
 from rpcrdma.nfs.export.tree import OpenFile
 from rpcrdma.nfs.v4.nfs4 import (
@@ -28,6 +27,11 @@ from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, bump, state_of
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_RANGE_OWNERS_MAX,
+    NFS4_RANGES_MAX,
+    NFS4_RANGES_TOTAL_MAX,
+)
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.limits import (
-    NFS4_CALL_OCTETS_MAX,
-    NFS4_COMPOUND_OPERATIONS_MAX,
-    NFS4_KEPT_REPLIES_OCTETS_MAX,
-    NFS4_KEPT_REPLY_OCTETS_MAX,
-    NFS4_SESSIONS_MAX,
-    NFS4_SLOTS_MAX,
-)
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.v4.nfs4 import (
     CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
     CREATE_SESSION4_FLAG_CONN_RDMA,
@@ -32,6 +25,12 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer, Slot
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_KEPT_REPLIES_OCTETS_MAX,
+    NFS4_KEPT_REPLY_OCTETS_MAX,
+    NFS4_SESSIONS_MAX,
+    NFS4_SLOTS_MAX,
+)
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
 
@@ -255,8 +254,8 @@ class SessionTable:
                 raise Refused(_S.NFS4ERR_DELAY)
         return channel_attrs4(
             0,
-            min(asked.ca_maxrequestsize, NFS4_CALL_OCTETS_MAX),
-            min(asked.ca_maxresponsesize, NFS4_CALL_OCTETS_MAX),
+            min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
+            min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
             kept,
             min(asked.ca_maxoperations, NFS4_COMPOUND_OPERATIONS_MAX),
             slots,
@@ -273,8 +272,8 @@ def _back(asked: channel_attrs4) -> channel_attrs4:
         raise Refused(_S.NFS4ERR_TOOSMALL)
     return channel_attrs4(
         0,
-        min(asked.ca_maxrequestsize, NFS4_CALL_OCTETS_MAX),
-        min(asked.ca_maxresponsesize, NFS4_CALL_OCTETS_MAX),
+        min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
+        min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
         0,
         min(asked.ca_maxoperations, NFS4_COMPOUND_OPERATIONS_MAX),
         min(asked.ca_maxrequests, _BACK_SLOTS_MAX),

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
-from rpcrdma.limits import NFS4_HELD_MAX, NFS4_HELD_TOTAL_MAX, NFS4_LEASE_S
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
@@ -20,6 +19,11 @@ from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_HELD_MAX,
+    NFS4_HELD_TOTAL_MAX,
+    NFS4_LEASE_S,
+)
 
 __all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
 
