@@ -48,13 +48,26 @@ class Context:
 class Conversation:
     """The server, over files in memory, with a clock that tests move."""
 
-    def __init__(self, path: Path | None = None, files: FewFiles | None = None, now_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        files: FewFiles | None = None,
+        now_s: float = 0.0,
+        *,
+        database: Any = None,
+        random_bytes: Any = None,
+    ) -> None:
         self.now_s = now_s
         self.files = files or FewFiles()
-        self.database = RecoveryDatabase(path, counted_octets())
+        self.database = database or RecoveryDatabase(path, counted_octets())
         self.claims: Claims[Any, Any] = Claims()
         self.state = State(
-            self.claims, self.database, counted_octets(), now_s, identity=b"this server", lease_s=LEASE_S
+            self.claims,
+            self.database,
+            random_bytes or counted_octets(),
+            now_s,
+            identity=b"this server",
+            lease_s=LEASE_S,
         )
         exports: Any = self.files
         self.service = Nfs4Service(exports, self.state, lease_s=int(LEASE_S), clock=lambda: self.now_s)

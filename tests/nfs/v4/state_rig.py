@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ BACK = channel_attrs4(0, 4096, 4096, 0, 2, 16, [])
 
 def counted_octets() -> Any:
     """A source of octets that differ each time, alike in each run."""
-    made = iter(range(1 << 30))
+    made = itertools.count(1)
     return lambda count: next(made).to_bytes(count, "big")
 
 

@@ -177,6 +177,25 @@ def test_a_client_that_lost_its_state_to_others_does_not_reclaim_it(tmp_path: Pa
     assert server.may_reclaim(come_back(rig, "b"))
 
 
+def test_a_client_that_ends_within_the_grace_period_reclaims_no_more(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    server.rig.client("b")
+    rig = server.restart()
+    a, b = come_back(rig, "a"), come_back(rig, "b")
+    for _ in range(2):
+        rig.now_s += LEASE_S / 2 + 1
+        rig.renew(b)
+        assert server.may_reclaim(b)
+    with rig.state.lock:
+        rig.state.clients.pass_leases(rig.now_s)
+    rig.state.evict([a])
+    assert not server.may_reclaim(come_back(rig, "a"))
+    rig.state.sessions.destroy_all(b)
+    rig.state.destroy(b)
+    assert not server.may_reclaim(come_back(rig, "b"))
+
+
 def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
     client = server.rig.client()

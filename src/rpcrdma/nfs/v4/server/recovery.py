@@ -27,6 +27,10 @@ CREATE TABLE IF NOT EXISTS client (owner BLOB PRIMARY KEY, verifier BLOB NOT NUL
 CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
 """
 _PROBE = "SELECT owner, verifier, principal, number FROM client, boot"
+_READ = """
+SELECT owner, verifier, principal FROM client
+WHERE typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
+"""
 _BOOTS = 1 << 32
 
 
@@ -57,7 +61,7 @@ class RecoveryDatabase:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
             )
-            row = database.execute("SELECT number FROM boot").fetchone()
+            row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
             last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
             self.boot = (last + 1) % _BOOTS
             """The number of this run."""
@@ -65,7 +69,7 @@ class RecoveryDatabase:
                 database.execute("BEGIN")
                 database.execute("DELETE FROM boot")
                 database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
-            self.rows = [ClientRow(*row) for row in database.execute("SELECT owner, verifier, principal FROM client")]
+            self.rows = [ClientRow(*row) for row in database.execute(_READ)]
             """The clients of the last run."""
         except sqlite3.Error as error:
             raise OSError(
@@ -120,6 +124,11 @@ class Grace:
     def knows(self, row: ClientRow) -> bool:
         """Whether this incarnation of a client may reclaim."""
         return self.waiting.get(row.owner) == row
+
+    def leaves(self, row: ClientRow) -> None:
+        """Takes the right to reclaim from an incarnation of a client that has ended."""
+        if self.knows(row):
+            del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
         """Prolongs the period after a reclaim."""

@@ -140,6 +140,7 @@ class State:
             with self.locked():
                 for client in ending:
                     if deleted:
+                        self.grace.leaves(row_of(client))
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
@@ -156,6 +157,7 @@ class State:
                 if client.sessions or client.held:
                     raise Refused(_S.NFS4ERR_CLIENTID_BUSY)
                 if client.state is not ClientState.GONE:
+                    self.grace.leaves(row_of(client))
                     self.clients.remove(client)
             self.database.forget([row_of(client)])
 
