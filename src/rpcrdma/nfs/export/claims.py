@@ -109,6 +109,8 @@ class Claims(Generic[S, L]):
         self.lock = threading.Lock()
         self.denials = 0
         """Holders that deny something to others; a reader needs no lock."""
+        self.in_the_way: set[S] = set()
+        """Holders that have denied something to callers without an open; for the owner of the state to look at."""
         self.range_count = 0
         """Ranges of all holders."""
         self.in_grace = False
@@ -157,7 +159,9 @@ class Claims(Generic[S, L]):
         if not self.denials:
             return False
         with self.lock:
-            return bool(self.share_conflicts(file, None, access, 0))
+            found = self.share_conflicts(file, None, access, 0)
+            self.in_the_way.update(found)
+            return bool(found)
 
     def _count(self, claims: _File[S, L], holder: S, change: int) -> None:
         access, deny = claims.shares.get(holder, (0, 0))
