@@ -390,15 +390,6 @@ NFS_CALLERS_MAX = 1024
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
-# NFS version 4
-
-NFS4_COMPOUND_OPERATIONS_MAX = 64
-"""Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8. SEQUENCE, which is the first,
-refuses a call with more."""
-
-NFS4_ATTRIBUTE_SETS_REMEMBERED = 256
-"""Sets of attributes that clients ask for, with the functions for their values: a client uses some ten of them."""
-
 # NFS client
 
 NFS_COMMITS_IN_VAIN_MAX = 3
@@ -488,6 +479,15 @@ NFS_WATCH_KEPT_S = 120.0
 
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
+
+# NFS version 4
+
+NFS4_COMPOUND_OPERATIONS_MAX = 64
+"""Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8."""
+
+NFS4_KINDS_OF_CALLS_MAX = 64
+"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
+and sets of attributes whose encoding is prepared: it has some ten."""
 
 # Statistics over HTTP
 

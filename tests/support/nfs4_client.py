@@ -22,50 +22,66 @@ __all__ = [
     "Client",
     "Reply",
     "Stateid",
+    "access",
     "backchannel_ctl",
     "bind_conn_to_session",
     "close",
+    "commit",
+    "create",
     "create_session",
     "destroy_clientid",
     "destroy_session",
     "exchange_id",
+    "fattr",
     "free_stateid",
     "getattr_",
     "getfh",
+    "link",
     "lock",
     "lock_more",
     "lockt",
     "locku",
     "lookup",
+    "lookup_octets",
+    "lookupp",
+    "opaque",
     "open_",
     "open_downgrade",
     "putfh",
     "putrootfh",
     "read",
+    "readdir",
+    "readlink",
     "reclaim_complete",
     "remove",
+    "rename",
     "restorefh",
     "rpc_call",
     "rpc_result",
     "savefh",
+    "secinfo",
+    "secinfo_no_name",
     "sequence",
+    "setattr_",
     "setattr_size",
     "test_stateid",
+    "verify",
     "write",
 ]
 
 STATUS = {
-    0: "OK", 2: "NOENT", 5: "IO", 13: "ACCESS", 17: "EXIST", 20: "NOTDIR", 21: "ISDIR", 22: "INVAL", 28: "NOSPC",
-    30: "ROFS", 63: "NAMETOOLONG", 70: "STALE", 10001: "BADHANDLE", 10004: "NOTSUPP", 10005: "TOOSMALL",
-    10006: "SERVERFAULT", 10008: "DELAY", 10010: "DENIED", 10012: "LOCKED", 10013: "GRACE", 10015: "SHARE_DENIED",
+    0: "OK", 1: "PERM", 2: "NOENT", 5: "IO", 13: "ACCESS", 17: "EXIST", 18: "XDEV", 20: "NOTDIR", 21: "ISDIR",
+    22: "INVAL", 28: "NOSPC", 30: "ROFS", 63: "NAMETOOLONG", 66: "NOTEMPTY", 70: "STALE", 10001: "BADHANDLE",
+    10003: "BAD_COOKIE", 10004: "NOTSUPP", 10005: "TOOSMALL", 10006: "SERVERFAULT", 10007: "BADTYPE", 10008: "DELAY",
+    10009: "SAME", 10010: "DENIED", 10012: "LOCKED", 10013: "GRACE", 10015: "SHARE_DENIED", 10016: "WRONGSEC",
     10017: "CLID_INUSE", 10020: "NOFILEHANDLE", 10021: "MINOR_VERS_MISMATCH", 10022: "STALE_CLIENTID",
-    10024: "OLD_STATEID", 10025: "BAD_STATEID", 10027: "NOT_SAME", 10029: "SYMLINK", 10033: "NO_GRACE",
-    10035: "RECLAIM_CONFLICT", 10036: "BADXDR", 10037: "LOCKS_HELD", 10038: "OPENMODE", 10040: "BADCHAR",
-    10041: "BADNAME", 10044: "OP_ILLEGAL", 10052: "BADSESSION", 10053: "BADSLOT", 10054: "COMPLETE_ALREADY",
-    10055: "CONN_NOT_BOUND_TO_SESSION", 10063: "SEQ_MISORDERED", 10064: "SEQUENCE_POS", 10065: "REQ_TOO_BIG",
-    10066: "REP_TOO_BIG", 10067: "REP_TOO_BIG_TO_CACHE", 10068: "RETRY_UNCACHED_REP", 10070: "TOO_MANY_OPS",
-    10071: "OP_NOT_IN_SESSION", 10074: "CLIENTID_BUSY", 10076: "SEQ_FALSE_RETRY", 10079: "ENCR_ALG_UNSUPP",
-    10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED",
+    10024: "OLD_STATEID", 10025: "BAD_STATEID", 10027: "NOT_SAME", 10029: "SYMLINK", 10032: "ATTRNOTSUPP",
+    10033: "NO_GRACE", 10035: "RECLAIM_CONFLICT", 10036: "BADXDR", 10037: "LOCKS_HELD", 10038: "OPENMODE",
+    10040: "BADCHAR", 10041: "BADNAME", 10044: "OP_ILLEGAL", 10052: "BADSESSION", 10053: "BADSLOT",
+    10054: "COMPLETE_ALREADY", 10055: "CONN_NOT_BOUND_TO_SESSION", 10063: "SEQ_MISORDERED", 10064: "SEQUENCE_POS",
+    10065: "REQ_TOO_BIG", 10066: "REP_TOO_BIG", 10067: "REP_TOO_BIG_TO_CACHE", 10068: "RETRY_UNCACHED_REP",
+    10070: "TOO_MANY_OPS", 10071: "OP_NOT_IN_SESSION", 10074: "CLIENTID_BUSY", 10076: "SEQ_FALSE_RETRY",
+    10079: "ENCR_ALG_UNSUPP", 10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED",
 }  # fmt: skip
 """The names of the statuses that tests meet (RFC 8881 section 15.1)."""
 READ, WRITE = 1, 2
@@ -189,8 +205,72 @@ def lookup(name: str) -> bytes:
     return _op(15) + opaque(name.encode())
 
 
+def lookup_octets(name: bytes) -> bytes:
+    return _op(15) + opaque(name)
+
+
+def lookupp() -> bytes:
+    return _op(16)
+
+
 def remove(name: str) -> bytes:
     return _op(28) + opaque(name.encode())
+
+
+def rename(old: str, new: str) -> bytes:
+    return _op(29) + opaque(old.encode()) + opaque(new.encode())
+
+
+def link(name: str) -> bytes:
+    return _op(11) + opaque(name.encode())
+
+
+def create(name: str, kind: int, data: bytes = b"", attributes: bytes = bytes(8)) -> bytes:
+    """CREATE; `data` is the encoded path of a symbolic link, or the number of a device."""
+    return _op(6, "I", kind) + data + opaque(name.encode()) + attributes
+
+
+def access(bits: int) -> bytes:
+    return _op(3, "I", bits)
+
+
+def readlink() -> bytes:
+    return _op(27)
+
+
+def readdir(
+    cookie: int = 0, *words: int, octets: int = 8192, names_octets: int = 0, verifier: bytes = bytes(8)
+) -> bytes:
+    head = _op(26, "Q8sII", cookie, verifier, names_octets, octets)
+    return head + struct.pack(f">I{len(words)}I", len(words), *words)
+
+
+def secinfo(name: str) -> bytes:
+    return _op(33) + opaque(name.encode())
+
+
+def secinfo_no_name(style: int = 0) -> bytes:
+    return _op(52, "I", style)
+
+
+def commit(offset: int = 0, count: int = 0) -> bytes:
+    return _op(5, "QI", offset, count)
+
+
+def fattr(values: dict[int, bytes]) -> bytes:
+    """A fattr4 of encoded values by their numbers."""
+    bits = sum(1 << number for number in values)
+    words = [bits >> shift & 0xFFFFFFFF for shift in range(0, max(bits.bit_length(), 1), 32)]
+    return struct.pack(f">I{len(words)}I", len(words), *words) + opaque(b"".join(values[n] for n in sorted(values)))
+
+
+def verify(values: dict[int, bytes], *, differs: bool = False) -> bytes:
+    """VERIFY, or NVERIFY if `differs`."""
+    return _op(17 if differs else 37) + fattr(values)
+
+
+def setattr_(values: dict[int, bytes], stateid: Stateid = ANONYMOUS) -> bytes:
+    return _op(34) + stateid.octets + fattr(values)
 
 
 def getattr_(*words: int) -> bytes:
@@ -336,20 +416,51 @@ def _denied(it: _Cursor) -> tuple[int, int, int, int, bytes]:
     return (*it.take("QQIQ"), it.opaque())
 
 
+def _listed(it: _Cursor) -> tuple[list[tuple[int, bytes, tuple[int, ...], bytes]], bool]:
+    """(cookie, name, bitmap, values) of each entry, and whether the directory ends with them."""
+    it.take("8s")
+    entries = []
+    while it.take("I"):
+        entries.append((it.take("Q"), it.opaque(), it.words(), it.opaque()))
+    return entries, bool(it.take("I"))
+
+
+def _flavors(it: _Cursor) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(it.take("I")):
+        flavor = it.take("I")
+        found.append((it.opaque(), *it.take("II")) if flavor == 6 else flavor)
+    return found
+
+
+def _change(it: _Cursor) -> tuple[int, int, int]:
+    found: tuple[int, int, int] = it.take("IQQ")
+    return found
+
+
 _VALUES: dict[int, Callable[[_Cursor], Any]] = {
+    3: lambda it: it.take("II"),
     4: _Cursor.stateid,
+    5: lambda it: it.take("8s"),
+    6: lambda it: (_change(it), it.words()),
     9: lambda it: (it.words(), it.opaque()),
     10: _Cursor.opaque,
+    11: _change,
     12: _Cursor.stateid,
     14: _Cursor.stateid,
     18: _opened,
     21: _Cursor.stateid,
     25: lambda it: (bool(it.take("I")), it.opaque()),
-    28: lambda it: it.take("IQQ"),
+    26: _listed,
+    27: _Cursor.opaque,
+    28: _change,
+    29: lambda it: (_change(it), _change(it)),
+    33: _flavors,
     38: lambda it: it.take("II8s"),
     41: lambda it: it.take("16sII"),
     42: _exchanged,
     43: _created,
+    52: _flavors,
     53: lambda it: it.take("16sIIIII"),
     55: lambda it: [STATUS[status] for status in it.words()],
 }

@@ -37,7 +37,8 @@ class Procedure(Generic[A, R]):
     Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
     compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound. `status` takes
     from a result the member that says whether the call succeeded, 0, or which error there was; None without one.
-    `octets_max` is None if the definition was not compiled, or by a compiler that did not derive it.
+    `named` gives, for arguments, the procedure under whose name the call is counted, which is otherwise the same; None:
+    this one. `octets_max` is None if the definition was not compiled, or by a compiler that did not derive it.
     """
 
     program: int
@@ -52,6 +53,7 @@ class Procedure(Generic[A, R]):
     bound: ReplyBound | Callable[[A], ReplyBound] | None = None
     status: Callable[[R], int] | None = None
     octets_max: OctetsMax | None = None
+    named: Callable[[A], Procedure[A, R]] | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
         """How large the result of a call with these arguments gets."""

@@ -41,6 +41,9 @@ class Context:
         self.client, self.credential, self.peer = connection, credential, peer
         self.may_block = False
 
+    def buffer(self, length: int) -> memoryview:
+        return memoryview(bytearray(length))
+
 
 class Conversation:
     """The server, over files in memory, with a clock that tests move."""

@@ -110,3 +110,9 @@ class FewFiles:
         if handle not in self.files:
             raise Refused(BAD_HANDLE)
         return self.files[handle]
+
+    def covers(self, _within: Any, _name: bytes) -> None:
+        """No name leads to another export."""
+
+    def is_export(self, _node: Any) -> bool:
+        return False

@@ -427,3 +427,20 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert name(SEQUENCE) == "SEQUENCE"
     assert name() == "empty"
+
+
+def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
+    named = COMPOUND.named
+    assert named is not None
+
+    def counted(*operations: bytes) -> str:
+        return named(decode_call(Decoder(call_of(*operations)))).name
+
+    assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
+    assert named(decode_call(Decoder(call_of(SEQUENCE)))) is named(decode_call(Decoder(call_of(SEQUENCE))))
+    # A client makes up names; the bound holds, and names that are known stay.
+    names = {counted(SEQUENCE, *[GETFH] * length) for length in range(1, 60)}
+    names |= {counted(SEQUENCE, READ, *[GETFH] * length) for length in range(1, 60)}
+    assert len(names) <= 65
+    assert counted(*[READ] * 40, *[GETFH] * 3) == COMPOUND.name
+    assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"

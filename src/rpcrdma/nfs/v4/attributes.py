@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_ATTRIBUTE_SETS_REMEMBERED
+from rpcrdma.limits import NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.export.tree import (
     NAME_OCTETS_MAX,
     OFFSET_MAX,
@@ -196,7 +196,7 @@ NEED_SPACE: Final = bits(
 _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 
-@functools.lru_cache(NFS4_ATTRIBUTE_SETS_REMEMBERED)
+@functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
     """The bitmap and the values, in the order of their numbers, of those attributes of a set that can be read."""
     shown = attributes & _READABLE

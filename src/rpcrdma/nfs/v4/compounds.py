@@ -7,12 +7,14 @@ status.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
 from rpcrdma.nfs.v4.operations import ILLEGAL, Operation, operation_of
@@ -79,7 +81,7 @@ class Result(NamedTuple):
     """The result of one operation; `value` is None if it has no more than its status."""
 
     operation: Operation
-    status: int
+    status: nfsstat4
     value: Any
 
 
@@ -87,7 +89,7 @@ class Result(NamedTuple):
 class CompoundReply:
     """The result of COMPOUND, as a client decodes it."""
 
-    status: int
+    status: nfsstat4
     tag: bytes
     results: list[Result]
 
@@ -96,7 +98,7 @@ class CompoundReply:
 class EncodedReply:
     """The result of COMPOUND, as a server has encoded it: also a reply that is kept."""
 
-    status: int
+    status: nfsstat4
     payload: Payload
 
 
@@ -197,7 +199,7 @@ def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
 def decode_operation_result(dec: Decoder) -> Result:
     """Decodes the result of one operation."""
     number = dec.u32("nfs_resop4.resop")
-    status = dec.u32("nfs_resop4.status")
+    status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
     operation = operation_of(number, MINOR_VERSIONS[-1])
     value = None
     if status == _OK:
@@ -215,7 +217,7 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
     Raises:
         DecodeError: also for an operation that is not defined.
     """
-    status = dec.u32("COMPOUND4res.status")
+    status = nfs4.decode_nfsstat4(dec, "COMPOUND4res.status")
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
     count = dec.count(NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4res.resarray")
     return CompoundReply(status, tag, [decode_operation_result(dec) for _ in dec.paired(count)])
@@ -236,6 +238,18 @@ def _bound(call: CompoundCall) -> ReplyBound:
     return ReplyBound(results, tuple(items))
 
 
+def _named(call: CompoundCall) -> Procedure[CompoundCall, Any]:
+    """COMPOUND under the names of the operations of a call."""
+    name = name_of(call.steps)
+    found = _NAMED.get(name)
+    if found is None:
+        if len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
+            return COMPOUND
+        found = _NAMED[name] = dataclasses.replace(COMPOUND, name=name)
+    return found
+
+
+_NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
 COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     program=nfs4.NFS_V4.number,
     version=nfs4.NFS_V4.version,
@@ -247,5 +261,6 @@ COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     encode_result=encode_compound_reply,
     decode_result=decode_compound_reply,
     bound=_bound,
-    status=lambda reply: int(reply.status),
+    status=attrgetter("status"),
+    named=_named,
 )

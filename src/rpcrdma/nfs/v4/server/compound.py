@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
-from rpcrdma.nfs.export.tree import Exports, Node
+from rpcrdma.nfs.export.tree import Node
 from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Result, Step, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.reply_cache import detached
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
@@ -24,6 +25,7 @@ from rpcrdma.xdr.codec import Encoder
 
 __all__ = ["RPC_REPLY_OCTETS", "Compound", "Handler", "KeptReply", "MustWait", "Parts", "run"]
 
+T = TypeVar("T")
 _S = nfsstat4
 
 RPC_REPLY_OCTETS: Final = 24
@@ -54,7 +56,7 @@ class Parts(Protocol):
     """The parts of a server of version 4 that operations use."""
 
     @property
-    def exports(self) -> Exports:
+    def exports(self) -> PseudoRoot:
         """The exported trees, and the pseudo file system above them."""
 
     @property
@@ -74,6 +76,7 @@ class Compound:
 
     Attributes:
         server: the parts of the server.
+        acting: the thread has taken on the identity that the operation has asked for by `wait`.
         context: the call; its memory for results.
         call: the decoded call.
         now_s: the time at which it has begun, in seconds of a monotonic clock.
@@ -82,14 +85,18 @@ class Compound:
         session, slot, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
+        position: the index of the operation that runs.
+        room: octets that the reply still has for its result and those that follow.
+        partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
         keeps_reply: the slot keeps the reply.
     """
 
     __slots__ = (
-        "call", "client", "context", "current", "keeps_reply", "now_s", "on_end", "reply_octets_max",
-        "saved", "saved_stateid", "server", "session", "slot", "stateid", "too_big", "uncached",
+        "acting", "call", "client", "context", "current", "keeps_reply", "now_s", "on_end", "partial", "position",
+        "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid", "too_big",
+        "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -106,6 +113,10 @@ class Compound:
         self.client: Any = None
         self.reply_octets_max = RPC_RECORD_OCTETS_MAX
         self.too_big = _S.NFS4ERR_REP_TOO_BIG
+        self.acting = False
+        self.position = 0
+        self.room = RPC_RECORD_OCTETS_MAX
+        self.partial: tuple[memoryview, int] | None = None
         self.uncached = False
         self.keeps_reply = False
         self.on_end: Callable[[EncodedReply | None], None] | None = None
@@ -119,6 +130,12 @@ class Compound:
     def caller(self) -> Credential:
         """The caller, for the trees."""
         return self.context.credential
+
+    @property
+    def next_operation(self) -> int | None:
+        """The number of the operation after the one that runs; None if that is the last."""
+        steps = self.call.steps[self.position + 1 : self.position + 2]
+        return steps[0].operation.number if steps else None
 
     @property
     def request(self) -> Hashable:
@@ -145,6 +162,16 @@ class Compound:
     def set_current(self, node: Node) -> None:
         """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
         self.current, self.stateid = node, None
+
+    def or_wait(self, found: T | None) -> T:
+        """`found`, the result of a method with `at_once`.
+
+        Raises:
+            MustWait: it is None, and the operation is run again in a worker thread.
+        """
+        if found is None:
+            raise MustWait
+        return found
 
     def wait(self, identity: AbstractContextManager[Any] | None = None) -> None:
         """Continues in a worker thread, unless the operation runs in one: to be called before a call that blocks.
@@ -226,11 +253,16 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
     if call.minor_version not in MINOR_VERSIONS:
         reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
         return reply.ended()
+    if not call.tag.isascii() and not _is_text(call.tag):
+        reply.status = _S.NFS4ERR_INVAL
+        return reply.ended()
     running: Operation | None = None
     let_go = False
     try:
         for position, step in enumerate(call.steps):
             running, args, _ = step
+            compound.position = position
+            compound.room = compound.reply_octets_max - reply.octets - 8
             left: ActAs | None = None
             status, value = _S.NFS4_OK, None
             try:
@@ -238,7 +270,7 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                 handler = handlers.get(running.number)
                 if handler is None:
                     raise Refused(_S.NFS4ERR_NOTSUPP)
-                if not running.idempotent and reply.octets + 8 + running.result_octets > compound.reply_octets_max:
+                if not running.idempotent and running.result_octets > compound.room:
                     raise Refused(compound.too_big)
                 while True:
                     try:
@@ -247,14 +279,16 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                     except MustWait as wait:
                         left = wait.step
                     yield left
+                    compound.acting = left is not None
             except KeptReply as kept:
                 return kept.reply
             except CredentialTooWeak:
                 status = _S.NFS4ERR_WRONGSEC
             except REFUSALS as error:
                 status, value = status_of(error), error.value if isinstance(error, Refused) else None
-            if left is not None:
+            if compound.acting:
                 # The thread leaves the caller's identity.
+                compound.acting = False
                 yield MAY_BLOCK
             if not reply.add_within(compound.reply_octets_max, running, status, value):
                 reply.add(running, compound.too_big, None)
@@ -276,6 +310,14 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
             keeps = compound.keeps_reply or let_go
             compound.on_end(EncodedReply(ended.status, detached(ended.payload)) if keeps else None)
     return ended
+
+
+def _is_text(octets: bytes) -> bool:
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check(compound: Compound, position: int, step: Step) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Kind, Node, OpenFile, Wanted, check_changeable
-from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
 from rpcrdma.nfs.v4.nfs4 import (
     FATTR4_SIZE,
     OPEN4_RESULT_LOCKTYPE_POSIX,
@@ -52,6 +52,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
 from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
 
 __all__ = [
@@ -79,13 +80,15 @@ _ACCESS_BITS: Final = (
 )
 _RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ | tree.MODIFY}
 """The rights of a file that is opened, by bits of share access."""
+_TIMES: Final = SET_ONLY
+"""Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
 _UNCHANGED: Final = change_info4(True, 0, 0)
 
 
 class Open(Held):
     """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
 
-    __slots__ = ("access", "deny", "reader", "shares", "writer")
+    __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
         super().__init__(client, other, owner, file)
@@ -93,6 +96,8 @@ class Open(Held):
         self.deny = 0
         self.shares: set[tuple[int, int]] = set()
         """The (access, deny) of each OPEN, into which OPEN_DOWNGRADE may go back."""
+        self.node: Node | None = None
+        """The file, which the client may use by its handle also when it has no name any more."""
         self.reader: OpenFile | None = None
         self.writer: OpenFile | None = None
 
@@ -212,6 +217,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
             state.add(mine)
             stateid = stateid4(mine.seqid, mine.other)
         before = mine.access, mine.deny
+        mine.node = node
         mine.shares.add((access, deny))
         if access & READ:
             mine.reader = file
@@ -276,15 +282,15 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
 
 def _named(compound: Compound, args: OPEN4args) -> _Target:
     """CLAIM_NULL: the file of a name in the current directory, which is created if need be."""
-    directory, name = compound.node, _checked_name(args.claim.value)
+    directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
     if args.openhow.opentype is opentype4.OPEN4_CREATE and args.openhow.value is not None:
         return _created(compound, directory, name, args.openhow.value)
-    node = _there(compound, directory.lookup(compound.caller, name, at_once=compound.at_once))
+    node = object_named(compound, directory, name)
     change = directory.attributes().change
     return _Target(node, change_info4(False, change, change))
 
 
-def _checked_name(name: Any) -> bytes:
+def _name(name: Any) -> bytes:
     assert isinstance(name, bytes)
     return name
 
@@ -298,7 +304,7 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     if isinstance(value, creatverfattr):
         verifier, given = value.cva_verf, value.cva_attrs
         later = wanted_of(given, exclusive=True)
-        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask)
+        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask) | _TIMES
     elif isinstance(value, fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
         create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
@@ -308,7 +314,7 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
             cut = wanted.size == 0
             return _Target(found, change_info4(False, change, change), asked & 1 << FATTR4_SIZE if cut else 0, cut=cut)
     else:
-        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), value), 0
+        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), value), _TIMES
     change_of_directory = Change()
     made = directory.create(compound.caller, name, create, change_of_directory)
     if made.node is None:
