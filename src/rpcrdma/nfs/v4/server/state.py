@@ -237,7 +237,7 @@ class State:
 
     def drop(self, held: Held) -> None:
         """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
-        for part in list(held.parts):
+        for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
         del self._held[held.other], client.held[held.other], client.owned[held.key]
