@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -109,6 +110,27 @@ async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls
         assert {context.principal for context in echo.callers} == {"alice@REALM"}
         assert {context.credential.flavor for context in echo.callers} == {SecurityFlavor[flavor.upper()]}
         assert connection.principal == "alice@REALM"
+
+
+class Filling(Echo):
+    """Returns as much data as the reply has room for beside its length."""
+
+    def echo(self, args: memoryview, context: CallContext) -> bytes:
+        self.room = context.result_octets_max() - 4 & ~3
+        return bytes(min(self.room, MIB))
+
+
+@pytest.mark.thorough
+@each_case("transport", TRANSPORTS[1:])
+@each_case("flavor", FLAVORS[1:])
+@with_threads
+async def test_the_room_for_a_sealed_result_is_what_its_protection_leaves(transport: str, flavor: str) -> None:
+    filling = Filling()
+    asked = replace(ECHO, bound=ReplyBound(4, (5000,)))
+    async with pair(transport, flavor, FakeMechanism(), service=filling) as (connection, _, _):
+        got = await connection.call(asked, b"")
+        assert len(got) == min(filling.room, MIB)
+        assert filling.room >= 5000
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -83,12 +84,19 @@ class Scene:
     """A server with the default memory, whose GET has the handler `get` and results of up to `bound` octets."""
 
     def __init__(
-        self, get: Any, bound: int | Callable[[int], ReplyBound] = MIB, octets_max: int = BUFFER_OCTETS_MAX
+        self,
+        get: Any,
+        bound: int | Callable[[int], ReplyBound] = MIB,
+        octets_max: int = BUFFER_OCTETS_MAX,
+        reserves: tuple[int, ...] = (),
+        idempotent: tuple[int, ...] = (),
     ) -> None:
         limited = replace(GET, bound=ReplyBound(4, (bound,)) if isinstance(bound, int) else bound)
 
         class Both(Service):
             PROGRAM = Program(NUMBER, 1, "BOTH", {1: PUT, 2: limited})
+            RESERVES = frozenset(reserves)
+            IDEMPOTENT = frozenset(idempotent)
 
             def put(self, args: int, context: Any) -> int:
                 return args
@@ -139,6 +147,56 @@ async def test_any_number_of_calls_of_one_connection_have_memory_for_their_resul
             await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
             assert scene.pool.lent_octets <= AT_ONCE * MIB
             assert peer.result() == MIB
+
+
+@each_case(("execution", "reserves"), [("inline", True), ("worker", True), ("rest", True), ("rest", False)])
+async def test_a_handler_that_reserves_begins_once_although_memory_is_scarce(execution: str, reserves: bool) -> None:
+    """A handler with an effect before it asks for memory, as SEQUENCE has, and which an idempotent one would repeat."""
+    begun = 0
+    calls = 30
+
+    def inline(args: int, context: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        return context.buffer(args)
+
+    @inline_or_worker
+    def rest(args: int, context: Any) -> Generator[None, None, Any]:
+        nonlocal begun
+        begun += 1
+        yield
+        return context.buffer(args)
+
+    handler = {"inline": inline, "worker": in_worker(partial(inline)), "rest": rest}[execution]
+    async with serving(
+        handler, lambda args: ReplyBound(4, (args,)), reserves=(2,) if reserves else (), idempotent=(2,)
+    ) as (_, peer):
+        for _ in range(calls):
+            peer.call(GET)
+        for number in range(calls):
+            await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
+            assert peer.result() == MIB
+        assert (begun == calls) is reserves
+
+
+async def test_a_handler_that_reserves_ends_after_its_connection() -> None:
+    """Its session has its reply for a client that comes back."""
+    gate = asyncio.Event()
+    results: list[int] = []
+
+    async def gated(args: int, context: Any) -> Any:
+        await gate.wait()
+        results.append(len(context.buffer(args)))
+        return b""
+
+    async with serving(gated, reserves=(2,), idempotent=(2,)) as (_scene, peer):
+        peer.call(GET)
+        await asyncio.sleep(0)
+        peer.results.close()
+        gate.set()
+        await until(lambda: peer.replies)
+        assert peer.result() == 0
+        assert results == [MIB]
 
 
 @each_case("handler", [inline, coroutine, worker])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -73,6 +74,19 @@ async def test_calls_carry_the_credential_given_last(scheme: str) -> None:
         front.client.ready(AuthNone())
         await front.client.call(TELL, b"none")
         assert back.callers == [AuthNone(), CALLER, CALLER, AuthNone()]
+
+
+async def test_a_call_may_have_a_credential_of_its_own(scheme: str) -> None:
+    """Sessions that share a connection have each theirs (RFC 8881 section 18.36.3)."""
+    other = AuthSys(uid=77, gid=77)
+    async with joined(scheme) as (front, back, _):
+        front.client.ready(CALLER)
+        calls = [front.client.call(TELL, b"own", credential=each) for each in (other, AuthNone(), None)]
+        await asyncio.gather(*calls)
+        await front.client.call(TELL, b"sys")
+        assert back.callers == [other, AuthNone(), CALLER, CALLER]
+        with pytest.raises(LocalProtocolError):
+            await front.client.call(TELL, b"no", credential=AuthSys(uid=1, gid=1, gids=tuple(range(17))))
 
 
 async def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:

@@ -12,7 +12,7 @@ from rpcrdma.transport.dialects import v2
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.transport.plan_reply import ReplyForm, plan_reply
+from rpcrdma.transport.plan_reply import ReplyForm, plan_reply, reply_octets_max
 from support.cases import each_case
 
 INLINE, LONG, REFUSED = ReplyForm.INLINE, ReplyForm.LONG, ReplyForm.REFUSED
@@ -91,3 +91,16 @@ def test_every_plan_keeps_within_what_was_offered() -> None:
             assert header + stream > 4096
             assert stream <= reply.length
     assert forms == {INLINE, LONG, REFUSED}
+
+
+@each_case("geometry", [GEOMETRY, v2.GEOMETRY])
+def test_the_room_for_a_reply_is_the_largest_that_is_not_refused(geometry: Any) -> None:
+    writes: list[tuple[WriteChunk, ...]] = [(), (chunk(),), (chunk(3000), chunk(500, 500)), (chunk(*[9] * 60),)]
+    replies = (None, chunk(700), chunk(20_000, 20_000))
+    some_items: list[tuple[int, ...]] = [(), (2999,), (1, 1001), (600, 1, 7)]
+    continued = ((0, 0), (6000, 10_000))
+    for writes_offered, reply, items, more in itertools.product(writes, replies, some_items, continued):
+        given = items, offer(*writes_offered, reply=reply), 1024, geometry, *more
+        room = reply_octets_max(*given)
+        assert plan_reply(room + 1, *given).form is REFUSED, given
+        assert room == 0 or plan_reply(room, *given).form is not REFUSED, given

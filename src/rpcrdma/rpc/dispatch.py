@@ -61,14 +61,14 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 class Route:
     """One procedure that a service offers, and the handler that answers it: `handler(args, context)`.
 
-    `at_most_once`: the service does not declare the procedure idempotent. `reserves`: it may have bulk results besides,
-    for which memory is reserved before the handler begins, since a handler that found none could not be run again.
+    `at_most_once`: the service does not declare the procedure idempotent. `begins_once`: the handler must not be begun
+    twice for one call. `reserves`: it may have bulk results besides, for which memory is reserved before it begins.
     `security`: the flavors that calls may have; None: any. `waits_for`: see `Service.WAITS_FOR`.
     """
 
     __slots__ = (
-        "at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves", "security",
-        "waits_for",
+        "at_most_once", "begins_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves",
+        "security", "waits_for",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,7 @@ class Route:
         handler: Callable[[Any, CallContext], Any],
         *,
         at_most_once: bool,
+        begins_once: bool = False,
         security: frozenset[SecurityFlavor] | None = None,
         waits_for: Callable[[Any], Hashable] | None = None,
     ) -> None:
@@ -86,7 +87,8 @@ class Route:
         self.calls = 0
         self.at_most_once = at_most_once
         bound = procedure.bound
-        self.reserves = at_most_once and (bool(bound.items) if isinstance(bound, ReplyBound) else bound is not None)
+        self.begins_once = at_most_once or begins_once
+        self.reserves = self.begins_once and (bool(bound.items) if isinstance(bound, ReplyBound) else bound is not None)
         self.handler = handler
         self.execution = execution_of(handler)
         self.decode_args = procedure.decode_args
@@ -159,7 +161,14 @@ class Dispatcher:
                 _check_handler(service, procedure, handler)
                 once = number != 0 and number not in service.IDEMPOTENT
                 security = self._security if number and not service.ANY_SECURITY else None
-                route = Route(procedure, handler, at_most_once=once, security=security, waits_for=service.WAITS_FOR)
+                route = Route(
+                    procedure,
+                    handler,
+                    at_most_once=once,
+                    begins_once=number in service.RESERVES,
+                    security=security,
+                    waits_for=service.WAITS_FOR,
+                )
                 self._routes[program.number, program.version, number] = route
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
         null = (program.number, program.version, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -97,11 +97,17 @@ class ReverseCaller(Caller, Protocol):
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        credential: Credential | None = None,
     ) -> R:
         """See `Caller.call`; `timeout_s=None` waits for ever.
 
+        `credential`: of this call, in place of the one given to `ready`: sessions of NFS version 4.1 share a
+        connection, and each names the credential of the calls to it (RFC 8881 section 18.36.3).
         `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
         `placement`: see `rpcrdma.Connection.call`; "" as `RdmaServerConfig.extension` says.
+
+        Raises:
+            LocalProtocolError: `ready` was not called, or the credential cannot be encoded.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
@@ -164,7 +170,18 @@ class CallContext(Protocol):
     def client(self) -> ReverseCaller:
         """Calls procedures of the client that made this call, if it offers services; `ReverseCaller.ready` comes first.
 
-        Calls carry the credential that is given to `ready`.
+        Calls carry the credential that is given to `ready` or to the call.
+        """
+
+    @property
+    def call_octets(self) -> int:
+        """The octets of the RPC message that made the call: its header, its arguments, and those in Read chunks."""
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """The octets that the encoded result may have for the reply to fit the memory that the client has offered.
+
+        `items`: the lengths of the bulk items in the result, in order. Where the client's Write chunks take them, they
+        do not count; elsewhere their octets are taken off the result's. 0 if there is no room for an item.
         """
 
     @property
@@ -192,6 +209,10 @@ class Service:
     """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
     not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as
     idempotent."""
+    RESERVES: ClassVar[frozenset[int]] = frozenset()
+    """Numbers of procedures in `IDEMPOTENT` whose handlers must not begin twice for one call, such as COMPOUND of NFS
+    version 4.1, whose sessions keep replies themselves. Memory for the bulk results that `Procedure.bound` states is
+    reserved before they begin. Other idempotent handlers begin anew later when they find no memory."""
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
     that tell clients which, as MOUNT does."""

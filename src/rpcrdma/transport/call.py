@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.gss.protection import CallProtection
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -40,9 +41,9 @@ class Call(Outgoing):
     """
 
     __slots__ = (
-        "args", "began_ns", "bound", "carried", "deadline_s", "ended_ns", "error", "exposure", "form", "future", "into",
-        "long_reply", "octets_received", "octets_sent", "over_tcp", "payload", "peer", "placement", "procedure",
-        "protection", "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
+        "args", "began_ns", "bound", "carried", "deadline_s", "encoder", "ended_ns", "error", "exposure", "form",
+        "future", "into", "long_reply", "octets_received", "octets_sent", "over_tcp", "payload", "peer", "placement",
+        "procedure", "protection", "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
     )  # fmt: skip
 
     kind = Kind.CALL
@@ -73,6 +74,8 @@ class Call(Outgoing):
         """When it times out, in the event loop's time."""
         self.protection: CallProtection | None = None
         """Makes and reads its messages under RPCSEC_GSS; None: the connection does, with its credential."""
+        self.encoder: CallEncoder | None = None
+        """Encodes its message with a credential of its own; None: with that of the connection."""
         self.placement = placement
         """How the round-trip extension is to move the bulk items; "" as the connection's options say."""
         self.peer = ""

@@ -17,7 +17,7 @@ from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN, Geometry
 from rpcrdma.transport.message import Cause, Refusal
 
-__all__ = ["ReplyForm", "ReplyPlan", "plan_reply"]
+__all__ = ["ReplyForm", "ReplyPlan", "plan_reply", "reply_octets_max"]
 
 
 class ReplyForm(enum.Enum):
@@ -77,10 +77,7 @@ def plan_reply(
             if header + geometry.write_chunk + geometry.segment + reduced <= send_octets:
                 return _ONE_PLACED
     writes = offered.writes
-    for chunk in writes:
-        header += geometry.write_chunk + geometry.segment * len(chunk.segments)
-    if offered.reply is not None:
-        header += geometry.reply_chunk + geometry.segment * len(offered.reply.segments)
+    header = _header_octets(offered, geometry)
     if header + LAST_PIECE_OCTETS_MIN > send_octets:
         # The last message has the whole header.
         cheap_octets = continued_octets_max = 0
@@ -117,6 +114,44 @@ def plan_reply(
     if left > offered.reply.length:
         return _refused(too_small, f"a reply of {left} octets for a Reply chunk of {offered.reply.length}")
     return ReplyPlan(ReplyForm.LONG, tuple(placed))
+
+
+def reply_octets_max(
+    items: Sequence[int],
+    offered: ChunkLists,
+    send_octets: int,
+    geometry: Geometry,
+    cheap_octets: int = 0,
+    continued_octets_max: int = 0,
+) -> int:
+    """The most octets, without its bulk items, of a reply that `plan_reply` does not refuse; the same arguments.
+
+    0 if an item fits nowhere.
+    """
+    header = _header_octets(offered, geometry)
+    if header + LAST_PIECE_OCTETS_MIN > send_octets:
+        cheap_octets = continued_octets_max = 0
+    room = max(send_octets, cheap_octets, continued_octets_max) - header
+    if offered.reply is not None and header <= send_octets:
+        room = max(room, offered.reply.length)
+    for index, length in enumerate(items):
+        if index >= len(offered.writes) or not offered.writes[index].segments:
+            room -= (length + 3) & ~3
+        elif length > offered.writes[index].length:
+            # Only a reply that is continued takes the item into its stream, together with all others.
+            room = continued_octets_max - header - sum((item + 3) & ~3 for item in items)
+            break
+    return max(room, 0)
+
+
+def _header_octets(offered: ChunkLists, geometry: Geometry) -> int:
+    """Octets of the header of a reply, which returns the offered Write and Reply chunks."""
+    header = geometry.reply_header
+    for chunk in offered.writes:
+        header += geometry.write_chunk + geometry.segment * len(chunk.segments)
+    if offered.reply is not None:
+        header += geometry.reply_chunk + geometry.segment * len(offered.reply.segments)
+    return header
 
 
 def _refused(refusal: Refusal, reason: str) -> ReplyPlan:

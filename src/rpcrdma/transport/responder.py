@@ -22,7 +22,7 @@ from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
-from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply, reply_octets_max
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
@@ -291,6 +291,15 @@ class Responder:
         if placed:
             statistics.calls_read_chunk += 1
         session.events.append(_tuple(CallArrived, (incoming,)))
+
+    def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
+        """The octets that a reply may have beside bulk items of these lengths; see `plan_reply.reply_octets_max`.
+
+        An extension that carries the reply may take more.
+        """
+        session = self._session
+        continued = self._continued if session.splits else (0, 0)
+        return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call.

@@ -29,6 +29,7 @@ __all__ = [
     "PlacedByPosition",
     "PlacedInOrder",
     "ReducedIneligibleItem",
+    "padded_octets",
     "padding",
 ]
 
@@ -46,6 +47,11 @@ _UNFIT = (struct.error, OverflowError, TypeError)
 def padding(length: int) -> int:
     """Zero octets that follow `length` octets of data up to the next multiple of four (RFC 4506 section 3)."""
     return -length & 3
+
+
+def padded_octets(lengths: Iterable[int]) -> int:
+    """The octets of items of variable length in the stream, without their length words."""
+    return sum(length + padding(length) for length in lengths)
 
 
 class Layout(struct.Struct):

@@ -12,7 +12,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,11 +29,11 @@ from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.gss.context_turns import Outcome
 from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
 from rpcrdma.rpc.service import ActAs, CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Steps
-from rpcrdma.xdr.codec import Encoder, Payload
+from rpcrdma.xdr.codec import Encoder, Payload, padded_octets
 
 __all__ = ["Answering", "AtMostOnce", "HandlerRunner", "ServerCall"]
 
@@ -196,6 +196,23 @@ class ServerCall(CallWithResults):
             self.ended_ns = perf_counter_ns()
             self.statistics.count(self)
 
+    @property
+    def call_octets(self) -> int:
+        """See `CallContext.call_octets`."""
+        return self.decoder.position
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """See `CallContext.result_octets_max`."""
+        protection = self.protection
+        if protection is None:
+            left = self.source.reply_octets_max(self, items)
+        else:
+            placed = () if protection.seals else items
+            left = protection.content_octets_max(self.source.reply_octets_max(self, placed))
+            if protection.seals:
+                left -= padded_octets(items)
+        return max(left - REPLY_HEADER_OCTETS, 0)
+
     def buffer(self, length: int) -> memoryview:
         """See `CallContext.buffer`.
 
@@ -206,8 +223,8 @@ class ServerCall(CallWithResults):
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
             return memoryview(bytearray(length))
         reserved = min(self.reserved, octets_taken(length)) if self.reserved else 0
-        # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
-        buffer = share.acquire(length, outliving=self.route.at_most_once, reserved=reserved)
+        # A call that must not begin twice gets memory also when its connection has ended: a repeat may get its result.
+        buffer = share.acquire(length, outliving=self.route.begins_once, reserved=reserved)
         if buffer is None:
             self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
             raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
@@ -484,8 +501,8 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
-        if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
+        """Whether the call waits for memory and is run again, which a call that must not begin twice cannot."""
+        if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
         call.may_block = False  # it begins in the event loop again
         return call.wait_for_buffers(self.run_unless_ended)
@@ -525,7 +542,7 @@ class HandlerRunner:
         call.may_block = True
         self.running += 1
         source = call.source
-        may_be_let_go = call.rest is None or not call.route.at_most_once
+        may_be_let_go = call.rest is None or not call.route.begins_once
         waits_for = call.route.waits_for
         self._workers.submit(
             source.host,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 from rpcrdma.aio.answering.buffer_pool import BufferShare, octets_reserved
@@ -42,6 +42,12 @@ class CallSource(Protocol[C_contra]):
 
         Sets `refusal` if the reply fits nothing that the call has offered. The requester has been told; it may call
         again. A reply that is too long for the transport is replaced by an error.
+        """
+
+    def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
+        """The octets that the reply may have without its bulk items, whose lengths are `items`; 0 if one has no room.
+
+        An item that no Write chunk of the call takes counts as a part of the reply. In any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:
@@ -90,7 +96,7 @@ class CallWithResults(IncomingCall):
                 self.reserved = wanted
                 return False
             share.wait(wanted, functools.partial(resume, self))
-        elif not share.crowded or not (share.held or self.route.at_most_once):
+        elif not share.crowded or not (share.held or self.route.begins_once):
             return False
         else:
             share.wait_while_crowded(functools.partial(resume, self))

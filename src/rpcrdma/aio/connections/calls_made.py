@@ -29,7 +29,9 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, SERVERS_KNOWN_MAX
+from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
@@ -248,12 +250,15 @@ class CallsMade(ABC):
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        credential: Credential | None = None,
     ) -> R:
         """See `rpcrdma.rpc.service.ReverseCaller.call`."""
         if placement:
             Preference(placement)
         call = Call(procedure, args, into, timeout_s, placement)
         call.xid = self._next_xid() if xid is None else xid
+        if credential is not None:
+            call.encoder = CallEncoder(credential)
         if timeout_s is not None:
             call.deadline_s = self._loop.time() + timeout_s
         result: R = await observed(call, self.start, self._observer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
@@ -136,6 +136,11 @@ class RdmaCallsTaken:
         self.unsent_octets -= call.unsent_octets
         if call.buffers is not None:
             call.release()
+
+    def reply_octets_max(self, call: ServerCall, items: Sequence[int]) -> int:
+        """See `CallSource.reply_octets_max`."""
+        assert self._responder is not None
+        return self._responder.reply_octets_max(call, items)
 
     def refuse(self, call: ServerCall) -> bool:
         """See `CallSource.refuse`: with ERR_CHUNK."""

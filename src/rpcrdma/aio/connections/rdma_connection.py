@@ -264,7 +264,7 @@ class RdmaConnection(CallsMade):
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
         protection = call.protection
-        encode = self._encoder.encode if protection is None else protection.encode
+        encode = (call.encoder or self._encoder).encode if protection is None else protection.encode
         call.payload = payload = encode(call.xid, call.procedure, call.args)
         bound = call.procedure.bound
         if type(bound) is not ReplyBound or bound.items or bound.results > self._small_results:

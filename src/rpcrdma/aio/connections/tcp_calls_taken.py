@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from rpcrdma.aio.answering.answering import Answering, ServerCall
@@ -22,7 +22,7 @@ from rpcrdma.rpc.dispatch import refusal
 from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.xdr.codec import Decoder, Payload, padded_octets
 
 __all__ = ["TcpCallsTaken"]
 
@@ -219,6 +219,10 @@ class TcpCallsTaken:
                 reply = call.protection.protect(reply)
             self._send(reply, call)
         call.octets_sent = reply.length
+
+    def reply_octets_max(self, _call: ServerCall, items: Sequence[int]) -> int:
+        """See `CallSource.reply_octets_max`."""
+        return max(self._record_octets_max - padded_octets(items), 0)
 
     def refuse(self, _call: ServerCall) -> bool:
         """See `CallSource.refuse`."""

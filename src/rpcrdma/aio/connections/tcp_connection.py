@@ -273,7 +273,7 @@ class TcpConnection(CallsMade):
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if call.xid in self._pending:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
-        encode = self._encoder.encode if call.protection is None else call.protection.encode
+        encode = (call.encoder or self._encoder).encode if call.protection is None else call.protection.encode
         call.payload = encode(call.xid, call.procedure, call.args)
         call.over_tcp = self._called = True
         call.peer = self.name

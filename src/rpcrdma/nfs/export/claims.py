@@ -26,7 +26,6 @@ READ: Final = 1
 """Bit of a share reservation: reading (OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_READ)."""
 WRITE: Final = 2
 """Bit of a share reservation: writing."""
-_BITS = (READ, WRITE)
 _START, _END = attrgetter("start"), attrgetter("end")
 
 
@@ -75,31 +74,26 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
 class _File(Generic[S, L]):
     """The claims on one file."""
 
-    __slots__ = ("accessed", "denied", "ranges", "shares")
+    __slots__ = ("counts", "ranges", "shares")
 
     def __init__(self) -> None:
         self.shares: dict[S, tuple[int, int]] = {}
         """Bits of access and bits that are denied to others, by holder."""
-        self.accessed = [0, 0]
-        """Holders with access for reading, and for writing."""
-        self.denied = [0, 0]
-        """Holders that deny reading, and writing."""
+        self.counts = [0, 0, 0, 0]
+        """Holders with access for reading and writing, and those that deny reading and writing."""
         self.ranges: dict[L, list[Range]] = {}
 
     def count(self, access: int, deny: int, change: int) -> None:
         """Adds `change` to the number of holders that have these bits."""
-        for place, bit in enumerate(_BITS):
-            if access & bit:
-                self.accessed[place] += change
-            if deny & bit:
-                self.denied[place] += change
+        bits = access | deny << 2
+        for place in range(4):
+            if bits >> place & 1:
+                self.counts[place] += change
 
     def conflicts(self, access: int, deny: int) -> bool:
         """Whether any holder is in conflict with these bits."""
-        return any(
-            (access & bit and self.denied[place]) or (deny & bit and self.accessed[place])
-            for place, bit in enumerate(_BITS)
-        )
+        bits = deny | access << 2
+        return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
 
 class Claims(Generic[S, L]):
@@ -109,6 +103,8 @@ class Claims(Generic[S, L]):
         self.lock = threading.Lock()
         self.denials = 0
         """Holders that deny something to others; a reader needs no lock."""
+        self.in_the_way: set[S] = set()
+        """Holders that have denied something to callers without an open; for the owner of the state to look at."""
         self.range_count = 0
         """Ranges of all holders."""
         self.in_grace = False
@@ -157,7 +153,9 @@ class Claims(Generic[S, L]):
         if not self.denials:
             return False
         with self.lock:
-            return bool(self.share_conflicts(file, None, access, 0))
+            found = self.share_conflicts(file, None, access, 0)
+            self.in_the_way.update(found)
+            return bool(found)
 
     def _count(self, claims: _File[S, L], holder: S, change: int) -> None:
         access, deny = claims.shares.get(holder, (0, 0))

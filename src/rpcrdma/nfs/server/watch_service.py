@@ -70,6 +70,8 @@ class _BlockingContext:
         self.host_identity = context.host_identity
         self.client = context.client
         self.buffer = context.buffer
+        self.call_octets = context.call_octets
+        self.result_octets_max = context.result_octets_max
 
 
 class _Subscription:

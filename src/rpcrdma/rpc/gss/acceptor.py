@@ -29,7 +29,7 @@ from rpcrdma.limits import (
     GSS_WINDOW,
 )
 from rpcrdma.rpc.auth import AuthFlavor, AuthGss, AuthNone, AuthStat, Credential, LocalUser, OpaqueAuth
-from rpcrdma.rpc.gss.bodies import SealedBody, decode_body, encode_body
+from rpcrdma.rpc.gss.bodies import SealedBody, body_octets_max, decode_body, encode_body
 from rpcrdma.rpc.gss.context_turns import ContextTurns, InThread, Outcome, outcome_of
 from rpcrdma.rpc.gss.flavors import GssService, SecurityFlavor
 from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure, GssMajor, GssMechanism
@@ -56,7 +56,7 @@ from rpcrdma.rpc.message import (
 )
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import in_worker
-from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload
+from rpcrdma.xdr.codec import PADDING_MAX, BulkItem, Decoder, Encoder, Payload, padding
 
 __all__ = ["Acceptor", "ContextCreation", "GssCall"]
 
@@ -147,9 +147,23 @@ class GssCall:
         assert self._body is not None
         self._opened = outcome_of(functools.partial(self._body.open, self._context.gss, self._sequence))
 
+    @property
+    def seals(self) -> bool:
+        """See `OpenedCall.seals`."""
+        return self._service is not GssService.NONE and not self._ends
+
+    def content_octets_max(self, octets: int) -> int:
+        """See `OpenedCall.content_octets_max`."""
+        mechanism = self._acceptor.mechanism
+        mic_octets = mechanism.mic_octets_max
+        service = self._service if self.seals else GssService.NONE
+        # The content may need padding.
+        added = body_octets_max(service, 0, mic_octets, mechanism.wrap_octets_max) + (PADDING_MAX if self.seals else 0)
+        return octets - mic_octets - padding(mic_octets) - added
+
     def octets_sealed(self, reply: Payload) -> int:
         """See `OpenedCall.octets_sealed`."""
-        return 0 if self._service is GssService.NONE or self._ends else reply.length
+        return reply.length if self.seals else 0
 
     def protect(self, reply: Payload) -> Payload:
         """See `OpenedCall.protect`."""
@@ -192,6 +206,12 @@ class ContextCreation:
 
     def open(self) -> None:
         """The token is not protected."""
+
+    seals: ClassVar = False
+
+    def content_octets_max(self, octets: int) -> int:
+        """See `OpenedCall.content_octets_max`."""
+        return octets
 
     def octets_sealed(self, _reply: Payload) -> int:
         """See `OpenedCall.octets_sealed`."""

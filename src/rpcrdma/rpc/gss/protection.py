@@ -96,6 +96,13 @@ class OpenedCall(Protocol):
         May run in a thread, in its turn.
         """
 
+    @property
+    def seals(self) -> bool:
+        """Whether results are sealed into one item, bulk items included."""
+
+    def content_octets_max(self, octets: int) -> int:
+        """The most octets of an unprotected reply whose protected form has at most so many; may be negative."""
+
     def octets_sealed(self, reply: Payload) -> int:
         """Octets for which `protect` takes time."""
 

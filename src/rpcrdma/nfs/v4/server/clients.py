@@ -158,8 +158,8 @@ class Held(abc.ABC):
         """The name that the client has given to the owner."""
         self.file = file
         """The handle."""
-        self.parts: set[Held] = set()
-        """States that end with this one."""
+        self.parts: set[Held] | None = None
+        """States that end with this one; None: there has been none."""
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:

@@ -51,12 +51,15 @@ class LockState(Held):
     def __init__(self, opened: Open, other: bytes, owner: bytes) -> None:
         super().__init__(opened.client, other, owner, opened.file)
         self.opened = opened
+        if opened.parts is None:
+            opened.parts = set()
         opened.parts.add(self)
 
     def release(self, claims: Claims[Any, Any]) -> None:
         """See `Held.release`."""
         claims.unlock(self.file, self)
-        self.opened.parts.discard(self)
+        if self.opened.parts is not None:
+            self.opened.parts.discard(self)
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`: that of the open."""

@@ -8,7 +8,10 @@ its last name.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from rpcrdma.nfs.export import tree
@@ -94,8 +97,8 @@ class Open(Held):
         super().__init__(client, other, owner, file)
         self.access = 0
         self.deny = 0
-        self.shares: set[tuple[int, int]] = set()
-        """The (access, deny) of each OPEN, into which OPEN_DOWNGRADE may go back."""
+        self.shares = 0
+        """The OPENs, to the union of some of which OPEN_DOWNGRADE may go back: a bit for each (access, deny)."""
         self.node: Node | None = None
         """The file, which the client may use by its handle also when it has no name any more."""
         self.reader: OpenFile | None = None
@@ -218,7 +221,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
             stateid = stateid4(mine.seqid, mine.other)
         before = mine.access, mine.deny
         mine.node = node
-        mine.shares.add((access, deny))
+        mine.shares |= _share_bit(access, deny)
         if access & READ:
             mine.reader = file
         if access & WRITE:
@@ -366,7 +369,7 @@ def close(compound: Compound, args: CLOSE4args) -> stateid4:
     state = state_of(compound)
     with state.locked():
         opened = find(compound, args.open_stateid, Open)
-        if any(state.claims.ranges(part.file, part) for part in opened.parts):
+        if any(state.claims.ranges(part.file, part) for part in opened.parts or ()):
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
         state.drop(opened)
     compound.stateid = stateid4(*INVALID)
@@ -381,10 +384,14 @@ def open_downgrade(compound: Compound, args: OPEN_DOWNGRADE4args) -> stateid4:
     state = state_of(compound)
     with state.locked():
         opened = find(compound, args.open_stateid, Open)
-        kept = {each for each in opened.shares if not each[0] & ~access and not each[1] & ~deny}
-        if _union(kept) != (access, deny):
+        kept = [
+            each
+            for each in itertools.product(range(access + 1), range(deny + 1))
+            if not each[0] & ~access and not each[1] & ~deny and opened.shares & _share_bit(*each)
+        ]
+        if (_union(each[0] for each in kept), _union(each[1] for each in kept)) != (access, deny):
             raise Refused(_S.NFS4ERR_INVAL)
-        opened.shares = kept
+        opened.shares = _union(_share_bit(*each) for each in kept)
         if not access & READ:
             opened.reader = None
         if not access & WRITE:
@@ -394,11 +401,12 @@ def open_downgrade(compound: Compound, args: OPEN_DOWNGRADE4args) -> stateid4:
     return compound.stateid
 
 
-def _union(shares: set[tuple[int, int]]) -> tuple[int, int]:
-    access = deny = 0
-    for each in shares:
-        access, deny = access | each[0], deny | each[1]
-    return access, deny
+def _share_bit(access: int, deny: int) -> int:
+    return 1 << (access << 2 | deny)
+
+
+def _union(sets: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, sets, 0)
 
 
 def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4resok:

@@ -162,14 +162,15 @@ class State:
             self.database.forget([row_of(client)])
 
     def sweep(self, now_s: float) -> None:
-        """Passes leases, and ends clients that have been silent for long, and the grace period; may block.
+        """Passes leases, and ends the grace period; may block. To be called every few seconds.
 
-        To be called every few seconds.
+        Ends courteous clients that have been silent for long, and those that were in the way of version 3.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
-            overdue = self.clients.overdue(now_s)
-        self.evict(overdue)
+            ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
+            self.claims.in_the_way.clear()
+        self.evict(ending)
         self.end_grace(now_s)
 
     # Recovery
@@ -236,7 +237,7 @@ class State:
 
     def drop(self, held: Held) -> None:
         """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
-        for part in list(held.parts):
+        for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
         del self._held[held.other], client.held[held.other], client.owned[held.key]
