@@ -47,8 +47,13 @@ class Context:
 
     credential = AuthNone()
 
+    call_octets = 100
+
     def __init__(self) -> None:
         self.may_block = False
+
+    def result_octets_max(self, items: Any = ()) -> int:
+        return 1 << 20
 
 
 class Server:

@@ -85,8 +85,9 @@ class Compound:
         session, slot, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
+        encoded: the reply so far.
         position: the index of the operation that runs.
-        room: octets that the reply still has for its result and those that follow.
+        room: octets that the session leaves for the result of this operation, besides its number and its status.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
@@ -94,9 +95,9 @@ class Compound:
     """
 
     __slots__ = (
-        "acting", "call", "client", "context", "current", "keeps_reply", "now_s", "on_end", "partial", "position",
-        "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid", "too_big",
-        "uncached",
+        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
+        "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid",
+        "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -114,6 +115,7 @@ class Compound:
         self.reply_octets_max = RPC_RECORD_OCTETS_MAX
         self.too_big = _S.NFS4ERR_REP_TOO_BIG
         self.acting = False
+        self.encoded = Encoder()
         self.position = 0
         self.room = RPC_RECORD_OCTETS_MAX
         self.partial: tuple[memoryview, int] | None = None
@@ -146,7 +148,19 @@ class Compound:
     @property
     def octets(self) -> int:
         """Octets of the call, the RPC header included."""
-        return 0
+        return self.context.call_octets
+
+    def left(self, item_octets: int = 0) -> int:
+        """Octets that a result may have besides its number, its status and a bulk item of this length.
+
+        Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
+        not fit.
+        """
+        items = [len(item.data) for item in self.encoded.items]
+        if item_octets:
+            items.append(item_octets)
+        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) - 8
+        return min(self.room - (item_octets + 3 & ~3), offered)
 
     @property
     def sequence_reply_octets(self) -> int:
@@ -192,8 +206,8 @@ class _Reply:
 
     __slots__ = ("_count_at", "count", "enc", "status")
 
-    def __init__(self, tag: bytes) -> None:
-        self.enc = enc = Encoder()
+    def __init__(self, tag: bytes, enc: Encoder) -> None:
+        self.enc = enc
         enc.begun = []
         self.status = _S.NFS4_OK
         self.count = 0
@@ -249,7 +263,7 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         handlers: the supported operations by number.
     """
     call = compound.call
-    reply = _Reply(call.tag)
+    reply = _Reply(call.tag, compound.encoded)
     if call.minor_version not in MINOR_VERSIONS:
         reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
         return reply.ended()
