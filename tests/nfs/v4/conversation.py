@@ -70,7 +70,7 @@ class Conversation:
             lease_s=LEASE_S,
         )
         exports: Any = self.files
-        self.service = Nfs4Service(exports, self.state, lease_s=int(LEASE_S), clock=lambda: self.now_s)
+        self.service = Nfs4Service(exports, self.state, clock=lambda: self.now_s)
         self.hops = 0
         """Calls that have gone to a worker thread."""
 

@@ -1,9 +1,11 @@
-"""The services of a server: NFS version 3 (RFC 1813) over local directories, and MOUNT."""
+"""The services of a server over local directories: NFS version 3 (RFC 1813) with MOUNT, and version 4."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.local_tree import LocalExports
@@ -11,7 +13,12 @@ from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
 
-__all__ = ["LocalNfsService", "NfsServices", "build_services"]
+if TYPE_CHECKING:
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["LocalNfsService", "NfsServices", "build_services", "build_version_4"]
+
+_CLIENTS_FILE = "clients.sqlite3"
 
 
 class LocalNfsService(NfsService):
@@ -38,3 +45,37 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
         raise ValueError("no exports: name at least one directory")
     local = LocalExports(exports, state)
     return NfsServices(LocalNfsService(local), MountService(local))
+
+
+def build_version_4(
+    exports: LocalExports,
+    state: ServerState,
+    directory: Path,
+    random_bytes: Callable[[int], bytes],
+    clock: Callable[[], float],
+    wall_clock_ns: Callable[[], int],
+) -> Nfs4Service:
+    """NFS version 4 over the exports of `build_services`; close it before the state, when it is offered no longer.
+
+    Args:
+        exports: the exported trees.
+        state: the key of the server, by which clients tell it from others.
+        directory: holds the database of clients that may reclaim their state after a restart.
+        random_bytes: makes ids of sessions.
+        clock: a monotonic clock in seconds, for leases.
+        wall_clock_ns: the time in nanoseconds since 1970.
+
+    Raises:
+        OSError: the database cannot be used.
+    """
+    # Imported where it is served: the definition takes a tenth of a second.
+    from rpcrdma.nfs.export.claims import Claims  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.service import Nfs4Service  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.state import State  # noqa: PLC0415
+
+    database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
+    identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
+    clients = State(Claims(), database, random_bytes, clock(), identity=identity)
+    return Nfs4Service(PseudoRoot(exports, wall_clock_ns()), clients, clock=clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
@@ -24,6 +24,7 @@ from rpcrdma.nfs.v4.server import (
 )
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
 
 __all__ = ["HANDLERS", "Nfs4Service"]
@@ -85,18 +86,19 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     Args:
         exports: the trees, and the pseudo file system above them.
         state: clients, sessions, opens and locks.
-        lease_s: seconds of a lease.
         clock: a monotonic clock, in seconds.
     """
 
     PROGRAM = dataclasses.replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
     OWN_LIMITS = True
+    ANY_SECURITY = True
+    """Each export has its own flavors, of which SECINFO tells; all lead to the pseudo root."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
 
-    def __init__(self, exports: PseudoRoot, state: Any, *, lease_s: int, clock: Callable[[], float]) -> None:
+    def __init__(self, exports: PseudoRoot, state: State, *, clock: Callable[[], float]) -> None:
         self.exports = exports
         self.state = state
-        self.lease_s = lease_s
+        self.lease_s = int(state.clients.lease_s)
         self._clock = clock
         self._faults: set[tuple[str, type[Exception]]] = set()
 
@@ -104,6 +106,14 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
         """Answers COMPOUND."""
         return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
+
+    def sweep(self) -> None:
+        """Ends the state of clients whose time is over; may block. To be called every few seconds."""
+        self.state.sweep(self._clock())
+
+    def close(self) -> None:
+        """Closes the database of clients."""
+        self.state.database.close()
 
     def log_fault(self, name: str, error: Exception) -> None:
         """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""

@@ -101,7 +101,9 @@ _BACK: Final = {
 
 def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok:
     """EXCHANGE_ID (RFC 8881 section 18.35)."""
-    if args.eia_flags & ~_FLAGS_ASKED:
+    # RFC 7862 section 14.1 defines the flag for fences.
+    defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~EXCHGID4_FLAG_SUPP_FENCE_OPS
+    if args.eia_flags & ~defined:
         raise Refused(_S.NFS4ERR_INVAL)
     state = state_of(compound)
     protection, enforced = _agree(compound, args.eia_state_protect)
