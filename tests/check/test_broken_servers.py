@@ -35,7 +35,7 @@ from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.v3.server.data import DataProcedures
+from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
@@ -243,14 +243,12 @@ def with_padded_lengths(lists: Any) -> Any:
 
 
 def other_data_stored(patch: pytest.MonkeyPatch) -> None:
-    right = DataProcedures._write
+    right = OpenFile.write
 
-    def write(self: DataProcedures, *of: Any) -> Any:
-        args = of[-1]
-        args.data = bytes(args.data)[:-1] + b"\x77"
-        return right(self, *of)
+    def write(self: OpenFile, data: Any, *of: Any, **more: Any) -> Any:
+        return right(self, bytes(data)[:-1] + b"\x77", *of, **more)
 
-    patch.setattr(DataProcedures, "_write", write)
+    patch.setattr(OpenFile, "write", write)
 
 
 def padding_written(patch: pytest.MonkeyPatch) -> None:

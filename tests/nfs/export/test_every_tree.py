@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.export import open_object
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.memory_tree import MemoryTree
@@ -460,3 +461,15 @@ def test_nothing_changes_in_a_tree_that_is_read_only(tmp_path: Path) -> None:
         root = root_of(exports)
         assert refused(lambda: exports.locate_to_change(root.handle, CONTEXT)) == errno.EROFS
         assert root.access(ME, READ | MODIFY) == READ
+
+
+def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_object, "NFS_CHANGES_COUNTED_MAX", 5)
+    with exported("local", tmp_path) as exports:
+        files = [created(root_of(exports), b"%d" % number, b"data") for number in range(20)]
+        assert isinstance(exports, LocalExports)
+        assert len(exports.parts.changes) == 5
+        for file in files:
+            before = file.attributes().change
+            write(file, b"DATA")
+            assert file.attributes().change > before
