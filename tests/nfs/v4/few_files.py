@@ -66,6 +66,9 @@ class File:
     def open(self, _who: Any, wanted: int, *, at_once: bool) -> OpenedFile | None:
         return None if at_once and self.tree.cold else OpenedFile(self, wanted)
 
+    def range_locks(self) -> None:
+        return None
+
     def create(self, who: Any, name: bytes, create: Create, change: Change) -> Made:
         existing = self.tree.files.get(name)
         if existing is not None and create.how is CreateHow.EXCLUSIVE and create.verifier == self.tree.verifiers[name]:
@@ -95,6 +98,7 @@ class FewFiles:
         self.files: dict[bytes, File] = {}
         self.verifiers: dict[bytes, bytes] = {}
         self.export, self.read_only = self, False
+        self.in_memory = True
         self.cold = False
         """Whether everything would have to be waited for."""
         self.full = False

@@ -199,6 +199,17 @@ class Claims(Generic[S, L]):
             del claims.ranges[holder]
             self._drop_empty(file, claims)
 
+    def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of a range that no holder has locked, in order."""
+        claims = self._files.get(file)
+        held = [] if claims is None else sorted(each[:2] for ranges in claims.ranges.values() for each in ranges)
+        found = []
+        for left, right in held:
+            if start < left and start < end:
+                found.append((start, min(left, end)))
+            start = max(start, right)
+        return [*found, (start, end)] if start < end else found
+
     def unlock(self, file: bytes, holder: L) -> None:
         """Unlocks all ranges of a holder."""
         self.change_range(file, holder, 0, 1 << 64, None)

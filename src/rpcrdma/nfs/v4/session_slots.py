@@ -25,6 +25,9 @@ SEQUENCES: Final = 1 << 32
 class SlotState(enum.Enum):
     """The newest request of a slot."""
 
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
     FRESH = "fresh"
     """None has arrived."""
     BUSY = "busy"
@@ -37,6 +40,9 @@ class SlotState(enum.Enum):
 
 class Number(enum.Enum):
     """The sequence number of a request, compared with that of the newest request of its slot."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
 
     NEXT = "+1"
     SAME = "same"

@@ -52,6 +52,9 @@ _S = nfsstat4
 class ClientState(enum.Enum):
     """The state of a client's record."""
 
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
     UNCONFIRMED = "unconfirmed"
     """Introduced by EXCHANGE_ID."""
     CONFIRMED = "confirmed"
@@ -65,6 +68,9 @@ class ClientState(enum.Enum):
 
 class ClientEvent(enum.Enum):
     """The events that change the state of a client's record."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
 
     CONFIRM = "CREATE_SESSION"
     RENEW = "SEQUENCE"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims, HeldRange, Range
-from rpcrdma.nfs.export.tree import OpenFile
+from rpcrdma.nfs.export.tree import Node, OpenFile
 from rpcrdma.nfs.v4.nfs4 import (
     LOCK4args,
     LOCK4denied,
@@ -39,6 +39,8 @@ _S = nfsstat4
 _ALL = 1 << 64
 _TO_END = _ALL - 1
 """The length of a range that goes to the end of all files."""
+_LOCAL = state_owner4(0, b"a process of the server")
+"""The owner of locks that no client has."""
 _SPLIT = 2
 """Ranges that a change of one range adds at most."""
 
@@ -69,11 +71,11 @@ class LockState(Held):
 def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
     """LOCK (RFC 8881 section 18.10)."""
     wanted = _range(args.locktype, args.offset, args.length)
-    check_regular(compound.node)
+    node = _lockable(compound)
     state = state_of(compound)
     client: Client = compound.client
 
-    def step() -> stateid4:
+    def checked() -> tuple[LockState | None, Open, bytes]:
         mine, opened, owner = _locker(compound, args)
         if not opened.access & (WRITE if wanted.exclusive else READ):
             raise Refused(_S.NFS4ERR_OPENMODE)
@@ -84,6 +86,12 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
         _check_conflicts(state, compound, mine, wanted, reclaims=args.reclaim)
         _check_room(state, opened.file, mine)
         if mine is None:
+            state.check_room(client)
+        return mine, opened, owner
+
+    def grant() -> stateid4:
+        mine, opened, owner = checked()
+        if mine is None:
             mine = LockState(opened, state.new_other(client), owner)
             state.add(mine)
             stateid = stateid4(mine.seqid, mine.other)
@@ -92,37 +100,69 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
         state.claims.change_range(mine.file, mine, wanted.start, wanted.end, wanted.exclusive)
         return stateid
 
-    compound.stateid = state.settle(step, compound.wait)
+    def step() -> stateid4:
+        with state.mirrors.of(node) as local:
+            with state.lock:
+                checked()
+            if local is not None and not local.change(wanted):
+                raise _denied(local.in_the_way(wanted) or wanted, _LOCAL)
+            try:
+                with state.lock:
+                    return grant()
+            except BaseException:
+                if local is not None:
+                    state.mirrors.unlock(local, node.handle, wanted)
+                raise
+
+    compound.stateid = state.past_courteous(step, compound.wait)
     return LOCK4resok(compound.stateid)
 
 
 def lock_test(compound: Compound, args: LOCKT4args) -> None:
     """LOCKT (RFC 8881 section 18.11)."""
     wanted = _range(args.locktype, args.offset, args.length)
-    check_regular(compound.node)
+    node = _lockable(compound)
     state = state_of(compound)
     client: Client = compound.client
 
     def step() -> None:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
-        mine = client.owned.get((LockState, args.owner.owner, compound.node.handle))
-        _check_conflicts(state, compound, mine, wanted)
+        with state.mirrors.of(node) as local:
+            with state.lock:
+                mine = client.owned.get((LockState, args.owner.owner, node.handle))
+                _check_conflicts(state, compound, mine, wanted)
+            found = None if local is None else local.in_the_way(wanted)
+        if found is not None:
+            raise _denied(found, _LOCAL)
 
-    state.settle(step, compound.wait)
+    state.past_courteous(step, compound.wait)
 
 
 def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
     """LOCKU (RFC 8881 section 18.12)."""
     wanted = _range(args.locktype, args.offset, args.length)
+    node = _lockable(compound)
     state = state_of(compound)
-    with state.lock:
-        mine = find(compound, args.lock_stateid, LockState)
-        if wanted.end < _ALL and wanted.start:
-            _check_room(state, mine.file, mine)
-        state.claims.change_range(mine.file, mine, wanted.start, wanted.end, None)
-        compound.stateid = bump(mine)
+    with state.mirrors.of(node) as local:
+        with state.lock:
+            mine = find(compound, args.lock_stateid, LockState)
+            if wanted.end < _ALL and wanted.start:
+                _check_room(state, mine.file, mine)
+            state.claims.change_range(mine.file, mine, wanted.start, wanted.end, None)
+            compound.stateid = bump(mine)
+        if local is not None:
+            state.mirrors.unlock(local, node.handle, wanted)
     return compound.stateid
+
+
+def _lockable(compound: Compound) -> Node:
+    """The current object, a regular file, in a thread that may wait for its file system."""
+    node = compound.node
+    check_regular(node)
+    if not node.tree.in_memory:
+        compound.wait()
+    return node
 
 
 def _range(kind: nfs_lock_type4, offset: int, length: int) -> Range:
@@ -155,16 +195,16 @@ def _check_conflicts(
     state.clients.in_the_way([each.holder.client for each in conflicts], compound.now_s)
     if reclaims:
         raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT)
-    holder, (start, end, exclusive) = conflicts[0]
-    raise Refused(
-        _S.NFS4ERR_DENIED,
-        LOCK4denied(
-            start,
-            _TO_END if end == _ALL else end - start,
-            nfs_lock_type4.WRITE_LT if exclusive else nfs_lock_type4.READ_LT,
-            state_owner4(holder.client.id, holder.owner),
-        ),
-    )
+    holder, range_ = conflicts[0]
+    raise _denied(range_, state_owner4(holder.client.id, holder.owner))
+
+
+def _denied(found: Range, owner: state_owner4) -> Refused:
+    """The refusal that names a lock in the way."""
+    start, end, exclusive = found
+    kind = nfs_lock_type4.WRITE_LT if exclusive else nfs_lock_type4.READ_LT
+    length = _TO_END if end == _ALL else end - start
+    return Refused(_S.NFS4ERR_DENIED, LOCK4denied(start, length, kind, owner))
 
 
 def _check_room(state: State, file: bytes, mine: LockState | None) -> None:

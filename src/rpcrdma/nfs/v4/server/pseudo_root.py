@@ -32,6 +32,7 @@ from rpcrdma.nfs.export.tree import (
     Node,
     OpenFile,
     PathLimits,
+    RangeLocks,
     Refused,
     Space,
     Tree,
@@ -272,6 +273,9 @@ class _Directory:
         raise Refused(errno.EISDIR)
 
     def opened_for_writing(self) -> OpenFile | None:
+        return None
+
+    def range_locks(self) -> RangeLocks | None:
         return None
 
     def create(self, _who: Credential, _name: bytes, _create: Create, _change: Change) -> Made:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Held, InTheWay
@@ -100,20 +101,36 @@ class State:
         """Every state by `Held.other`."""
         self._ended: list[Held] = []
         """States whose files are closed when the lock is free."""
+        self._shrunk: set[bytes] = set()
+        """Files whose local locks follow when the lock is free."""
+        self.mirrors = LockMirrors(claims)
+        """The locks of clients, as local processes see them."""
 
     # Steps under the lock
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock for a step in which states may end; their files are closed after it."""
+        """Holds the lock for a step in which states may end; their files and local locks follow after it."""
         try:
             with self.lock:
                 yield
         finally:
             self._ended = []
+            shrunk, self._shrunk = self._shrunk, set()
+            for file in shrunk:
+                self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Runs a step with the lock held, again and again until no courteous client is in its way.
+        """Runs a step with the lock held, past courteous clients: see `past_courteous`."""
+
+        def locked_step() -> T:
+            with self.locked():
+                return step()
+
+        return self.past_courteous(locked_step, wait)
+
+    def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
+        """Runs a step again and again until no courteous client is in its way.
 
         Args:
             step: changes nothing if it raises `InTheWay`.
@@ -124,8 +141,7 @@ class State:
         """
         while True:
             try:
-                with self.locked():
-                    return step()
+                return step()
             except InTheWay as found:
                 wait()
                 if not self.evict(found.clients):
@@ -241,6 +257,8 @@ class State:
             self.drop(part)
         client = held.client
         del self._held[held.other], client.held[held.other], client.owned[held.key]
+        if self.claims.ranges(held.file, held):
+            self._shrunk.add(held.file)
         held.release(self.claims)
         self._ended.append(held)
 
