@@ -56,7 +56,7 @@ def files_by_version_4(lab: Lab) -> None:
     with lab.mounted(options="rdma"):
         lab.client.run(f"{PYTHON}python3 /data/file_exerciser.py /mnt/file1 1 700", 300)
         lab.client.run(
-            "set -e; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar; umount /mnt\n"
+            "set -e; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar; cd /; umount /mnt\n"
             f"mount.nfs {HOST}:/ /mnt -o rdma; cd /mnt/tree; md5sum -c /data/sums >/dev/null; cd /; rm -r /mnt/tree",
             300,
         )
