@@ -27,7 +27,12 @@ __all__ = ["pages", "write"]
 
 ROOT = Path(__file__).parents[1]
 LIBRARY, LAB = ROOT / "src" / "rpcrdma", ROOT / "lab" / "src" / "rpcrdma_lab"
-LIMITS = (LIBRARY / "limits.py", LIBRARY / "file_limits.py", LAB / "limits.py")
+LIMITS = (
+    LIBRARY / "limits.py",
+    LIBRARY / "file_limits.py",
+    LIBRARY / "nfs" / "v4" / "state_limits.py",
+    LAB / "limits.py",
+)
 
 SHARED_GROUPS = ("connection", "host authentication", "logging")
 """Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
@@ -105,7 +110,8 @@ def limits() -> str:
     parts = [
         "# Limits\n",
         (
-            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`; those for"
+            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits` and, for the"
+            " state of clients of NFS version 4.1, by `rpcrdma.nfs.v4.state_limits`; those for"
             " definitions and JSON, by `rpcrdma.file_limits`; and those of the protocol engineers' commands, by"
             " `rpcrdma_lab.limits`. The options of [the Python interface](../python-api.md) take their defaults from"
             " there.\n"

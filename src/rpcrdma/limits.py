@@ -515,6 +515,15 @@ NFS_WATCH_KEPT_S = 120.0
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
 
+# NFS version 4
+
+NFS4_COMPOUND_OPERATIONS_MAX = 64
+"""Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8."""
+
+NFS4_KINDS_OF_CALLS_MAX = 64
+"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
+and sets of attributes whose encoding is prepared: it has some ten."""
+
 # Statistics over HTTP
 
 METRICS_CONNECTIONS_MAX = 32

@@ -75,6 +75,26 @@ def test_serve_stops_in_order_on_a_signal(
 
 
 @pytest.mark.thorough
+@each_case("chosen, offered", [("3", [3]), ("4", [4]), ("3,4", [3, 4])])
+def test_serve_offers_the_versions_of_nfs_that_are_chosen(
+    start: StartServer, data: Path, tmp_path: Path, chosen: str, offered: list[int]
+) -> None:
+    served = start(data, tmp_path / "state", "--nfs", chosen)
+    found = []
+    with served:
+        host, _, port = served.urls["tcp"].removeprefix("tcp://").rpartition(":")
+        for version in (3, 4):
+            with socket.create_connection((host, int(port)), timeout=HANG_S) as caller:
+                caller.sendall(NULL_CALL[:20] + version.to_bytes(4, "big") + NULL_CALL[24:])
+                # The record mark and an accepted reply, whose last word is 0.
+                if caller.recv(28)[24:] == bytes(4):
+                    found.append(version)
+        assert served.stop() == 0
+        assert served.said == ""
+    assert found == offered
+
+
+@pytest.mark.thorough
 def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Path) -> None:
     served = start(data, tmp_path / "state")
     with served:

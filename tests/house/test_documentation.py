@@ -17,6 +17,7 @@ import pytest
 from packages import LAB, LIBRARY, ROOT, module_name, modules
 from rpcrdma import file_limits, limits
 from rpcrdma.cli.main import build_parser
+from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.check import CATALOGUE, CLIENT_CATALOGUE
@@ -80,7 +81,7 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    modules = (limits, file_limits, lab_limits)
+    modules = (limits, file_limits, state_limits, lab_limits)
     constants = {name: str(value) for module in modules for name, value in vars(module).items() if name.isupper()}
     assert shown == constants
 

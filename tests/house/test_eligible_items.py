@@ -1,4 +1,4 @@
-"""The definitions mark exactly the items of RFC 8267 section 4.1 as eligible for direct placement in NFSv3."""
+"""The definitions mark exactly the items of RFC 8267 section 4 as eligible for direct placement."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def test_nfs3_places_file_data_and_symbolic_links() -> None:
 @pytest.mark.req("NF-1")
 def test_mount_places_nothing() -> None:
     assert eligible("mount3.x") == set()
+
+
+@pytest.mark.req("NF-1")
+def test_nfs4_places_file_data_and_symbolic_links() -> None:
+    arguments = {"WRITE4args.data", "createtype4.linkdata"}
+    results = {"READ4resok.data", "READLINK4resok.link"}
+    assert eligible("nfs4.x") == arguments | results

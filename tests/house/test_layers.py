@@ -68,7 +68,9 @@ ROOM_RANKS = {
     "nfs/export": 0,
     "nfs/v3": 0,
     "nfs": 1,
+    "nfs/v4": 1,
     "nfs/v3/server": 2,
+    "nfs/v4/server": 2,
     "nfs/client": 2,
     "nfs/server": 3,
 }

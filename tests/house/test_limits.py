@@ -8,7 +8,10 @@ from pathlib import Path
 from packages import LAB, LIBRARY
 from support.cases import each_case
 
-EACH_MODULE = each_case("path", [LIBRARY / "limits.py", LIBRARY / "file_limits.py", LAB / "limits.py"])
+EACH_MODULE = each_case(
+    "path",
+    [*(LIBRARY / name for name in ("limits.py", "file_limits.py", "nfs/v4/state_limits.py")), LAB / "limits.py"],
+)
 
 
 @EACH_MODULE

@@ -1,4 +1,4 @@
-"""`rpcrdma serve`: an NFSv3 server for directories of this machine and file systems of fsspec."""
+"""`rpcrdma serve`: serves directories and file systems of fsspec by NFS versions 3, 4.1 and 4.2."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["add_arguments", "run"]
 
@@ -76,8 +78,9 @@ in TLS, for clients with a certificate of the authority:
   rpcrdma serve --xprtsec mtls --tls-cert server.pem --tls-key server-key.pem \\
       --tls-ca authority.pem --listen tcp://0.0.0.0:20048 /srv/data
 
-a Linux client mounts it:
-  mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
+a Linux client mounts it, by version 4.2:
+  mount -t nfs -o rdma HOST:/ /mnt
+  mount -t nfs -o proto=tcp,port=20048 HOST:/ /mnt
 """
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
@@ -140,10 +143,17 @@ def add_arguments(parser: CommandParser) -> None:
         help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
     )
     add(
+        "--nfs",
+        choices=("3,4", "3", "4"),
+        default="3,4",
+        help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or both (default: %(default)s)",
+    )
+    add(
         "--state-dir",
         type=Path,
         metavar="DIR",
-        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
+        help="where to keep the key of the file handles and clients of version 4 (default: $XDG_STATE_HOME/rpcrdma, "
+        "/var/lib/rpcrdma for root)",
     )
     add(
         "--async",
@@ -286,6 +296,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
         watch = WatchService(services.nfs.local)
+        version_4 = _version_4(args, services, state)
+        if version_4 is not None:
+            stack.callback(version_4.close)
+        offered = [*(services if "3" in args.nfs else ()), *([version_4] if version_4 is not None else ()), watch]
         hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
@@ -313,7 +327,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             drain_s=_DRAIN_S,
         )
         try:
-            server = await serve([*services, watch], listen_at(args, exports), options=options)
+            server = await serve(offered, listen_at(args, exports), options=options)
             metrics = await _start_metrics(args, server)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
@@ -322,7 +336,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
         _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
-        await _wait(stop, services)
+        await _wait(stop, services, version_4)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
         await server.close()
@@ -404,6 +418,16 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
     )
 
 
+def _version_4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
+    """Version 4 over the same exports; None unless it is wanted."""
+    if "4" not in args.nfs:
+        return None
+    from rpcrdma.nfs.server.services import build_version_4  # noqa: PLC0415
+
+    directory, clocks = args.state_dir or default_state_dir(), (time.monotonic, time.time_ns)
+    return build_version_4(services.nfs.exports, state, directory, secrets.token_bytes, *clocks)
+
+
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
     return bool(args.read_only or export.read_only or isinstance(export.source, str))
 
@@ -415,14 +439,16 @@ def _security(args: argparse.Namespace, export: Exported) -> tuple[SecurityFlavo
     return UNPROVED if flavors is None else flavors
 
 
-async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
-    """Waits for `stop`; meanwhile closes files that are no longer in use."""
+async def _wait(stop: asyncio.Event, services: NfsServices, version_4: Nfs4Service | None) -> None:
+    """Waits for `stop`; meanwhile closes files that are no longer in use, and ends leases."""
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
         await asyncio.to_thread(services.nfs.close_idle)
+        if version_4 is not None:
+            await asyncio.to_thread(version_4.sweep)
 
 
 def _announce(
@@ -475,7 +501,7 @@ def _announce(
         console.talk(
             f"hint: Linux clients of rdma:// prove users over TCP at port {_NFS_PORT}: add --listen tcp://HOST"
         )
-    if not any(url.startswith("tcp://") for url in server.listening):
+    if "4" not in args.nfs and not any(url.startswith("tcp://") for url in server.listening):
         console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
     sys.stdout.flush()
 

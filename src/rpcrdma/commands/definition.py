@@ -31,6 +31,7 @@ __all__ = [
 
 OWN_DEFINITIONS = {
     "nfs3.x": "v3/nfs3.x",
+    "nfs4.x": "v4/nfs4.x",
     "mount3.x": "mount3.x",
     "port_mapper.x": "port_mapper.x",
     "watch.x": "watch.x",

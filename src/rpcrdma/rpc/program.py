@@ -49,6 +49,7 @@ class Procedure(Generic[A, R]):
         bound: the largest result, always or for given arguments; None: 64 KiB without bulk items.
         status: returns a result's status, 0 for success; None if results have no status.
         octets_max: the limits that the definition sets; None if unknown.
+        named: returns, for arguments, the procedure under whose name the call is counted; None: this one.
     """
 
     program: int
@@ -63,6 +64,7 @@ class Procedure(Generic[A, R]):
     bound: ReplyBound | Callable[[A], ReplyBound] | None = None
     status: Callable[[R], int] | None = None
     octets_max: OctetsMax | None = None
+    named: Callable[[A], Procedure[A, R]] | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
         """Computes the largest result of a call.

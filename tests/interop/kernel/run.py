@@ -26,6 +26,7 @@ import kernel_client_files
 import kernel_client_kerberos
 import kernel_client_recovery
 import kernel_client_tree
+import kernel_client_version_4
 import kernel_reverse
 import our_client_data
 import our_client_kerberos
@@ -45,6 +46,7 @@ CHECK_MODULES = (
     kernel_client_files,
     kernel_client_kerberos,
     kernel_client_recovery,
+    kernel_client_version_4,
     our_client_procedures,
     our_client_data,
     our_client_recovery,

@@ -277,6 +277,8 @@ class Answering:
             return
         if call.statistics is not None:
             call.octets_received = call.decoder.position
+            if refused is None and call.route.procedure.named is not None:
+                call.procedure = call.route.procedure.named(call.args)
         if refused is not None:
             call.answer(refused)
         elif call.route.at_most_once:

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias
 from rpcrdma.nfs.export.file_access import CallerIdentity, OpenFile
 from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns, set_file_times
 from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
     DOTS,
@@ -73,6 +74,14 @@ class Files(LocalObject):
     def opened_for_writing(self) -> OpenFile | None:
         """See `tree.Node.opened_for_writing`."""
         return self.tree.parts.files.open_for_writing(self)
+
+    def range_locks(self) -> LocalLocks | None:
+        """See `tree.Node.range_locks`: none on a file that the server itself may not open."""
+        modes = (os.O_RDONLY,) if self.tree.export.read_only else (os.O_RDWR, os.O_RDONLY)
+        for mode in modes:
+            with suppress(OSError):
+                return LocalLocks(os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        return None
 
     def set_attributes(
         self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None

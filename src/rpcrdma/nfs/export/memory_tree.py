@@ -280,6 +280,9 @@ class MemoryNode:
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
+    def range_locks(self) -> None:
+        """See `tree.Node.range_locks`: only the server sees the file."""
+
     def path_limits(self) -> PathLimits:
         """See `tree.Node.path_limits`."""
         return PathLimits(0xFFFFFFFF, NAME_OCTETS_MAX)

@@ -17,6 +17,9 @@ class ReadOnlyNode:
 
     __slots__ = ()
 
+    def range_locks(self) -> None:
+        """See `tree.Node.range_locks`: no local process has the file."""
+
     def opened_for_writing(self) -> None:
         """See `tree.Node.opened_for_writing`: it never is."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
+from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
 __all__ = ["DELETED", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
 
@@ -30,9 +31,7 @@ _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
 _VERIFIER_OCTETS = 8
 
-
-_DAMAGED = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-"""Codes that no other try changes; the first is that of a table with other columns."""
+_LOSS = "objects are looked for anew"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
 _PUT = "INSERT OR REPLACE INTO place VALUES (?, ?, ?)"
 _GET = "SELECT parent, name FROM place WHERE object = ?"
@@ -62,7 +61,7 @@ class PlaceIndex:
         self._recent: OrderedDict[bytes, NameInDirectory] = OrderedDict()
         self._unwritten: dict[bytes, NameInDirectory | None] = {}
         self._path = path
-        self._database, self._rows = _open_database(path) if path is not None else (None, 0)
+        self._database, self._rows = _open_places(path) if path is not None else (None, 0)
 
     @property
     def needs_flush(self) -> bool:
@@ -168,57 +167,20 @@ class PlaceIndex:
         if database is not None and self._path is not None:
             with contextlib.suppress(sqlite3.Error):
                 database.close()
-            if _is_damage(error):
-                _put_aside(self._path, error)
+            if is_damage(error):
+                put_aside(self._path, error, _LOSS)
             else:
                 _LOGGER.warning("%s: %s; until the server is restarted it does without", self._path, error)
 
 
-def _make_private(path: Path) -> None:
-    """Makes the database readable by its owner alone, as it holds file names; SQLite's other files take its mode."""
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _open_database(path: Path) -> tuple[sqlite3.Connection | None, int]:
+def _open_places(path: Path) -> tuple[sqlite3.Connection | None, int]:
     """The database and the number of its rows; None if there can be none, which the log says."""
-    for _ in range(2):
-        database = None
-        _make_private(path)
-        try:
-            database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = OFF")
-            database.execute(_SCHEMA)
-            database.execute(_GET, (b"",)).fetchone()
-            return database, database.execute(_COUNT).fetchone()[0]
-        except sqlite3.Error as error:
-            if database is not None:
-                with contextlib.suppress(sqlite3.Error):
-                    database.close()
-            if not (_is_damage(error) and _put_aside(path, error)):
-                _LOGGER.warning("%s: %s; the server does without it", path, error)
-                break
-    return None, 0
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    # The low octet is the code, the others give details.
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
-
-
-def _put_aside(path: Path, error: sqlite3.Error) -> bool:
-    """Gives a damaged database another name; False if that is not possible."""
-    aside = path.with_name(f"{path.name}.damaged")
     try:
-        path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            # Its log would be applied to the next database.
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except OSError:
-        return False
-    _LOGGER.warning("%s is damaged (%s) and now called %s: objects are looked for anew", path, error, aside.name)
-    return True
+        database = open_database(path, _SCHEMA, _GET.replace("?", "x''"), durable=False, loss=_LOSS)
+        return database, database.execute(_COUNT).fetchone()[0]
+    except sqlite3.Error as error:
+        _LOGGER.warning("%s: %s; the server does without it", path, error)
+        return None, 0
 
 
 def _is_place(parent: object, name: object) -> bool:

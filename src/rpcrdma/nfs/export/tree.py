@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from rpcrdma.nfs.export.claims import Range
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.service import CallContext
@@ -58,6 +59,7 @@ __all__ = [
     "Node",
     "OpenFile",
     "PathLimits",
+    "RangeLocks",
     "Refused",
     "ServerTime",
     "Space",
@@ -333,6 +335,19 @@ class OpenFile(Protocol):
         """Puts all unstable data on the disk; returns the verifier of before."""
 
 
+class RangeLocks(Protocol):
+    """Byte-range locks of this server on a file, which local processes see, and which see those of local processes.
+
+    A file system without such locks, or without these very ones, accepts all.
+    """
+
+    def change(self, wanted: Range, *, unlock: bool = False) -> bool:
+        """Locks or unlocks a range; never waits. Returns False if a lock of a local process is in the way."""
+
+    def in_the_way(self, wanted: Range) -> Range | None:
+        """A lock of a local process that is in the way of locking a range."""
+
+
 class Node(Protocol):
     """An object of a tree, while a call is answered.
 
@@ -391,6 +406,9 @@ class Node(Protocol):
 
     def opened_for_writing(self) -> OpenFile | None:
         """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
+
+    def range_locks(self) -> RangeLocks | None:
+        """Locks on this regular file, none at first; None: there are no local processes that could see them."""
 
     def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory; `change` is the directory's."""

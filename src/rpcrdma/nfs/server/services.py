@@ -1,18 +1,26 @@
-"""The services of a server: NFS version 3 (RFC 1813) over directories and file systems of fsspec, and MOUNT."""
+"""The services of a server over directories and file systems of fsspec: NFS version 3 with MOUNT, and version 4."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.joint_exports import JointExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.tree import Exports
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
 
-__all__ = ["NfsServices", "ServedNfs", "build_services"]
+if TYPE_CHECKING:
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["NfsServices", "ServedNfs", "build_services", "build_version_4"]
+
+_CLIENTS_FILE = "clients.sqlite3"
 
 
 class ServedNfs(NfsService):
@@ -53,3 +61,37 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
     has_urls = any(export.url is not None for export in exports)
     served = JointExports(exports, state) if has_urls else LocalExports(exports, state)
     return NfsServices(ServedNfs(served), MountService(served))
+
+
+def build_version_4(
+    exports: Exports,
+    state: ServerState,
+    directory: Path,
+    random_bytes: Callable[[int], bytes],
+    clock: Callable[[], float],
+    wall_clock_ns: Callable[[], int],
+) -> Nfs4Service:
+    """NFS version 4 over the exports of `build_services`; close it before the state, when it is offered no longer.
+
+    Args:
+        exports: the exported trees.
+        state: the key of the server, by which clients tell it from others.
+        directory: holds the database of clients that may reclaim their state after a restart.
+        random_bytes: makes ids of sessions.
+        clock: a monotonic clock in seconds, for leases.
+        wall_clock_ns: the time in nanoseconds since 1970.
+
+    Raises:
+        OSError: the database cannot be used.
+    """
+    # Imported where it is served: the definition takes a tenth of a second.
+    from rpcrdma.nfs.export.claims import Claims  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.service import Nfs4Service  # noqa: PLC0415
+    from rpcrdma.nfs.v4.server.state import State  # noqa: PLC0415
+
+    database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
+    identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
+    clients = State(Claims(), database, random_bytes, clock(), identity=identity)
+    return Nfs4Service(PseudoRoot(exports, wall_clock_ns()), clients, clock=clock)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Wanted
+import contextlib
+
+from rpcrdma.nfs.export import claims
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
 from rpcrdma.nfs.v3 import (
     CREATE3args,
     CREATE3res,
@@ -62,10 +65,13 @@ class CreationProcedures(Procedures):
     def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
         change, node = Change(), None
         try:
-            node = self.exports.locate_to_change(args.object.data, context)
+            node = self.locate_to_change(args.object.data, context)
             ctime = args.guard.value if args.guard.check else None
             guard = None if ctime is None else lambda before: nfs_time(before.ctime_ns) == ctime
-            node.set_attributes(context.credential, wanted_of(args.new_attributes), change, guard=guard)
+            wanted = wanted_of(args.new_attributes)
+            if wanted.size is not None:
+                self.check_claims(node, claims.WRITE)
+            node.set_attributes(context.credential, wanted, change, guard=guard)
             return SETATTR3res(_OK, SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:
             return SETATTR3res(status_of(error), SETATTR3resfail(wcc(node, change)))
@@ -74,19 +80,29 @@ class CreationProcedures(Procedures):
     def create(self, args: CREATE3args, context: CallContext) -> CREATE3res:
         change, directory = Change(), None
         try:
-            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            directory = self.locate_to_change(args.where.dir.data, context)
             how, value = _HOW[args.how.mode], args.how.value
             create = Create(how, wanted_of(value)) if isinstance(value, sattr3) else Create(how, verifier=value)
-            made = directory.create(context.credential, name_of(args.where.name), create, change)
+            name = name_of(args.where.name)
+            if self.claims.denials and create.wanted.size is not None:
+                self._check_cut(directory, name, context)
+            made = directory.create(context.credential, name, create, change)
             return CREATE3res(_OK, CREATE3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return CREATE3res(status_of(error), CREATE3resfail(wcc(directory, change)))
+
+    def _check_cut(self, directory: Node, name: bytes, context: CallContext) -> None:
+        """Refuses to cut an existing file that an open of another version denies to write."""
+        with contextlib.suppress(FileNotFoundError):
+            found = directory.lookup(context.credential, name, at_once=False)
+            assert found is not None
+            self.check_claims(found, claims.WRITE)
 
     @in_worker
     def mkdir(self, args: MKDIR3args, context: CallContext) -> MKDIR3res:
         change, directory = Change(), None
         try:
-            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            directory = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.attributes)
             made = directory.make(context.credential, name, Make(FileKind.DIRECTORY), wanted, change)
             return MKDIR3res(_OK, MKDIR3resok(*_shown(made), wcc(directory, change)))
@@ -97,7 +113,7 @@ class CreationProcedures(Procedures):
     def symlink(self, args: SYMLINK3args, context: CallContext) -> SYMLINK3res:
         change, directory = Change(), None
         try:
-            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            directory = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.symlink.symlink_attributes)
             link = Make(FileKind.SYMLINK, target=name_of(args.symlink.symlink_data))
             made = directory.make(context.credential, name, link, wanted, change)
@@ -110,7 +126,7 @@ class CreationProcedures(Procedures):
         change, directory = Change(), None
         try:
             node, wanted = _node_wanted(args.what)
-            directory = self.exports.locate_to_change(args.where.dir.data, context)
+            directory = self.locate_to_change(args.where.dir.data, context)
             made = directory.make(context.credential, name_of(args.where.name), node, wanted, change)
             return MKNOD3res(_OK, MKNOD3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:

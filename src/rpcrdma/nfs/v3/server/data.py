@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.tree import (
     MODIFY,
     OFFSET_MAX,
@@ -51,6 +52,8 @@ class DataProcedures(Procedures):
         try:
             while (node := self.exports.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
+            if self.claims.denials:
+                self.check_claims(node, claims.READ)
             tree = node.tree
             in_memory = tree.in_memory
             while (file := node.open(context.credential, READ, at_once=not (in_memory or context.may_block))) is None:
@@ -85,6 +88,9 @@ class DataProcedures(Procedures):
             while (found := self.exports.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
             check_changeable(found)
+            if self.claims.in_grace or self.claims.denials:
+                self.check_no_grace()
+                self.check_claims(found, claims.WRITE)
             node, tree, who = found, found.tree, context.credential
             in_memory = tree.in_memory
             file = node.opened_for_writing()

@@ -1,14 +1,40 @@
-"""The part that all procedures share: the exports."""
+"""The part that all procedures share: the exports, and the claims of clients of other versions."""
 
 from __future__ import annotations
 
-from rpcrdma.nfs.export.tree import Exports
+import errno
+from typing import Any
+
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.tree import Exports, Node, Refused
+from rpcrdma.rpc.service import CallContext
 
 __all__ = ["Procedures"]
 
 
 class Procedures:
-    """Procedures over exports."""
+    """Procedures over exports.
 
-    def __init__(self, exports: Exports) -> None:
+    Args:
+        exports: the exports.
+        claims: the claims on their files that other services share; None: there are none.
+    """
+
+    def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:
         self.exports = exports
+        self.claims: Claims[Any, Any] = Claims() if claims is None else claims
+
+    def check_no_grace(self) -> None:
+        """Refuses changes (EAGAIN) while clients reclaim what they had before a restart of the server."""
+        if self.claims.in_grace:
+            raise Refused(errno.EAGAIN)
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
+        """See `Exports.locate_to_change`; EAGAIN also as `check_no_grace`."""
+        self.check_no_grace()
+        return self.exports.locate_to_change(handle, context)
+
+    def check_claims(self, node: Node, access: int) -> None:
+        """Refuses with EACCES reading or writing (READ, WRITE of claims) that an open of another version denies."""
+        if self.claims.denies_io(node.handle, access):
+            raise Refused(errno.EACCES)

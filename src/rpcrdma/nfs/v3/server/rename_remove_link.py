@@ -39,7 +39,7 @@ class RenameRemoveLinkProcedures(Procedures):
     def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
         change, directory = Change(), None
         try:
-            directory = self.exports.locate_to_change(args.object.dir.data, context)
+            directory = self.locate_to_change(args.object.dir.data, context)
             directory.remove(context.credential, name_of(args.object.name), change, is_directory=False)
             return REMOVE3res(_OK, REMOVE3resok(wcc(directory, change)))
         except REFUSALS as error:
@@ -49,7 +49,7 @@ class RenameRemoveLinkProcedures(Procedures):
     def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
         change, directory = Change(), None
         try:
-            directory = self.exports.locate_to_change(args.object.dir.data, context)
+            directory = self.locate_to_change(args.object.dir.data, context)
             directory.remove(context.credential, name_of(args.object.name), change, is_directory=True)
             return RMDIR3res(_OK, RMDIR3resok(wcc(directory, change)))
         except REFUSALS as error:
@@ -60,8 +60,8 @@ class RenameRemoveLinkProcedures(Procedures):
         left, entered = Change(), Change()
         source = target = None
         try:
-            source = self.exports.locate_to_change(args.from_.dir.data, context)
-            target = self.exports.locate_to_change(args.to.dir.data, context)
+            source = self.locate_to_change(args.from_.dir.data, context)
+            target = self.locate_to_change(args.to.dir.data, context)
             old, new = name_of(args.from_.name), name_of(args.to.name)
             source.rename(context.credential, old, target, new, left, entered)
             return RENAME3res(_OK, RENAME3resok(wcc(source, left), wcc(target, entered)))
@@ -73,8 +73,8 @@ class RenameRemoveLinkProcedures(Procedures):
         change = Change()
         node = directory = None
         try:
-            node = self.exports.locate_to_change(args.file.data, context)
-            directory = self.exports.locate_to_change(args.link.dir.data, context)
+            node = self.locate_to_change(args.file.data, context)
+            directory = self.locate_to_change(args.link.dir.data, context)
             node.link(context.credential, directory, name_of(args.link.name), change)
             return LINK3res(_OK, LINK3resok(post_op(node), wcc(directory, change)))
         except REFUSALS as error:

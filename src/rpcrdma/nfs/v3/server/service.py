@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.tree import Exports
 from rpcrdma.nfs.v3.server.creation import CreationProcedures
 from rpcrdma.nfs.v3.server.data import DataProcedures
@@ -48,8 +49,8 @@ class NfsService(
         )
     )
 
-    def __init__(self, exports: Exports) -> None:
-        super().__init__(exports)
+    def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:
+        super().__init__(exports, claims)
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:

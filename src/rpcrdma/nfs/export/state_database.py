@@ -1,0 +1,78 @@
+"""The small databases in which a server keeps its state from one run to the next."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+__all__ = ["is_damage", "open_database", "put_aside"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+
+_DAMAGED: Final = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+"""Codes that no other try changes; the first is that of a table with other columns."""
+
+
+def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, loss: str) -> sqlite3.Connection:
+    """Opens or makes a database; a damaged one is put aside.
+
+    Args:
+        path: the file; None: the database is in memory.
+        schema: the statements that make its tables.
+        probe: a statement that fails if the tables have other columns.
+        durable: whether each transaction is on the disk when it ends.
+        loss: the consequence of losing it, for the log.
+
+    Raises:
+        sqlite3.Error: there can be no database.
+    """
+    if path is not None:
+        _make_private(path)
+    for last in (False, True):
+        database = sqlite3.connect(
+            ":memory:" if path is None else path, timeout=5, isolation_level=None, check_same_thread=False
+        )
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+            database.executescript(schema)
+            database.execute(probe).fetchone()
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                database.close()
+            if last or path is None or not is_damage(error) or not put_aside(path, error, loss):
+                raise
+            _make_private(path)
+        else:
+            break
+    return database
+
+
+def _make_private(path: Path) -> None:
+    """Makes the database readable by its owner alone; SQLite's other files take its mode."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the content of the file is damaged."""
+    # The low octet is the code, the others give details.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
+
+
+def put_aside(path: Path, error: sqlite3.Error, loss: str) -> bool:
+    """Gives a damaged database another name; False if that is not possible."""
+    aside = path.with_name(f"{path.name}.damaged")
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            # Its log would be applied to the next database.
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError:
+        return False
+    _LOGGER.warning("%s is damaged (%s) and now called %s: %s", path, error, aside.name, loss)
+    return True

@@ -1,0 +1,326 @@
+"""The attributes of version 4 (RFC 8881 section 5): their values in `fattr4`, from and to those of an exported tree.
+
+A set of attributes is an integer here, with a bit for each number: the words of a bitmap4, the first lowest. Owners are
+numbers in decimal, which every client takes (section 5.9), or names of this machine's accounts with a domain.
+"""
+
+from __future__ import annotations
+
+import functools
+import grp
+import pwd
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import NFS4_KINDS_OF_CALLS_MAX
+from rpcrdma.nfs.export.tree import (
+    NAME_OCTETS_MAX,
+    OFFSET_MAX,
+    SERVER_TIME,
+    TRANSFER_OCTETS_MAX,
+    Attributes,
+    FileKind,
+    PathLimits,
+    Space,
+    Time,
+    Wanted,
+)
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.nfs4 import fattr4, nfs_ftype4, nfsstat4, time_how4
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.xdr.codec import Decoder
+
+__all__ = [
+    "KINDS",
+    "NEED_SPACE",
+    "SET_ONLY",
+    "SUPPORTED",
+    "Described",
+    "bits",
+    "bits_of",
+    "equal_to",
+    "fattr_of",
+    "wanted_of",
+    "words",
+]
+
+_S = nfsstat4
+_SECOND = 1_000_000_000
+_NO_SPACE: Final = Space(0, 0, 0, 0, 0, 0)
+_USUAL_PATHS: Final = PathLimits(1, NAME_OCTETS_MAX)
+
+KINDS: Final = {
+    FileKind.FILE: nfs_ftype4.NF4REG,
+    FileKind.DIRECTORY: nfs_ftype4.NF4DIR,
+    FileKind.BLOCK_DEVICE: nfs_ftype4.NF4BLK,
+    FileKind.CHARACTER_DEVICE: nfs_ftype4.NF4CHR,
+    FileKind.SYMLINK: nfs_ftype4.NF4LNK,
+    FileKind.SOCKET: nfs_ftype4.NF4SOCK,
+    FileKind.FIFO: nfs_ftype4.NF4FIFO,
+}
+"""The types of objects."""
+
+
+@dataclass(slots=True)
+class Described:
+    """An object whose attributes are shown.
+
+    Attributes:
+        attributes: its attributes in its tree.
+        handle: its filehandle.
+        lease_s: seconds of a lease, which every object has as an attribute.
+        mounted_on: the number of the directory that it covers, for the root of an export; None for other objects.
+        space: the space of its file system, if a set asks for one of `NEED_SPACE`.
+        paths: the bounds of its file system, as `space`.
+        error: the status that takes the place of attributes that could not be had, in a listing.
+    """
+
+    attributes: Attributes
+    handle: bytes
+    lease_s: int
+    mounted_on: int | None = None
+    space: Space = _NO_SPACE
+    paths: PathLimits = _USUAL_PATHS
+    error: nfsstat4 = _S.NFS4_OK
+
+
+def bits(*numbers: int) -> int:
+    """The set of attributes with these numbers."""
+    return functools.reduce(lambda found, number: found | 1 << number, numbers, 0)
+
+
+def bits_of(bitmap: Sequence[int]) -> int:
+    """The set that a bitmap4 stands for."""
+    found = 0
+    for word in reversed(bitmap):
+        found = found << 32 | word
+    return found
+
+
+def words(attributes: int) -> list[int]:
+    """The bitmap4 of a set, without words of 0 at its end."""
+    found = []
+    while attributes:
+        found.append(attributes & 0xFFFFFFFF)
+        attributes >>= 32
+    return found
+
+
+_U32, _U64, _TWO, _TIME = (struct.Struct(f">{form}").pack for form in ("I", "Q", "2I", "qI"))
+_YES, _NO = _U32(1), _U32(0)
+
+
+def _opaque(octets: bytes) -> bytes:
+    return _U32(len(octets)) + octets + bytes(-len(octets) & 3)
+
+
+def _bitmap(attributes: int) -> bytes:
+    found = words(attributes)
+    return struct.pack(f">{1 + len(found)}I", len(found), *found)
+
+
+def _time(nanoseconds: int) -> bytes:
+    return _TIME(*divmod(nanoseconds, _SECOND))
+
+
+_A = nfs4
+_Value = Callable[[Described], bytes]
+_VALUES: Final[dict[int, _Value]] = {
+    _A.FATTR4_SUPPORTED_ATTRS: lambda _: _bitmap(SUPPORTED),
+    _A.FATTR4_TYPE: lambda it: _U32(KINDS[it.attributes.kind]),
+    # Handles are persistent.
+    _A.FATTR4_FH_EXPIRE_TYPE: lambda _: _NO,
+    _A.FATTR4_CHANGE: lambda it: _U64(it.attributes.change & 0xFFFFFFFFFFFFFFFF),
+    _A.FATTR4_SIZE: lambda it: _U64(it.attributes.size),
+    _A.FATTR4_LINK_SUPPORT: lambda _: _YES,
+    _A.FATTR4_SYMLINK_SUPPORT: lambda _: _YES,
+    _A.FATTR4_NAMED_ATTR: lambda _: _NO,
+    _A.FATTR4_FSID: lambda it: _U64(it.attributes.fsid) + _U64(0),
+    _A.FATTR4_UNIQUE_HANDLES: lambda _: _YES,
+    _A.FATTR4_LEASE_TIME: lambda it: _U32(it.lease_s),
+    _A.FATTR4_RDATTR_ERROR: lambda it: _U32(it.error),
+    _A.FATTR4_ACLSUPPORT: lambda _: _NO,
+    _A.FATTR4_CANSETTIME: lambda _: _YES,
+    _A.FATTR4_CASE_INSENSITIVE: lambda _: _NO,
+    _A.FATTR4_CASE_PRESERVING: lambda _: _YES,
+    _A.FATTR4_CHOWN_RESTRICTED: lambda _: _YES,
+    _A.FATTR4_FILEHANDLE: lambda it: _opaque(it.handle),
+    _A.FATTR4_FILEID: lambda it: _U64(it.attributes.number),
+    _A.FATTR4_FILES_AVAIL: lambda it: _U64(it.space.files_available),
+    _A.FATTR4_FILES_FREE: lambda it: _U64(it.space.files_free),
+    _A.FATTR4_FILES_TOTAL: lambda it: _U64(it.space.files_total),
+    _A.FATTR4_HOMOGENEOUS: lambda _: _YES,
+    _A.FATTR4_MAXFILESIZE: lambda _: _U64(OFFSET_MAX),
+    _A.FATTR4_MAXLINK: lambda it: _U32(it.paths.links),
+    _A.FATTR4_MAXNAME: lambda it: _U32(it.paths.name_octets),
+    _A.FATTR4_MAXREAD: lambda _: _U64(TRANSFER_OCTETS_MAX),
+    _A.FATTR4_MAXWRITE: lambda _: _U64(TRANSFER_OCTETS_MAX),
+    _A.FATTR4_MODE: lambda it: _U32(it.attributes.mode),
+    _A.FATTR4_NO_TRUNC: lambda _: _YES,
+    _A.FATTR4_NUMLINKS: lambda it: _U32(it.attributes.links),
+    _A.FATTR4_OWNER: lambda it: _opaque(b"%d" % it.attributes.uid),
+    _A.FATTR4_OWNER_GROUP: lambda it: _opaque(b"%d" % it.attributes.gid),
+    _A.FATTR4_RAWDEV: lambda it: _TWO(*it.attributes.device),
+    _A.FATTR4_SPACE_AVAIL: lambda it: _U64(it.space.available),
+    _A.FATTR4_SPACE_FREE: lambda it: _U64(it.space.free),
+    _A.FATTR4_SPACE_TOTAL: lambda it: _U64(it.space.total),
+    _A.FATTR4_SPACE_USED: lambda it: _U64(it.attributes.space_used),
+    _A.FATTR4_TIME_ACCESS: lambda it: _time(it.attributes.atime_ns),
+    _A.FATTR4_TIME_DELTA: lambda _: _time(1),
+    _A.FATTR4_TIME_METADATA: lambda it: _time(it.attributes.ctime_ns),
+    _A.FATTR4_TIME_MODIFY: lambda it: _time(it.attributes.mtime_ns),
+    _A.FATTR4_MOUNTED_ON_FILEID: lambda it: _U64(it.attributes.number if it.mounted_on is None else it.mounted_on),
+    _A.FATTR4_SUPPATTR_EXCLCREAT: lambda _: _bitmap(_SETTABLE & ~SET_ONLY),
+}
+
+SET_ONLY: Final[int] = bits(_A.FATTR4_TIME_ACCESS_SET, _A.FATTR4_TIME_MODIFY_SET)
+"""Attributes that can be set and not be read."""
+_SETTABLE: Final[int] = SET_ONLY | bits(_A.FATTR4_SIZE, _A.FATTR4_MODE, _A.FATTR4_OWNER, _A.FATTR4_OWNER_GROUP)
+_READABLE: Final = bits(*_VALUES)
+SUPPORTED: Final[int] = _READABLE | SET_ONLY
+"""All attributes."""
+NEED_SPACE: Final = bits(
+    _A.FATTR4_FILES_AVAIL,
+    _A.FATTR4_FILES_FREE,
+    _A.FATTR4_FILES_TOTAL,
+    _A.FATTR4_MAXLINK,
+    _A.FATTR4_MAXNAME,
+    _A.FATTR4_SPACE_AVAIL,
+    _A.FATTR4_SPACE_FREE,
+    _A.FATTR4_SPACE_TOTAL,
+)
+"""Attributes of a file system, for which it has to be asked."""
+_NOT_OF_THE_STATE: Final = NEED_SPACE | bits(_A.FATTR4_RDATTR_ERROR)
+"""Attributes that differ while the object's own stay the same."""
+_NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
+
+
+@functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
+def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
+    """The bitmap and the values, in the order of their numbers, of those attributes of a set that can be read."""
+    shown = attributes & _READABLE
+    return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
+
+
+class _Shown(NamedTuple):
+    """The values of a set of attributes of an object in one state of it, for `Attributes.shown`."""
+
+    asked: int
+    values: fattr4
+
+
+def fattr_of(described: Described, attributes: int) -> fattr4:
+    """The values of those attributes of a set that are supported.
+
+    Raises:
+        Refused: INVAL: the set has attributes that can only be set.
+    """
+    shown = described.attributes.shown
+    if type(shown) is _Shown and shown.asked == attributes:
+        return shown.values
+    if attributes & SET_ONLY:
+        raise Refused(_S.NFS4ERR_INVAL)
+    bitmap, values = _plan(attributes)
+    found = fattr4(bitmap, b"".join([value(described) for value in values]))
+    if not attributes & _NOT_OF_THE_STATE:
+        described.attributes.shown = _Shown(attributes, found)
+    return found
+
+
+def equal_to(described: Described, expected: fattr4) -> bool:
+    """Compares all attributes of a fattr4 with those of an object, for VERIFY and NVERIFY.
+
+    Raises:
+        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be read, or stands for no object.
+    """
+    attributes = bits_of(expected.attrmask)
+    if attributes & _NOT_COMPARED:
+        raise Refused(_S.NFS4ERR_INVAL)
+    if attributes & ~SUPPORTED:
+        raise Refused(_S.NFS4ERR_ATTRNOTSUPP)
+    return fattr_of(described, attributes).attr_vals == expected.attr_vals
+
+
+def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
+    """The attributes to be set; looks up names of owners, which may block.
+
+    Args:
+        given: the attributes of a call.
+        exclusive: they belong to a file that is created with a verifier, which takes up its times.
+
+    Raises:
+        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be set, or its value is none; BADOWNER: an
+            unknown name; BADXDR: the values do not decode, or are more or fewer.
+    """
+    attributes = bits_of(given.attrmask)
+    if attributes & ~SUPPORTED:
+        raise Refused(_S.NFS4ERR_ATTRNOTSUPP)
+    if attributes & ~_SETTABLE or (exclusive and attributes & SET_ONLY):
+        raise Refused(_S.NFS4ERR_INVAL)
+    dec = Decoder(given.attr_vals)
+
+    def has(number: int) -> bool:
+        return bool(attributes >> number & 1)
+
+    try:
+        # The order is that of the numbers.
+        size = dec.u64("size") if has(_A.FATTR4_SIZE) else None
+        mode = dec.u32("mode") if has(_A.FATTR4_MODE) else None
+        owner = dec.opaque(nfs4.NFS4_OPAQUE_LIMIT, "owner") if has(_A.FATTR4_OWNER) else None
+        group = dec.opaque(nfs4.NFS4_OPAQUE_LIMIT, "owner_group") if has(_A.FATTR4_OWNER_GROUP) else None
+        atime = _decode_time(dec) if has(_A.FATTR4_TIME_ACCESS_SET) else None
+        mtime = _decode_time(dec) if has(_A.FATTR4_TIME_MODIFY_SET) else None
+        dec.done("fattr4")
+    except DecodeError:
+        raise Refused(_S.NFS4ERR_BADXDR) from None
+    if mode is not None and mode > 0o7777:
+        raise Refused(_S.NFS4ERR_INVAL)
+    if size is not None and size > OFFSET_MAX:
+        raise Refused(_S.NFS4ERR_FBIG)
+    uid = None if owner is None else _account(owner, _user)
+    gid = None if group is None else _account(group, _group)
+    return Wanted(mode=mode, uid=uid, gid=gid, size=size, atime=atime, mtime=mtime)
+
+
+def _decode_time(dec: Decoder) -> Time:
+    """A settime4 (RFC 8881 section 3.3.2)."""
+    if nfs4.decode_time_how4(dec) is time_how4.SET_TO_SERVER_TIME4:
+        return SERVER_TIME
+    time = nfs4.decode_nfstime4(dec)
+    if time.nseconds >= _SECOND:
+        raise Refused(_S.NFS4ERR_INVAL)
+    return time.seconds * _SECOND + time.nseconds
+
+
+def _user(name: str) -> int:
+    return pwd.getpwnam(name).pw_uid
+
+
+def _group(name: str) -> int:
+    return grp.getgrnam(name).gr_gid
+
+
+_ID_MAX = 0xFFFFFFFF - 1
+"""The highest id: the one above it stands for none in calls of the system."""
+
+
+def _account(text: bytes, number_of: Callable[[str], int]) -> int:
+    """The id of an owner: digits, or a name before "@" that `number_of` finds among the accounts of this machine."""
+    try:
+        name = text.decode()
+    except UnicodeDecodeError:
+        raise Refused(_S.NFS4ERR_INVAL) from None
+    if name.isascii() and name.isdigit() and len(name) <= len(str(_ID_MAX)):
+        number = int(name)
+        if number <= _ID_MAX:
+            return number
+    account, at, _domain = name.partition("@")
+    if not at or not account or "\0" in account:
+        raise Refused(_S.NFS4ERR_BADOWNER)
+    try:
+        return number_of(account)
+    except (KeyError, ValueError):
+        raise Refused(_S.NFS4ERR_BADOWNER) from None

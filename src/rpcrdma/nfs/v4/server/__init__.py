@@ -1,0 +1,1 @@
+"""The server of NFS versions 4.1 and 4.2 over exported trees."""

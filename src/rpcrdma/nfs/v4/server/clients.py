@@ -1,0 +1,420 @@
+"""The clients of a server of NFS version 4.1: introduction, lease and end (RFC 8881 section 2.4).
+
+A client introduces itself by EXCHANGE_ID, with an owner string and a verifier that changes when the client restarts.
+Its record stays unconfirmed until CREATE_SESSION, beside the record of the owner's earlier incarnation, if there is
+one. `VERDICTS` is the table of RFC 8881 section 18.35.4.
+
+A client whose lease has passed keeps its state as long as nobody else wants it: it is courteous. To end a courteous
+client takes a write to the disk, which the caller does without the lock: a method raises `InTheWay` with the clients
+that have to end first, and the caller tries again once they have ended (`State.settle`).
+
+The caller holds the lock of the state.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.tree import OpenFile
+from rpcrdma.nfs.v4.nfs4 import nfsstat4
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ADDRESS_CLIENTS_MAX,
+    NFS4_CLIENTS_MAX,
+    NFS4_COURTESY_S,
+    NFS4_UNCONFIRMED_CLIENTS_MAX,
+)
+from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
+
+__all__ = [
+    "TRANSITIONS",
+    "VERDICTS",
+    "Client",
+    "ClientEvent",
+    "ClientState",
+    "ClientTable",
+    "Held",
+    "InTheWay",
+    "Introduction",
+    "Known",
+    "Verdict",
+    "principal_of",
+]
+
+_S = nfsstat4
+
+
+class ClientState(enum.Enum):
+    """The state of a client's record."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    UNCONFIRMED = "unconfirmed"
+    """Introduced by EXCHANGE_ID."""
+    CONFIRMED = "confirmed"
+    """Has created a session; its lease runs."""
+    COURTEOUS = "courteous"
+    """The lease has passed; the state stays until it is in the way."""
+    EXPIRING = "expiring"
+    """Its record on the disk is being deleted."""
+    GONE = "gone"
+
+
+class ClientEvent(enum.Enum):
+    """The events that change the state of a client's record."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    CONFIRM = "CREATE_SESSION"
+    RENEW = "SEQUENCE"
+    LEASE_PASSES = "the lease passes"
+    EVICT = "a conflict, 24 h, or no room"
+    UNDELETED = "the disk has failed"
+    END = "end"
+
+
+TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
+    (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
+    (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
+    (ClientState.CONFIRMED, ClientEvent.RENEW): ClientState.CONFIRMED,
+    (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
+    (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
+    (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
+    (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
+    **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
+}
+"""An event without a row in a state is an error of this server."""
+
+
+class Known(enum.Enum):
+    """The confirmed record of an owner, compared with an introduction."""
+
+    NONE = "none"
+    SAME = "same verifier and principal"
+    RESTARTED = "other verifier"
+    FOREIGN = "other principal"
+    FOREIGN_RESTARTED = "other verifier and principal"
+
+
+class Verdict(enum.Enum):
+    """The treatment of an introduction."""
+
+    ADD = "add"
+    """A new unconfirmed record takes the place of the owner's unconfirmed one; the confirmed one stays."""
+    KEEP = "keep"
+    """The confirmed record is the client's."""
+    COLLIDE = "collide"
+    """CLID_INUSE if the confirmed record has state and a lease, else a new record takes its place."""
+    NOENT = _S.NFS4ERR_NOENT
+    NOT_SAME = _S.NFS4ERR_NOT_SAME
+    PERM = _S.NFS4ERR_PERM
+
+
+VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
+    (False, Known.NONE): Verdict.ADD,
+    (False, Known.SAME): Verdict.KEEP,
+    (False, Known.RESTARTED): Verdict.ADD,
+    (False, Known.FOREIGN): Verdict.COLLIDE,
+    (False, Known.FOREIGN_RESTARTED): Verdict.COLLIDE,
+    (True, Known.NONE): Verdict.NOENT,
+    (True, Known.SAME): Verdict.KEEP,
+    (True, Known.RESTARTED): Verdict.NOT_SAME,
+    (True, Known.FOREIGN): Verdict.PERM,
+    (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
+}
+"""By whether an update of the confirmed record is asked for, and by that record (RFC 8881 section 18.35.4)."""
+
+
+def principal_of(credential: Credential) -> str:
+    """A text that is equal for calls of one principal, as clients are compared by it and the disk keeps it."""
+    if isinstance(credential, AuthGss):
+        return f"gss:{credential.principal}"
+    return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"
+
+
+class Introduction(NamedTuple):
+    """The identity of a client in EXCHANGE_ID."""
+
+    owner: bytes
+    verifier: bytes
+    principal: str
+    address: str = ""
+    """The network address that the call came from."""
+    enforced: int = 0
+    """The set of operations, by bits, that only the machine's principal may call (SP4_MACH_CRED); 0 with SP4_NONE."""
+
+
+class Held(abc.ABC):
+    """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
+
+    __slots__ = ("client", "file", "other", "owner", "parts", "seqid")
+
+    def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
+        self.client = client
+        self.other = other
+        self.seqid = 1
+        self.owner = owner
+        """The name that the client has given to the owner."""
+        self.file = file
+        """The handle."""
+        self.parts: set[Held] | None = None
+        """States that end with this one; None: there has been none."""
+
+    @property
+    def key(self) -> tuple[type[Held], bytes, bytes]:
+        """The key by which a client has one such state."""
+        return type(self), self.owner, self.file
+
+    @abc.abstractmethod
+    def release(self, claims: Claims[Any, Any]) -> None:
+        """Drops the claims of this state."""
+
+    @abc.abstractmethod
+    def io_file(self, access: int) -> OpenFile | None:
+        """The file as it is open for READ or WRITE of claims; None if it is not."""
+
+
+class Client:
+    """The record of one incarnation of a client."""
+
+    __slots__ = (
+        "created", "held", "id", "introduction", "owned", "reclaim_complete", "renewed_s", "sequence", "sessions",
+        "state",
+    )  # fmt: skip
+
+    def __init__(self, number: int, introduction: Introduction, now_s: float) -> None:
+        self.id = number
+        self.introduction = introduction
+        self.state = ClientState.UNCONFIRMED
+        self.renewed_s = now_s
+        """When the lease began."""
+        self.sequence = 0
+        """The number of the last CREATE_SESSION that succeeded."""
+        self.created: Any = None
+        """Its result, for a repeat."""
+        self.sessions: set[bytes] = set()
+        self.held: dict[bytes, Held] = {}
+        """Its states by `Held.other`."""
+        self.owned: dict[tuple[type[Held], bytes, bytes], Held] = {}
+        """Its states by `Held.key`."""
+        self.reclaim_complete = False
+        """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
+
+    def move(self, event: ClientEvent) -> None:
+        """Changes the state by the table."""
+        self.state = TRANSITIONS[self.state, event]
+
+
+class InTheWay(Exception):
+    """Courteous clients have to end before the call can go on."""
+
+    def __init__(self, clients: Iterable[Client]) -> None:
+        self.clients = list(clients)
+
+
+class ClientTable:
+    """All clients.
+
+    Args:
+        boot: the number of this run of the server, which client ids contain.
+        lease_s: seconds for which a lease lasts.
+        on_end: is called with each client that ends, to drop its sessions and its state.
+    """
+
+    def __init__(self, boot: int, lease_s: float, on_end: Callable[[Client], None]) -> None:
+        self.lease_s = lease_s
+        self._on_end = on_end
+        self.by_id: dict[int, Client] = {}
+        self._boot = boot
+        self._made = 0
+        self._addresses: Counter[str] = Counter()
+        """Records by the address of their introduction."""
+        self._confirmed: dict[bytes, Client] = {}
+        """The confirmed record of each owner, courteous and expiring ones included."""
+        self._unconfirmed: dict[bytes, Client] = {}
+        """The unconfirmed record of each owner, the oldest first."""
+        self._leases: OrderedDict[Client, None] = OrderedDict()
+        """Clients with a lease, the next to pass first."""
+        self._courteous: OrderedDict[Client, None] = OrderedDict()
+        """Courteous clients, the longest without a lease first."""
+
+    def find(self, number: int) -> Client:
+        """The client of an id.
+
+        Raises:
+            Refused: STALE_CLIENTID: there is none; DELAY: it is about to end.
+        """
+        client = self.by_id.get(number)
+        if client is None:
+            raise Refused(_S.NFS4ERR_STALE_CLIENTID)
+        if client.state is ClientState.EXPIRING:
+            raise Refused(_S.NFS4ERR_DELAY)
+        return client
+
+    def exchange_id(self, introduction: Introduction, now_s: float, *, update: bool = False) -> Client:
+        """Finds or makes the record of a client that introduces itself.
+
+        Raises:
+            Refused: see `VERDICTS`; DELAY: there is no room.
+            InTheWay: courteous clients are in the way.
+        """
+        self.pass_leases(now_s)
+        confirmed = self._confirmed.get(introduction.owner)
+        if confirmed is not None and confirmed.state is ClientState.EXPIRING:
+            raise Refused(_S.NFS4ERR_DELAY)
+        verdict = VERDICTS[update, _compare(confirmed, introduction)]
+        if isinstance(verdict.value, nfsstat4):
+            raise Refused(verdict.value)
+        if confirmed is not None and verdict is Verdict.KEEP:
+            return confirmed
+        if confirmed is not None and verdict is Verdict.COLLIDE:
+            self._end_idle(confirmed)
+        self._forget_unconfirmed(introduction.owner)
+        self._make_room(introduction.address)
+        client = Client(self._next_id(), introduction, now_s)
+        self.by_id[client.id] = self._unconfirmed[introduction.owner] = client
+        self._addresses[introduction.address] += 1
+        return client
+
+    def confirm(self, client: Client, now_s: float) -> None:
+        """Confirms a record, and ends the confirmed record of the same owner.
+
+        Raises:
+            Refused: CLID_INUSE: that record belongs to another principal and has state.
+            InTheWay: that record is courteous.
+        """
+        owner = client.introduction.owner
+        old = self._confirmed.get(owner)
+        if old is not None:
+            if old.state is ClientState.EXPIRING:
+                raise Refused(_S.NFS4ERR_DELAY)
+            if old.introduction.principal != client.introduction.principal:
+                self._end_idle(old)
+            else:
+                self.remove(old)
+        del self._unconfirmed[owner]
+        client.move(ClientEvent.CONFIRM)
+        client.renewed_s = now_s
+        self._confirmed[owner] = client
+        self._leases[client] = None
+
+    def renew(self, client: Client, now_s: float) -> None:
+        """Begins a lease of a confirmed client anew."""
+        if client.state is ClientState.COURTEOUS:
+            del self._courteous[client]
+            self._leases[client] = None
+        else:
+            self._leases.move_to_end(client)
+        client.move(ClientEvent.RENEW)
+        client.renewed_s = now_s
+
+    def pass_leases(self, now_s: float) -> None:
+        """Ends unconfirmed records after a lease, and makes confirmed clients courteous whose lease has passed."""
+        until_s = now_s - self.lease_s
+        while self._leases and (client := next(iter(self._leases))).renewed_s < until_s:
+            del self._leases[client]
+            client.move(ClientEvent.LEASE_PASSES)
+            self._courteous[client] = None
+        while self._unconfirmed and (client := next(iter(self._unconfirmed.values()))).renewed_s < until_s:
+            self.remove(client, ClientEvent.LEASE_PASSES)
+
+    def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
+        """Raises `InTheWay` if all clients that hold something against a call are courteous; else does nothing."""
+        self.pass_leases(now_s)
+        found = set(clients)
+        if all(client.state is ClientState.COURTEOUS for client in found):
+            raise InTheWay(found)
+
+    def overdue(self, now_s: float) -> list[Client]:
+        """The clients that have been courteous for long enough."""
+        return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
+
+    def evict(self, client: Client) -> bool:
+        """Begins the end of a courteous client; False if it is not courteous any more."""
+        if client.state is not ClientState.COURTEOUS:
+            return False
+        del self._courteous[client]
+        client.move(ClientEvent.EVICT)
+        return True
+
+    def stay(self, client: Client) -> None:
+        """Takes `evict` back: the disk has failed."""
+        client.move(ClientEvent.UNDELETED)
+        self._courteous[client] = None
+
+    def remove(self, client: Client, event: ClientEvent = ClientEvent.END) -> None:
+        """Drops a record with its sessions and its state."""
+        client.move(event)
+        self._on_end(client)
+        del self.by_id[client.id]
+        introduction = client.introduction
+        for records in (self._confirmed, self._unconfirmed):
+            if records.get(introduction.owner) is client:
+                del records[introduction.owner]
+        self._leases.pop(client, None)
+        self._courteous.pop(client, None)
+        self._addresses[introduction.address] -= 1
+        if not self._addresses[introduction.address]:
+            del self._addresses[introduction.address]
+
+    def _next_id(self) -> int:
+        while True:
+            self._made = (self._made + 1) % (1 << 32)
+            number = self._boot << 32 | self._made
+            if number not in self.by_id:
+                return number
+
+    def _end_idle(self, old: Client) -> None:
+        """Ends the record of another principal, unless it is in use."""
+        if old.held:
+            if old.state is ClientState.COURTEOUS:
+                raise InTheWay([old])
+            raise Refused(_S.NFS4ERR_CLID_INUSE)
+        self.remove(old)
+
+    def _forget_unconfirmed(self, owner: bytes) -> None:
+        if owner in self._unconfirmed:
+            self.remove(self._unconfirmed[owner])
+
+    def _make_room(self, address: str) -> None:
+        """Ends unconfirmed records, or asks for the end of a courteous one, so that there is room for one more."""
+        if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
+            hosts = Counter(client.introduction.address for client in self._unconfirmed.values())
+            ((fullest, _),) = hosts.most_common(1)
+            self._end_unconfirmed(fullest)
+        if self._addresses[address] >= NFS4_ADDRESS_CLIENTS_MAX:
+            self._end_one(address)
+        elif len(self.by_id) >= NFS4_CLIENTS_MAX:
+            self._end_one(None)
+
+    def _end_one(self, address: str | None) -> None:
+        """Ends the oldest unconfirmed record of an address, None: of any; else asks for the end of a courteous one."""
+        if self._end_unconfirmed(address):
+            return
+        for client in self._courteous:
+            if address in {None, client.introduction.address}:
+                raise InTheWay([client])
+        raise Refused(_S.NFS4ERR_DELAY)
+
+    def _end_unconfirmed(self, address: str | None) -> bool:
+        for client in self._unconfirmed.values():
+            if address in {None, client.introduction.address}:
+                self.remove(client)
+                return True
+        return False
+
+
+def _compare(confirmed: Client | None, introduction: Introduction) -> Known:
+    if confirmed is None:
+        return Known.NONE
+    same_verifier = confirmed.introduction.verifier == introduction.verifier
+    if confirmed.introduction.principal == introduction.principal:
+        return Known.SAME if same_verifier else Known.RESTARTED
+    return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED

@@ -1,0 +1,155 @@
+"""Operations that set, save and return filehandles: PUTFH, PUTROOTFH, LOOKUP, LOOKUPP, GETFH, SAVEFH and others."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
+from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+
+__all__ = [
+    "checked_directory",
+    "checked_name",
+    "get_handle",
+    "lookup",
+    "lookup_parent",
+    "object_named",
+    "parent_of",
+    "put_handle",
+    "put_root",
+    "restore_handle",
+    "save_handle",
+]
+
+_S = nfsstat4
+_ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
+
+
+def checked_name(name: bytes) -> bytes:
+    """A name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
+
+    Raises:
+        Refused: INVAL: it is empty; NAMETOOLONG; BADNAME: "." and ".."; BADCHAR.
+    """
+    if not name:
+        raise Refused(_S.NFS4ERR_INVAL)
+    if len(name) > NAME_OCTETS_MAX:
+        raise Refused(_S.NFS4ERR_NAMETOOLONG)
+    if b"/" in name or b"\0" in name:
+        raise Refused(_S.NFS4ERR_BADCHAR)
+    if name in tree.DOTS:
+        raise Refused(_S.NFS4ERR_BADNAME)
+    return name
+
+
+def checked_directory(node: Node) -> Node:
+    """The object, which must be a directory; SYMLINK or NOTDIR for others."""
+    if node.kind is not FileKind.DIRECTORY:
+        raise Refused(_S.NFS4ERR_SYMLINK if node.kind is FileKind.SYMLINK else _S.NFS4ERR_NOTDIR)
+    return node
+
+
+def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
+    """The object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
+
+    Args:
+        compound: the COMPOUND that asks.
+        within: the directory.
+        name: a checked name.
+        admitted: refuses the root of an export that is closed to the call.
+    """
+    exports = compound.server.exports
+    covered = exports.covers(within, name)
+    if covered is not None and exports.is_export(covered):
+        found = covered
+    else:
+        try:
+            found = compound.or_wait(within.lookup(compound.caller, name, at_once=compound.at_once))
+        except (tree.Refused, OSError) as error:
+            if covered is None or error.errno != errno.ENOENT:
+                raise
+            found = covered
+    if admitted and exports.is_export(found):
+        exports.admit(found.tree, compound.context, mounts=False)
+    return found
+
+
+def put_root(compound: Compound, _args: None) -> None:
+    """PUTROOTFH and PUTPUBFH; who asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1)."""
+    exports = compound.server.exports
+    root = exports.root
+    if exports.is_export(root) and compound.next_operation not in _ASK_FOR_FLAVORS:
+        exports.admit(root.tree, compound.context, mounts=False)
+    compound.set_current(root)
+
+
+def put_handle(compound: Compound, args: PUTFH4args) -> None:
+    """PUTFH: the object of a handle becomes the current one."""
+    if not args.object:
+        raise Refused(_S.NFS4ERR_BADHANDLE)
+    try:
+        node = compound.or_wait(compound.server.exports.locate(args.object, compound.context))
+    except tree.Refused as error:
+        still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
+        if still_open is None:
+            raise
+        node = still_open
+    compound.set_current(node)
+
+
+def _open_node(compound: Compound, handle: bytes) -> Node | None:
+    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED)."""
+    claims = compound.server.state.claims
+    with claims.lock:
+        for holder, _ in claims.sharers(handle):
+            if holder.client is compound.client:
+                node: Node | None = holder.node
+                return node
+    return None
+
+
+def get_handle(compound: Compound, _args: None) -> GETFH4resok:
+    """GETFH."""
+    return GETFH4resok(compound.node.handle)
+
+
+def save_handle(compound: Compound, _args: None) -> None:
+    """SAVEFH: with the current stateid."""
+    compound.saved, compound.saved_stateid = compound.current, compound.stateid
+
+
+def restore_handle(compound: Compound, _args: None) -> None:
+    """RESTOREFH: with the stateid that was saved beside it."""
+    if compound.saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+    compound.current, compound.stateid = compound.saved, compound.saved_stateid
+
+
+def lookup(compound: Compound, args: LOOKUP4args) -> None:
+    """LOOKUP: the object of a name in the current directory becomes the current one."""
+    within = checked_directory(compound.node)
+    compound.set_current(object_named(compound, within, checked_name(args.objname)))
+
+
+def lookup_parent(compound: Compound, _args: None) -> None:
+    """LOOKUPP: the directory above the current one becomes the current one; NOENT above the root."""
+    compound.set_current(parent_of(compound, checked_directory(compound.node)))
+
+
+def parent_of(compound: Compound, within: Node) -> Node:
+    """The directory above one; the root has none."""
+    exports = compound.server.exports
+    if exports.is_export(within) or within.tree is exports.pseudo_tree:
+        above = exports.parent(within)
+        if above is None:
+            raise Refused(_S.NFS4ERR_NOENT)
+        if exports.is_export(above):
+            exports.admit(above.tree, compound.context, mounts=False)
+        return above
+    if not within.tree.in_memory:
+        compound.wait()
+    return within.parent()

@@ -1,0 +1,86 @@
+"""Operations that tell of an object: GETATTR, VERIFY, NVERIFY, ACCESS, READLINK."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rpcrdma.nfs.export.tree import FileKind, Node
+from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits_of, equal_to, fattr_of
+from rpcrdma.nfs.v4.nfs4 import (
+    ACCESS4_DELETE,
+    ACCESS4_EXECUTE,
+    ACCESS4_EXTEND,
+    ACCESS4_LOOKUP,
+    ACCESS4_MODIFY,
+    ACCESS4_READ,
+    ACCESS4args,
+    ACCESS4resok,
+    GETATTR4args,
+    GETATTR4resok,
+    READLINK4resok,
+    VERIFY4args,
+    nfsstat4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+
+__all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
+
+_S = nfsstat4
+_SUPPORTED: Final = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_EXECUTE
+_DEFINED: Final = 0x1FF
+"""With the bits of extended attributes (RFC 8276 section 8.5)."""
+
+
+def described(compound: Compound, node: Node, attributes: int) -> Described:
+    """The object with all that a set of attributes asks for."""
+    server = compound.server
+    mounted_on = server.exports.mounted_on(node)
+    if attributes & NEED_SPACE:
+        if not node.tree.in_memory:
+            compound.wait()
+        return Described(
+            node.attributes(), node.handle, server.lease_s, mounted_on, space=node.space(), paths=node.path_limits()
+        )
+    return Described(node.attributes(), node.handle, server.lease_s, mounted_on)
+
+
+def get_attributes(compound: Compound, args: GETATTR4args) -> GETATTR4resok:
+    """GETATTR."""
+    attributes = bits_of(args.attr_request)
+    return GETATTR4resok(fattr_of(described(compound, compound.node, attributes), attributes))
+
+
+def verify(compound: Compound, args: VERIFY4args) -> None:
+    """VERIFY: NOT_SAME unless all attributes are as expected."""
+    if not _as_expected(compound, args):
+        raise Refused(_S.NFS4ERR_NOT_SAME)
+
+
+def nverify(compound: Compound, args: VERIFY4args) -> None:
+    """NVERIFY: SAME if all attributes are as expected."""
+    if _as_expected(compound, args):
+        raise Refused(_S.NFS4ERR_SAME)
+
+
+def _as_expected(compound: Compound, args: VERIFY4args) -> bool:
+    expected = args.obj_attributes
+    return equal_to(described(compound, compound.node, bits_of(expected.attrmask)), expected)
+
+
+def check_access(compound: Compound, args: ACCESS4args) -> ACCESS4resok:
+    """ACCESS: those of the wanted rights that the caller has."""
+    if args.access & ~_DEFINED:
+        raise Refused(_S.NFS4ERR_INVAL)
+    supported = args.access & _SUPPORTED
+    return ACCESS4resok(supported, compound.node.access(compound.caller, supported))
+
+
+def read_link(compound: Compound, _args: None) -> READLINK4resok:
+    """READLINK."""
+    node = compound.node
+    if node.kind is not FileKind.SYMLINK:
+        raise Refused(_S.NFS4ERR_WRONG_TYPE)
+    if not node.tree.in_memory:
+        compound.wait()
+    return READLINK4resok(node.read_link())

@@ -1,0 +1,114 @@
+"""READDIR: a page of a directory, with attributes of its objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.tree import Attributes, Entry, FileKind, Node
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits, bits_of, fattr_of
+from rpcrdma.nfs.v4.nfs4 import (
+    READDIR4args,
+    READDIR4resok,
+    dirlist4,
+    entry4,
+    fattr4,
+    nfsstat4,
+)
+from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import checked_directory
+from rpcrdma.rpc.service import CredentialTooWeak
+
+__all__ = ["read_directory"]
+
+_S = nfsstat4
+_VERIFIER: Final = bytes(nfs4.NFS4_VERIFIER_SIZE)
+"""Cookies hold for ever, so that there is nothing to verify."""
+_RESERVED_COOKIES: Final = (1, 2)
+_ENDS_OCTETS: Final = 8 + 4 + 4
+"""Octets of the result besides entries: the verifier, the end of the list, whether the directory ends there."""
+_NUMBERS: Final = bits(nfs4.FATTR4_FILEID, nfs4.FATTR4_MOUNTED_ON_FILEID)
+"""Attributes that every entry has, also where its object is out of reach."""
+_ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
+
+
+def read_directory(compound: Compound, args: READDIR4args) -> READDIR4resok:
+    """READDIR: entries behind a cookie, without "." and "..", up to the sizes of the call and of the session."""
+    node = checked_directory(compound.node)
+    wanted = bits_of(args.attr_request)
+    # Refuses attributes that cannot be read.
+    fattr_of(_numbered(compound, 0), wanted)
+    if args.cookie in _RESERVED_COOKIES:
+        raise Refused(_S.NFS4ERR_BAD_COOKIE)
+    room = min(args.maxcount, compound.left()) - _ENDS_OCTETS
+    if room <= 0:
+        raise Refused(_S.NFS4ERR_TOOSMALL)
+    if not node.tree.in_memory:
+        compound.wait()
+    return _page(compound, node, args, wanted, room)
+
+
+def _page(compound: Compound, node: Node, args: READDIR4args, wanted: int, room: int) -> READDIR4resok:
+    detailed = bool(wanted & ~(_NUMBERS | _ERROR))
+    # Octets of names and cookies: a hint, and 0 is none (RFC 8881 section 18.23.3).
+    names_room = args.dircount or room
+    found: list[entry4] = []
+    whole = True
+    entries = node.entries(compound.caller, args.cookie, detailed=detailed)
+    for entry in entries:
+        if entry.name in tree.DOTS:
+            continue
+        values = _attributes(compound, entry, wanted, detailed=detailed)
+        name_octets = len(entry.name) + 3 & ~3
+        names_room -= 12 + name_octets
+        room -= 24 + name_octets + 4 * len(values.attrmask) + (len(values.attr_vals) + 3 & ~3)
+        if room < 0 or (names_room < 0 and found):
+            whole = False
+            # Entries of one cookie come together: the next call begins behind a cookie.
+            while found and found[-1].cookie == entry.cookie:
+                found.pop()
+            break
+        found.append(entry4(entry.cookie, entry.name, values))
+    if not whole and not found:
+        raise Refused(_S.NFS4ERR_TOOSMALL)
+    return READDIR4resok(_VERIFIER, dirlist4(found, whole and entries.complete))
+
+
+def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> fattr4:
+    """The attributes of an entry's object; of one that is out of reach those that are known, or the error alone."""
+    if not detailed:
+        return fattr_of(_numbered(compound, entry.number), wanted)
+    exports = compound.server.exports
+    status = _S.NFS4_OK
+    mounted_on = None
+    if entry.handle is None or entry.attributes is None:
+        status = _S.NFS4ERR_ACCESS
+    elif (export := exports.export_of(entry.handle)) is not None:
+        mounted_on = exports.mounted_on(export.root)
+        try:
+            exports.admit(export, compound.context, mounts=False)
+        except CredentialTooWeak:
+            status = _S.NFS4ERR_WRONGSEC
+        except REFUSALS as error:
+            status = status_of(error)
+    if status:
+        described = _numbered(compound, entry.number, status)
+        return fattr_of(described, wanted & (_ERROR if wanted & _ERROR else _NUMBERS))
+    assert entry.handle is not None
+    assert entry.attributes is not None
+    described = Described(entry.attributes, entry.handle, compound.server.lease_s, mounted_on)
+    if wanted & NEED_SPACE:
+        node = exports.locate_in_worker(entry.handle, compound.context)
+        described.space, described.paths = node.space(), node.path_limits()
+    return fattr_of(described, wanted)
+
+
+def _numbered(compound: Compound, number: int, error: nfsstat4 = _S.NFS4_OK) -> Described:
+    """An object of which no more than its number is known."""
+    attributes = Attributes(
+        kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,
+        atime_ns=0, mtime_ns=0, ctime_ns=0, change=0,
+    )  # fmt: skip
+    return Described(attributes, b"", compound.server.lease_s, error=error)

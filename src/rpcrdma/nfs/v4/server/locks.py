@@ -1,0 +1,219 @@
+"""Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12).
+
+The locks of one lock owner on one file have one stateid. They are advisory, as those of POSIX are, and nobody waits for
+one here: a client that wants to wait asks again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma.nfs.export.claims import READ, WRITE, Claims, HeldRange, Range
+from rpcrdma.nfs.export.tree import Node, OpenFile
+from rpcrdma.nfs.v4.nfs4 import (
+    LOCK4args,
+    LOCK4denied,
+    LOCK4resok,
+    LOCKT4args,
+    LOCKU4args,
+    nfs_lock_type4,
+    nfsstat4,
+    open_to_lock_owner4,
+    state_owner4,
+    stateid4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, Held
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
+from rpcrdma.nfs.v4.server.state import State, bump, state_of
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_RANGE_OWNERS_MAX,
+    NFS4_RANGES_MAX,
+    NFS4_RANGES_TOTAL_MAX,
+)
+
+__all__ = ["LockState", "lock", "lock_test", "unlock"]
+
+_S = nfsstat4
+_ALL = 1 << 64
+_TO_END = _ALL - 1
+"""The length of a range that goes to the end of all files."""
+_LOCAL = state_owner4(0, b"a process of the server")
+"""The owner of locks that no client has."""
+_SPLIT = 2
+"""Ranges that a change of one range adds at most."""
+
+
+class LockState(Held):
+    """The locks of a lock owner on a file; `opened` is the open that they were first made with."""
+
+    __slots__ = ("opened",)
+
+    def __init__(self, opened: Open, other: bytes, owner: bytes) -> None:
+        super().__init__(opened.client, other, owner, opened.file)
+        self.opened = opened
+        if opened.parts is None:
+            opened.parts = set()
+        opened.parts.add(self)
+
+    def release(self, claims: Claims[Any, Any]) -> None:
+        """See `Held.release`."""
+        claims.unlock(self.file, self)
+        if self.opened.parts is not None:
+            self.opened.parts.discard(self)
+
+    def io_file(self, access: int) -> OpenFile | None:
+        """See `Held.io_file`: that of the open."""
+        return self.opened.io_file(access)
+
+
+def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
+    """LOCK (RFC 8881 section 18.10)."""
+    wanted = _range(args.locktype, args.offset, args.length)
+    node = _lockable(compound)
+    state = state_of(compound)
+    client: Client = compound.client
+
+    def checked() -> tuple[LockState | None, Open, bytes]:
+        mine, opened, owner = _locker(compound, args)
+        if not opened.access & (WRITE if wanted.exclusive else READ):
+            raise Refused(_S.NFS4ERR_OPENMODE)
+        if args.reclaim:
+            state.check_reclaim(client, compound.now_s)
+        else:
+            state.check_new(client)
+        _check_conflicts(state, compound, mine, wanted, reclaims=args.reclaim)
+        _check_room(state, opened.file, mine)
+        if mine is None:
+            state.check_room(client)
+        return mine, opened, owner
+
+    def grant() -> stateid4:
+        mine, opened, owner = checked()
+        if mine is None:
+            mine = LockState(opened, state.new_other(client), owner)
+            state.add(mine)
+            stateid = stateid4(mine.seqid, mine.other)
+        else:
+            stateid = bump(mine)
+        state.claims.change_range(mine.file, mine, wanted.start, wanted.end, wanted.exclusive)
+        return stateid
+
+    def step() -> stateid4:
+        with state.mirrors.of(node) as local:
+            with state.lock:
+                checked()
+            if local is not None and not local.change(wanted):
+                raise _denied(local.in_the_way(wanted) or wanted, _LOCAL)
+            try:
+                with state.lock:
+                    return grant()
+            except BaseException:
+                if local is not None:
+                    state.mirrors.unlock(local, node.handle, wanted)
+                raise
+
+    compound.stateid = state.past_courteous(step, compound.wait)
+    return LOCK4resok(compound.stateid)
+
+
+def lock_test(compound: Compound, args: LOCKT4args) -> None:
+    """LOCKT (RFC 8881 section 18.11)."""
+    wanted = _range(args.locktype, args.offset, args.length)
+    node = _lockable(compound)
+    state = state_of(compound)
+    client: Client = compound.client
+
+    def step() -> None:
+        if state.claims.in_grace:
+            raise Refused(_S.NFS4ERR_GRACE)
+        with state.mirrors.of(node) as local:
+            with state.lock:
+                mine = client.owned.get((LockState, args.owner.owner, node.handle))
+                _check_conflicts(state, compound, mine, wanted)
+            found = None if local is None else local.in_the_way(wanted)
+        if found is not None:
+            raise _denied(found, _LOCAL)
+
+    state.past_courteous(step, compound.wait)
+
+
+def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
+    """LOCKU (RFC 8881 section 18.12)."""
+    wanted = _range(args.locktype, args.offset, args.length)
+    node = _lockable(compound)
+    state = state_of(compound)
+    with state.mirrors.of(node) as local:
+        with state.lock:
+            mine = find(compound, args.lock_stateid, LockState)
+            if wanted.end < _ALL and wanted.start:
+                _check_room(state, mine.file, mine)
+            state.claims.change_range(mine.file, mine, wanted.start, wanted.end, None)
+            compound.stateid = bump(mine)
+        if local is not None:
+            state.mirrors.unlock(local, node.handle, wanted)
+    return compound.stateid
+
+
+def _lockable(compound: Compound) -> Node:
+    """The current object, a regular file, in a thread that may wait for its file system."""
+    node = compound.node
+    check_regular(node)
+    if not node.tree.in_memory:
+        compound.wait()
+    return node
+
+
+def _range(kind: nfs_lock_type4, offset: int, length: int) -> Range:
+    """The range of a call; INVAL if it has no octets, or a length that leads beyond 2^64-1."""
+    if not length or (length != _TO_END and offset + length > _TO_END):
+        raise Refused(_S.NFS4ERR_INVAL)
+    exclusive = kind in {nfs_lock_type4.WRITE_LT, nfs_lock_type4.WRITEW_LT}
+    return Range(offset, _ALL if length == _TO_END else offset + length, exclusive)
+
+
+def _locker(compound: Compound, args: LOCK4args) -> tuple[LockState | None, Open, bytes]:
+    """The lock state, if there is one, its open and its owner."""
+    locker = args.locker.value
+    if not isinstance(locker, open_to_lock_owner4):
+        mine = find(compound, locker.lock_stateid, LockState)
+        return mine, mine.opened, mine.owner
+    opened = find(compound, locker.open_stateid, Open)
+    owner = locker.lock_owner.owner
+    known = opened.client.owned.get((LockState, owner, opened.file))
+    return known if isinstance(known, LockState) else None, opened, owner
+
+
+def _check_conflicts(
+    state: State, compound: Compound, mine: Held | None, wanted: Range, *, reclaims: bool = False
+) -> None:
+    """Refuses with DENIED, and the first lock in the way, unless all those in the way are of courteous clients."""
+    conflicts: list[HeldRange[LockState]] = list(state.claims.range_conflicts(compound.node.handle, mine, wanted))
+    if not conflicts:
+        return
+    state.clients.in_the_way([each.holder.client for each in conflicts], compound.now_s)
+    if reclaims:
+        raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT)
+    holder, range_ = conflicts[0]
+    raise _denied(range_, state_owner4(holder.client.id, holder.owner))
+
+
+def _denied(found: Range, owner: state_owner4) -> Refused:
+    """The refusal that names a lock in the way."""
+    start, end, exclusive = found
+    kind = nfs_lock_type4.WRITE_LT if exclusive else nfs_lock_type4.READ_LT
+    length = _TO_END if end == _ALL else end - start
+    return Refused(_S.NFS4ERR_DENIED, LOCK4denied(start, length, kind, owner))
+
+
+def _check_room(state: State, file: bytes, mine: LockState | None) -> None:
+    """Refuses with DELAY what would make too many ranges."""
+    claims = state.claims
+    own = 0 if mine is None else len(claims.ranges(file, mine))
+    if (
+        own + _SPLIT > NFS4_RANGES_MAX
+        or claims.range_count + _SPLIT > NFS4_RANGES_TOTAL_MAX
+        or (not own and claims.range_holders(file) >= NFS4_RANGE_OWNERS_MAX)
+    ):
+        raise Refused(_S.NFS4ERR_DELAY)

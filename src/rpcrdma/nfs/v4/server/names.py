@@ -1,0 +1,138 @@
+"""Operations that change directories: CREATE, REMOVE, RENAME, LINK."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
+from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
+from rpcrdma.nfs.v4.nfs4 import (
+    CREATE4args,
+    CREATE4resok,
+    LINK4args,
+    LINK4resok,
+    REMOVE4args,
+    REMOVE4resok,
+    RENAME4args,
+    RENAME4resok,
+    change_info4,
+    nfs_ftype4,
+    nfsstat4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import checked_name
+
+__all__ = ["change_of", "create", "link", "remove", "rename"]
+
+_S = nfsstat4
+_MADE: Final = {
+    nfs_ftype4.NF4DIR: FileKind.DIRECTORY,
+    nfs_ftype4.NF4LNK: FileKind.SYMLINK,
+    nfs_ftype4.NF4BLK: FileKind.BLOCK_DEVICE,
+    nfs_ftype4.NF4CHR: FileKind.CHARACTER_DEVICE,
+    nfs_ftype4.NF4SOCK: FileKind.SOCKET,
+    nfs_ftype4.NF4FIFO: FileKind.FIFO,
+}
+
+
+def change_of(directory: Node, change: Change) -> change_info4:
+    """The change of a directory; not atomic where the tree does not say what was before it."""
+    before, after = change.before, change.after
+    if before is not None and after is not None:
+        return change_info4(True, before.change, after.change)
+    now = directory.attributes().change
+    return change_info4(before is after, now if before is None else before.change, now)
+
+
+def _directory_to_change(compound: Compound, node: Node) -> Node:
+    """The directory, in which names are changed by a thread that may block, outside of a grace period."""
+    if node.kind is not FileKind.DIRECTORY:
+        raise Refused(_S.NFS4ERR_NOTDIR)
+    check_changeable(node)
+    if compound.server.state.claims.in_grace:
+        raise Refused(_S.NFS4ERR_GRACE)
+    if not node.tree.in_memory:
+        compound.wait()
+    return node
+
+
+def _present(node: Node | None) -> Node:
+    """The new object, unless a local process has taken it away before its handle was known."""
+    if node is None:
+        raise Refused(_S.NFS4ERR_STALE)
+    return node
+
+
+def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
+    """CREATE: an object that is no file becomes the current one."""
+    directory = _directory_to_change(compound, compound.node)
+    name = checked_name(args.objname)
+    kind = _MADE.get(args.objtype.type)
+    if kind is None:
+        raise Refused(_S.NFS4ERR_BADTYPE)
+    wanted = wanted_of(args.createattrs)
+    data: Any = args.objtype.value
+    target, device = b"", (0, 0)
+    if kind is FileKind.SYMLINK:
+        target = bytes(data)
+        if not target:
+            raise Refused(_S.NFS4ERR_INVAL)
+    elif data is not None:
+        device = data.specdata1, data.specdata2
+    change = Change()
+    made = directory.make(compound.caller, name, Make(kind, target, device), wanted, change)
+    compound.set_current(_present(made.node))
+    return CREATE4resok(change_of(directory, change), words(bits_of(args.createattrs.attrmask)))
+
+
+def remove(compound: Compound, args: REMOVE4args) -> REMOVE4resok:
+    """REMOVE: a name of the current directory, of whatever kind its object is."""
+    directory = _directory_to_change(compound, compound.node)
+    change = Change()
+    directory.remove(compound.caller, checked_name(args.target), change, is_directory=None)
+    return REMOVE4resok(change_of(directory, change))
+
+
+def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
+    """RENAME: from the saved directory to the current one."""
+    if compound.saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+    source = _directory_to_change(compound, compound.saved)
+    target = _directory_to_change(compound, compound.node)
+    old, new = checked_name(args.oldname), checked_name(args.newname)
+    if source.tree is not target.tree:
+        raise Refused(_S.NFS4ERR_XDEV)
+    if _is_one_object(compound, source, old, target, new):
+        # Two names of one object: nothing is done (RFC 8881 section 18.26.3).
+        return RENAME4resok(change_of(source, Change()), change_of(target, Change()))
+    gone, come = Change(), Change()
+    source.rename(compound.caller, old, target, new, gone, come)
+    return RENAME4resok(change_of(source, gone), change_of(target, come))
+
+
+def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, new: bytes) -> bool:
+    """Whether both names exist and stand for one object."""
+    try:
+        there = target.lookup(compound.caller, new, at_once=False)
+        here = source.lookup(compound.caller, old, at_once=False)
+    except (tree.Refused, OSError):
+        # The rename itself tells why.
+        return False
+    return here is not None and there is not None and here.handle == there.handle
+
+
+def link(compound: Compound, args: LINK4args) -> LINK4resok:
+    """LINK: a further name in the current directory for the saved object."""
+    if compound.saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+    directory = _directory_to_change(compound, compound.node)
+    name = checked_name(args.newname)
+    if compound.saved.kind is FileKind.DIRECTORY:
+        raise Refused(_S.NFS4ERR_ISDIR)
+    if compound.saved.tree is not directory.tree:
+        raise Refused(_S.NFS4ERR_XDEV)
+    change = Change()
+    compound.saved.link(compound.caller, directory, name, change)
+    return LINK4resok(change_of(directory, change))

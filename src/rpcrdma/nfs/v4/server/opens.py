@@ -1,0 +1,433 @@
+"""Opens of files and their stateids: OPEN, CLOSE, OPEN_DOWNGRADE, TEST_STATEID, FREE_STATEID (RFC 8881 section 9).
+
+An open belongs to an open owner of a client and to a file. A second OPEN by that owner widens it. It keeps a share
+reservation, and the file open, so that READ and WRITE by its stateid are not judged again, also after the file has lost
+its last name.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.claims import READ, WRITE, Claims
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, OpenFile, Wanted, check_changeable
+from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
+from rpcrdma.nfs.v4.nfs4 import (
+    FATTR4_SIZE,
+    OPEN4_RESULT_LOCKTYPE_POSIX,
+    OPEN4_RESULT_PRESERVE_UNLINKED,
+    OPEN4_SHARE_ACCESS_BOTH,
+    OPEN4_SHARE_ACCESS_WANT_CANCEL,
+    OPEN4_SHARE_ACCESS_WANT_DELEG_MASK,
+    OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS,
+    OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
+    OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION,
+    OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED,
+    OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
+    OPEN4_SHARE_DENY_BOTH,
+    CLOSE4args,
+    FREE_STATEID4args,
+    OPEN4args,
+    OPEN4resok,
+    OPEN_DOWNGRADE4args,
+    TEST_STATEID4args,
+    TEST_STATEID4resok,
+    change_info4,
+    createhow4,
+    createmode4,
+    creatverfattr,
+    fattr4,
+    nfsstat4,
+    open_claim_type4,
+    open_delegation4,
+    open_delegation_type4,
+    open_none_delegation4,
+    opentype4,
+    stateid4,
+    why_no_delegation4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, Held
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
+from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
+
+__all__ = [
+    "Open",
+    "check_regular",
+    "close",
+    "find",
+    "free_stateid",
+    "io_file",
+    "open_downgrade",
+    "open_file",
+    "test_stateid",
+]
+
+H = TypeVar("H", bound=Held)
+T = TypeVar("T")
+_S, _CLAIM, _MODE = nfsstat4, open_claim_type4, createmode4
+_ACCESS_BITS: Final = (
+    OPEN4_SHARE_ACCESS_BOTH
+    | OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
+    | OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
+    | OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED
+    | OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS
+    | OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION
+)
+_RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ | tree.MODIFY}
+"""The rights of a file that is opened, by bits of share access."""
+_TIMES: Final = SET_ONLY
+"""Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
+_UNCHANGED: Final = change_info4(True, 0, 0)
+
+
+class Open(Held):
+    """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
+
+    __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
+
+    def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
+        super().__init__(client, other, owner, file)
+        self.access = 0
+        self.deny = 0
+        self.shares = 0
+        """The OPENs, to the union of some of which OPEN_DOWNGRADE may go back: a bit for each (access, deny)."""
+        self.node: Node | None = None
+        """The file, which the client may use by its handle also when it has no name any more."""
+        self.reader: OpenFile | None = None
+        self.writer: OpenFile | None = None
+
+    def release(self, claims: Claims[Any, Any]) -> None:
+        """See `Held.release`."""
+        claims.unshare(self.file, self)
+
+    def io_file(self, access: int) -> OpenFile | None:
+        """See `Held.io_file`."""
+        return self.reader if access == READ else self.writer
+
+
+class _Target(NamedTuple):
+    """The file of an OPEN, and the part of its result that comes from finding or creating it."""
+
+    node: Node
+    change: change_info4 = _UNCHANGED
+    attributes_set: int = 0
+    created: bool = False
+    cut: bool = False
+    """Whether the file existed, and is to be cut to no octets."""
+
+
+def find(compound: Compound, stateid: stateid4, kind: type[H]) -> H:
+    """The state of the current file that a stateid of the caller names, of this kind; the lock is held.
+
+    Raises:
+        Refused: see `State.find`; BAD_STATEID: it is of another kind, or of another file.
+    """
+    held = state_of(compound).find(compound.client, _resolved(compound, stateid))
+    if not isinstance(held, kind) or held.file != compound.node.handle:
+        raise Refused(_S.NFS4ERR_BAD_STATEID)
+    return held
+
+
+def _resolved(compound: Compound, stateid: stateid4) -> stateid4:
+    """The stateid, or the current one if it stands for that."""
+    if (stateid.seqid, stateid.other) != CURRENT:
+        return stateid
+    if compound.stateid is None:
+        raise Refused(_S.NFS4ERR_BAD_STATEID)
+    return compound.stateid
+
+
+def io_file(compound: Compound, stateid: stateid4, access: int) -> OpenFile | None:
+    """The open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
+
+    Returns None where the caller's rights are to be judged now: without an open, or for READ by an open for writing.
+
+    Args:
+        compound: the COMPOUND; the current object is a regular file.
+        stateid: the stateid of the operation.
+        access: READ or WRITE of claims.
+
+    Raises:
+        Refused: the stateid is none, or not for this; LOCKED: an open denies it; GRACE.
+    """
+    state = state_of(compound)
+    stateid = _resolved(compound, stateid)
+    key = stateid.seqid, stateid.other
+    if key in {ANONYMOUS, BYPASS}:
+        if state.claims.in_grace:
+            raise Refused(_S.NFS4ERR_GRACE)
+        if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.node.handle, access):
+            raise Refused(_S.NFS4ERR_LOCKED)
+        return None
+    with state.lock:
+        held = state.find(compound.client, stateid)
+        if held.file != compound.node.handle:
+            raise Refused(_S.NFS4ERR_BAD_STATEID)
+        file = held.io_file(access)
+    if file is None and access == WRITE:
+        raise Refused(_S.NFS4ERR_OPENMODE)
+    return file
+
+
+# OPEN
+
+
+def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
+    """OPEN (RFC 8881 section 18.16)."""
+    access, deny = args.share_access & OPEN4_SHARE_ACCESS_BOTH, args.share_deny
+    if not access or args.share_access & ~_ACCESS_BITS or deny & ~OPEN4_SHARE_DENY_BOTH:
+        raise Refused(_S.NFS4ERR_INVAL)
+    state = state_of(compound)
+    client: Client = compound.client
+    claim = args.claim.claim
+    if claim not in _TARGETS:
+        raise Refused(_S.NFS4ERR_NOTSUPP)
+    reclaims = claim is _CLAIM.CLAIM_PREVIOUS
+    with state.lock:
+        if reclaims:
+            state.check_reclaim(client, compound.now_s)
+        else:
+            state.check_new(client)
+        state.check_room(client)
+    target = _TARGETS[claim](compound, args)
+    node = target.node
+    check_regular(node)
+    if access & WRITE or target.cut:
+        check_changeable(node)
+    if not target.created and not reclaims:
+        _check_access(compound, node, access)
+    file = _there(compound, node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
+
+    def claimed() -> tuple[Open, stateid4, tuple[int, int]]:
+        owner, handle = args.owner.owner, node.handle
+        mine = client.owned.get((Open, owner, handle))
+        conflicts = state.claims.share_conflicts(handle, mine, access, deny)
+        if conflicts:
+            state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
+            raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
+        if isinstance(mine, Open):
+            stateid = bump(mine)
+        else:
+            mine = Open(client, state.new_other(client), owner, handle)
+            state.add(mine)
+            stateid = stateid4(mine.seqid, mine.other)
+        before = mine.access, mine.deny
+        mine.node = node
+        mine.shares |= _share_bit(access, deny)
+        if access & READ:
+            mine.reader = file
+        if access & WRITE:
+            mine.writer = file
+        _share(state, mine, mine.access | access, mine.deny | deny)
+        return mine, stateid, before
+
+    mine, stateid, before = state.settle(claimed, compound.wait)
+    if target.cut:
+        _cut(compound, target.node, state, mine, before)
+    compound.set_current(node)
+    compound.stateid = stateid
+    return OPEN4resok(
+        stateid,
+        target.change,
+        OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED,
+        words(target.attributes_set),
+        _no_delegation(args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK),
+    )
+
+
+def _there(compound: Compound, found: T | None) -> T:
+    """The result of a method that was called with `at_once`; continues in a worker thread if there is none."""
+    if found is None:
+        compound.wait()
+    assert found is not None
+    return found
+
+
+def check_regular(node: Node) -> None:
+    """Refuses objects that are no regular files: ISDIR, SYMLINK or WRONG_TYPE."""
+    if node.kind is not FileKind.FILE:
+        statuses = {FileKind.DIRECTORY: _S.NFS4ERR_ISDIR, FileKind.SYMLINK: _S.NFS4ERR_SYMLINK}
+        raise Refused(statuses.get(node.kind, _S.NFS4ERR_WRONG_TYPE))
+
+
+def _check_access(compound: Compound, node: Node, access: int) -> None:
+    """Refuses those who have no right to the file: owners, too, whom `Node.open` would let in."""
+    rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
+    if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
+        raise Refused(_S.NFS4ERR_ACCESS)
+
+
+def _share(state: State, mine: Open, access: int, deny: int) -> None:
+    mine.access, mine.deny = access, deny
+    state.claims.share(mine.file, mine, access, deny)
+
+
+def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int]) -> None:
+    """Cuts an existing file, which its new share reservation allows; takes the open back if that fails."""
+    try:
+        node.set_attributes(compound.caller, Wanted(size=0), Change())
+    except (tree.Refused, OSError):
+        with state.locked():
+            if not before[0]:
+                state.drop(mine)
+            else:
+                _share(state, mine, *before)
+        raise
+
+
+def _named(compound: Compound, args: OPEN4args) -> _Target:
+    """CLAIM_NULL: the file of a name in the current directory, which is created if need be."""
+    directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
+    if args.openhow.opentype is opentype4.OPEN4_CREATE and args.openhow.value is not None:
+        return _created(compound, directory, name, args.openhow.value)
+    node = object_named(compound, directory, name)
+    change = directory.attributes().change
+    return _Target(node, change_info4(False, change, change))
+
+
+def _name(name: Any) -> bytes:
+    assert isinstance(name, bytes)
+    return name
+
+
+def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) -> _Target:
+    """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
+    compound.wait()
+    check_changeable(directory)
+    mode, value = how.mode, how.value
+    verifier, later = b"", Wanted()
+    if isinstance(value, creatverfattr):
+        verifier, given = value.cva_verf, value.cva_attrs
+        later = wanted_of(given, exclusive=True)
+        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask) | _TIMES
+    elif isinstance(value, fattr4):
+        asked, wanted = bits_of(value.attrmask), wanted_of(value)
+        create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
+        found = _existing(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
+        if found is not None:
+            change = directory.attributes().change
+            cut = wanted.size == 0
+            return _Target(found, change_info4(False, change, change), asked & 1 << FATTR4_SIZE if cut else 0, cut=cut)
+    else:
+        create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), value), _TIMES
+    change_of_directory = Change()
+    made = directory.create(compound.caller, name, create, change_of_directory)
+    if made.node is None:
+        raise tree.Refused(errno.ESTALE)
+    if later != Wanted():
+        made.node.set_attributes(compound.caller, later, Change())
+    before, after = change_of_directory.before, change_of_directory.after
+    change_info = change_info4(True, before.change, after.change) if before and after else _UNCHANGED
+    return _Target(made.node, change_info, asked, created=True)
+
+
+def _existing(compound: Compound, directory: Node, name: bytes) -> Node | None:
+    try:
+        return directory.lookup(compound.caller, name, at_once=False)
+    except FileNotFoundError:
+        return None
+
+
+def _current(compound: Compound, args: OPEN4args) -> _Target:
+    """CLAIM_FH and CLAIM_PREVIOUS: the current file."""
+    if args.openhow.opentype is opentype4.OPEN4_CREATE:
+        raise Refused(_S.NFS4ERR_INVAL)
+    return _Target(compound.node)
+
+
+_TARGETS: Final[dict[open_claim_type4, Callable[[Compound, OPEN4args], _Target]]] = {
+    _CLAIM.CLAIM_NULL: _named,
+    _CLAIM.CLAIM_FH: _current,
+    _CLAIM.CLAIM_PREVIOUS: _current,
+}
+
+
+def _no_delegation(wish: int) -> open_delegation4:
+    """The answer to a wish for a delegation, or to none."""
+    if not wish:
+        return open_delegation4(open_delegation_type4.OPEN_DELEGATE_NONE, None)
+    why = {
+        OPEN4_SHARE_ACCESS_WANT_NO_DELEG: open_none_delegation4(why_no_delegation4.WND4_NOT_WANTED, None),
+        OPEN4_SHARE_ACCESS_WANT_CANCEL: open_none_delegation4(why_no_delegation4.WND4_CANCELLED, None),
+    }.get(wish, open_none_delegation4(why_no_delegation4.WND4_RESOURCE, False))
+    return open_delegation4(open_delegation_type4.OPEN_DELEGATE_NONE_EXT, why)
+
+
+# The other operations
+
+
+def close(compound: Compound, args: CLOSE4args) -> stateid4:
+    """CLOSE (RFC 8881 section 18.2): the locks of the open have to be gone."""
+    state = state_of(compound)
+    with state.locked():
+        opened = find(compound, args.open_stateid, Open)
+        if any(state.claims.ranges(part.file, part) for part in opened.parts or ()):
+            raise Refused(_S.NFS4ERR_LOCKS_HELD)
+        state.drop(opened)
+    compound.stateid = stateid4(*INVALID)
+    return compound.stateid
+
+
+def open_downgrade(compound: Compound, args: OPEN_DOWNGRADE4args) -> stateid4:
+    """OPEN_DOWNGRADE (RFC 8881 section 18.18), to the union of some of the OPENs."""
+    access, deny = args.share_access & OPEN4_SHARE_ACCESS_BOTH, args.share_deny
+    if not access or args.share_access & ~_ACCESS_BITS or deny & ~OPEN4_SHARE_DENY_BOTH:
+        raise Refused(_S.NFS4ERR_INVAL)
+    state = state_of(compound)
+    with state.locked():
+        opened = find(compound, args.open_stateid, Open)
+        kept = [
+            each
+            for each in itertools.product(range(access + 1), range(deny + 1))
+            if not each[0] & ~access and not each[1] & ~deny and opened.shares & _share_bit(*each)
+        ]
+        if (_union(each[0] for each in kept), _union(each[1] for each in kept)) != (access, deny):
+            raise Refused(_S.NFS4ERR_INVAL)
+        opened.shares = _union(_share_bit(*each) for each in kept)
+        if not access & READ:
+            opened.reader = None
+        if not access & WRITE:
+            opened.writer = None
+        _share(state, opened, access, deny)
+        compound.stateid = bump(opened)
+    return compound.stateid
+
+
+def _share_bit(access: int, deny: int) -> int:
+    return 1 << (access << 2 | deny)
+
+
+def _union(sets: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, sets, 0)
+
+
+def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4resok:
+    """TEST_STATEID (RFC 8881 section 18.48)."""
+    state = state_of(compound)
+    statuses: list[int] = []
+    with state.lock:
+        for stateid in args.ts_stateids:
+            try:
+                state.find(compound.client, stateid)
+                statuses.append(_S.NFS4_OK)
+            except Refused as refused:
+                statuses.append(refused.status)
+    return TEST_STATEID4resok(statuses)
+
+
+def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
+    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked."""
+    state = state_of(compound)
+    with state.locked():
+        held = state.find(compound.client, _resolved(compound, args.fsa_stateid))
+        if isinstance(held, Open) or state.claims.ranges(held.file, held):
+            raise Refused(_S.NFS4ERR_LOCKS_HELD)
+        state.drop(held)

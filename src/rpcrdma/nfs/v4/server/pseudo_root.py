@@ -1,0 +1,304 @@
+"""The pseudo file system above the exports (RFC 8881 section 7.3): clients mount the root and find each export by name.
+
+The names of exports are paths in it. It has a directory for each part of a name that is no export itself, which nobody
+can change. The one export "/" is its own root: then there is nothing above.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NoReturn, TypeAlias
+
+from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.tree import (
+    EXECUTE,
+    LOOKUP,
+    NAME_OCTETS_MAX,
+    READ,
+    TRANSFER_OCTETS_MAX,
+    Access,
+    Attributes,
+    Change,
+    Create,
+    Entry,
+    Exports,
+    FileKind,
+    Made,
+    Make,
+    Node,
+    OpenFile,
+    PathLimits,
+    RangeLocks,
+    Refused,
+    Space,
+    Tree,
+    Wanted,
+)
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.service import CallContext
+
+__all__ = ["PseudoRoot"]
+
+_Path: TypeAlias = tuple[bytes, ...]
+
+_HANDLE_BEGINS: Final = b"\0pseudo\0"
+_FIRST_COOKIE: Final = 3
+"""Cookies 0 to 2 are reserved (RFC 8881 section 18.23.3)."""
+
+
+def _path_of(tree: Tree) -> _Path:
+    return tuple(part.encode("utf-8", "surrogateescape") for part in tree.export.name.split("/") if part)
+
+
+class PseudoRoot(Exports):
+    """The exports of a server with the directories above them.
+
+    Args:
+        exports: the exported trees.
+        made_at_ns: the times of the directories, which are made with the server.
+    """
+
+    def __init__(self, exports: Exports, made_at_ns: int) -> None:
+        self._exports = exports
+        self._roots: dict[_Path, Tree] = {_path_of(tree): tree for tree in exports.trees}
+        self._paths = {tree.root.handle: path for path, tree in self._roots.items()}
+        above = {path[:length] for path in self._roots for length in range(len(path))} - self._roots.keys()
+        self._tree = _PseudoTree(self)
+        self._directories = {
+            path: _Directory(self, path, number, made_at_ns) for number, path in enumerate(sorted(above), 1)
+        }
+        self._by_handle = {directory.handle: directory for directory in self._directories.values()}
+
+    @property
+    def trees(self) -> Sequence[Tree]:
+        """See `Exports.trees`."""
+        return self._exports.trees
+
+    @property
+    def pseudo_tree(self) -> Tree:
+        """The tree of the directories above the exports."""
+        return self._tree
+
+    @property
+    def root(self) -> Node:
+        """The root of all names."""
+        return self.at(())
+
+    def at(self, path: _Path) -> Node:
+        """The directory of a path that leads to exports."""
+        tree = self._roots.get(path)
+        return self._directories[path] if tree is None else tree.root
+
+    def covers(self, node: Node, name: bytes) -> Node | None:
+        """The directory, or root of an export, that a name in the root of an export stands for; None if there is none.
+
+        Where the export has an object of this name, only the root of another export covers it.
+        """
+        path = self._paths.get(node.handle)
+        if path is None:
+            return None
+        below = (*path, name)
+        return self.at(below) if below in self._roots or below in self._directories else None
+
+    def export_of(self, handle: bytes) -> Tree | None:
+        """The export whose root has this handle; None if none has."""
+        path = self._paths.get(handle)
+        return None if path is None else self._roots[path]
+
+    def is_export(self, node: Node) -> bool:
+        """Whether an object is the root of an export."""
+        return node.handle in self._paths
+
+    def parent(self, node: Node) -> Node | None:
+        """The directory above the root of an export, or above a directory of the pseudo file system; None: the root.
+
+        Args:
+            node: one of these two.
+        """
+        path = node.path if isinstance(node, _Directory) else self._paths[node.handle]
+        return self.at(path[:-1]) if path else None
+
+    def mounted_on(self, node: Node) -> int | None:
+        """The number of the directory that the root of an export covers; None for other objects."""
+        path = self._paths.get(node.handle)
+        if path is None:
+            return None
+        # A number that no directory of the pseudo file system has.
+        return len(self._directories) + 1 + list(self._roots).index(path)
+
+    def names_below(self, path: _Path) -> list[bytes]:
+        """The names in a directory of the pseudo file system."""
+        length = len(path)
+        found = {below[length] for below in self._roots if len(below) > length and below[:length] == path}
+        return sorted(found)
+
+    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+        """See `Exports.locate`."""
+        found = self._by_handle.get(handle)
+        return self._exports.locate(handle, context) if found is None else found
+
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
+        """See `Exports.locate_in_worker`."""
+        found = self._by_handle.get(handle)
+        return self._exports.locate_in_worker(handle, context) if found is None else found
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
+        """See `Exports.locate_to_change`."""
+        if handle in self._by_handle:
+            _refuse()
+        return self._exports.locate_to_change(handle, context)
+
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+        """See `Exports.admit`."""
+        self._exports.admit(tree, context, mounts=mounts)
+
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """See `Exports.waits_for`."""
+        return None if handle in self._by_handle else self._exports.waits_for(handle)
+
+    def close_idle(self) -> None:
+        """See `Exports.close_idle`."""
+        self._exports.close_idle()
+
+    def close(self) -> list[OSError]:
+        """See `Exports.close`."""
+        return self._exports.close()
+
+
+def _refuse() -> NoReturn:
+    raise Refused(errno.EROFS)
+
+
+class _PseudoTree:
+    """The tree of the directories above the exports."""
+
+    export = ExportTerms(name="/", read_only=True)
+    fsid = 0
+    in_memory = True
+    transfer_octets = TRANSFER_OCTETS_MAX
+
+    def __init__(self, exports: PseudoRoot) -> None:
+        self._exports = exports
+
+    @property
+    def root(self) -> Node:
+        return self._exports.root
+
+    def acting_as(self, _who: Credential) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+
+class _Entries:
+    """The entries of a directory after a cookie."""
+
+    complete = True
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+class _Directory:
+    """A directory of the pseudo file system: see `Node` for its methods."""
+
+    kind = FileKind.DIRECTORY
+
+    def __init__(self, exports: PseudoRoot, path: _Path, number: int, made_at_ns: int) -> None:
+        self._exports = exports
+        self.path = path
+        self.handle = _HANDLE_BEGINS + hashlib.sha256(b"/".join(path)).digest()[:16]
+        self.number = number
+        self._made_at_ns = made_at_ns
+
+    @property
+    def tree(self) -> Tree:
+        return self._exports.pseudo_tree
+
+    def attributes(self) -> Attributes:
+        time = self._made_at_ns
+        return Attributes(
+            kind=FileKind.DIRECTORY,
+            mode=0o555,
+            links=2 + len(self._exports.names_below(self.path)),
+            uid=0,
+            gid=0,
+            size=4096,
+            space_used=0,
+            device=(0, 0),
+            fsid=_PseudoTree.fsid,
+            number=self.number,
+            atime_ns=time,
+            mtime_ns=time,
+            ctime_ns=time,
+            change=time,
+        )
+
+    def access(self, _who: Credential, wanted: Access) -> Access:
+        return wanted & (READ | LOOKUP | EXECUTE)
+
+    def lookup(self, _who: Credential, name: bytes, *, at_once: bool) -> Node:  # noqa: ARG002 - it never waits
+        if name not in self._exports.names_below(self.path):
+            raise Refused(errno.ENOENT)
+        return self._exports.at((*self.path, name))
+
+    def parent(self) -> Node:
+        return self._exports.parent(self) or self
+
+    def entries(self, _who: Credential, after: int, *, detailed: bool) -> _Entries:
+        entries = []
+        for cookie, name in enumerate(self._exports.names_below(self.path), _FIRST_COOKIE):
+            if cookie > after:
+                node = self._exports.at((*self.path, name))
+                attributes = node.attributes()
+                shown = (node.handle, attributes) if detailed else (None, None)
+                entries.append(Entry(cookie, name, attributes.number, *shown))
+        return _Entries(entries)
+
+    def space(self) -> Space:
+        return Space(0, 0, 0, 0, 0, 0)
+
+    def path_limits(self) -> PathLimits:
+        return PathLimits(1, NAME_OCTETS_MAX)
+
+    def read_link(self) -> bytes:
+        raise Refused(errno.EINVAL)
+
+    def open(self, _who: Credential, _wanted: Access, *, at_once: bool) -> OpenFile | None:  # noqa: ARG002 - no file
+        raise Refused(errno.EISDIR)
+
+    def opened_for_writing(self) -> OpenFile | None:
+        return None
+
+    def range_locks(self) -> RangeLocks | None:
+        return None
+
+    def create(self, _who: Credential, _name: bytes, _create: Create, _change: Change) -> Made:
+        _refuse()
+
+    def make(self, _who: Credential, _name: bytes, _make: Make, _wanted: Wanted, _change: Change) -> Made:
+        _refuse()
+
+    def set_attributes(
+        self,
+        _who: Credential,
+        _wanted: Wanted,
+        _change: Change,
+        *,
+        guard: Callable[[Attributes], bool] | None = None,  # noqa: ARG002 - nothing is set
+    ) -> None:
+        _refuse()
+
+    def remove(self, _who: Credential, _name: bytes, _change: Change, *, is_directory: bool | None) -> None:  # noqa: ARG002
+        _refuse()
+
+    def rename(self, _who: Credential, _old: bytes, _target: Node, _new: bytes, _source: Change, _into: Change) -> None:
+        _refuse()
+
+    def link(self, _who: Credential, _directory: Node, _name: bytes, _change: Change) -> None:
+        _refuse()

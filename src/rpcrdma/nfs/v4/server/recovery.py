@@ -1,0 +1,139 @@
+"""The memory of a server of NFS version 4.1 over a restart: clients that may reclaim, and the grace period.
+
+The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
+grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
+to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others.
+
+The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
+incarnation of the client: after the client has restarted, its earlier claims are void.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from rpcrdma.nfs.export.state_database import open_database
+
+__all__ = ["ClientRow", "Grace", "RecoveryDatabase"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS client (owner BLOB PRIMARY KEY, verifier BLOB NOT NULL, principal TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
+"""
+_PROBE = "SELECT owner, verifier, principal, number FROM client, boot"
+_READ = """
+SELECT owner, verifier, principal FROM client
+WHERE typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
+"""
+_BOOTS = 1 << 32
+
+
+class ClientRow(NamedTuple):
+    """A client that may have state."""
+
+    owner: bytes
+    verifier: bytes
+    principal: str
+
+
+class RecoveryDatabase:
+    """The clients on the disk, and the number of this run of the server; thread-safe, and waits for the disk.
+
+    Args:
+        path: the database; None keeps it in memory.
+        random_bytes: makes the number of the first run, lest it repeat one that a lost database had.
+
+    Raises:
+        OSError: the database cannot be used.
+    """
+
+    def __init__(self, path: Path | None, random_bytes: Callable[[int], bytes]) -> None:
+        self._lock = threading.Lock()
+        self._path = path
+        self._failed = False
+        try:
+            database = self._database = open_database(
+                path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
+            )
+            row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
+            last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
+            self.boot = (last + 1) % _BOOTS
+            """The number of this run."""
+            with database:
+                database.execute("BEGIN")
+                database.execute("DELETE FROM boot")
+                database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
+            self.rows = [ClientRow(*row) for row in database.execute(_READ)]
+            """The clients of the last run."""
+        except sqlite3.Error as error:
+            raise OSError(
+                f"{path}: {error}: free space on the disk, or remove the file to lose clients' locks"
+            ) from error
+
+    def keep(self, row: ClientRow) -> None:
+        """Writes a client; if the disk fails, the log says once that clients will lose their locks."""
+        try:
+            with self._lock:
+                self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?)", row)
+        except sqlite3.Error as error:
+            if not self._failed:
+                _LOGGER.warning("%s: %s: clients cannot reclaim their locks after a restart", self._path, error)
+            self._failed = True
+
+    def forget(self, rows: Iterable[ClientRow]) -> bool:
+        """Deletes clients, but not later incarnations of their owners; returns whether they are gone."""
+        try:
+            with self._lock, self._database:
+                self._database.execute("BEGIN")
+                self._database.executemany(
+                    "DELETE FROM client WHERE owner = ? AND verifier = ? AND principal = ?", rows
+                )
+        except sqlite3.Error as error:
+            _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Closes the database; may be called again."""
+        with self._lock:
+            self._database.close()
+
+
+class Grace:
+    """The grace period: who may reclaim, and until when. The caller holds the lock of the state.
+
+    Args:
+        rows: the clients of the last run.
+        lease_s: seconds of a lease, for which the period lasts. Each reclaim prolongs it, to two leases at most.
+        now_s: the time.
+    """
+
+    def __init__(self, rows: Iterable[ClientRow], lease_s: float, now_s: float) -> None:
+        self.waiting = {row.owner: row for row in rows}
+        """The clients that may still reclaim."""
+        self._lease_s = lease_s
+        self._ends_s = now_s + lease_s
+        self._last_s = now_s + 2 * lease_s
+
+    def knows(self, row: ClientRow) -> bool:
+        """Whether this incarnation of a client may reclaim."""
+        return self.waiting.get(row.owner) == row
+
+    def leaves(self, row: ClientRow) -> None:
+        """Takes the right to reclaim from an incarnation of a client that has ended."""
+        if self.knows(row):
+            del self.waiting[row.owner]
+
+    def reclaimed(self, now_s: float) -> None:
+        """Prolongs the period after a reclaim."""
+        self._ends_s = min(self._last_s, now_s + self._lease_s)
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether the period has ended: by its time, or since nobody may reclaim any more."""
+        return not self.waiting or now_s >= self._ends_s

@@ -1,0 +1,57 @@
+"""Operations that tell the security flavors of a directory: SECINFO and SECINFO_NO_NAME (RFC 8881 section 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rpcrdma.nfs.export.tree import Node
+from rpcrdma.nfs.v4.nfs4 import (
+    RPCSEC_GSS,
+    SECINFO4args,
+    SECINFO4resok,
+    rpc_gss_svc_t,
+    rpcsec_gss_info,
+    secinfo4,
+    secinfo_style4,
+)
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named, parent_of
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+
+__all__ = ["flavors_of_current", "flavors_of_name"]
+
+_KERBEROS: Final = bytes.fromhex("2a864886f712010202")
+"""The mechanism's object identifier 1.2.840.113554.1.2.2, without tag and length, as Linux sends and takes it."""
+
+
+def _flavor(flavor: SecurityFlavor) -> secinfo4:
+    service = flavor.service
+    if service is None:
+        return secinfo4(int(flavor), None)
+    return secinfo4(RPCSEC_GSS, rpcsec_gss_info(_KERBEROS, 0, rpc_gss_svc_t(service)))
+
+
+def _flavors(compound: Compound, node: Node) -> SECINFO4resok:
+    """The flavors with which an object is reached; the current filehandle ends (RFC 8881 section 2.6.3.1.1.8)."""
+    compound.current = compound.stateid = None
+    exports = compound.server.exports
+    security: Iterable[SecurityFlavor] = node.tree.export.security
+    if node.tree is exports.pseudo_tree:
+        # Whoever may reach an export finds the way to it.
+        security = dict.fromkeys(flavor for tree in exports.trees for flavor in tree.export.security)
+    return SECINFO4resok([_flavor(flavor) for flavor in security])
+
+
+def flavors_of_name(compound: Compound, args: SECINFO4args) -> SECINFO4resok:
+    """SECINFO: the flavors of a name in the current directory."""
+    within = checked_directory(compound.node)
+    return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))
+
+
+def flavors_of_current(compound: Compound, args: secinfo_style4) -> SECINFO4resok:
+    """SECINFO_NO_NAME: the flavors of the current object, or of the directory above it."""
+    node = compound.node
+    if args == secinfo_style4.SECINFO_STYLE4_PARENT:
+        node = parent_of(compound, checked_directory(node))
+    return _flavors(compound, node)

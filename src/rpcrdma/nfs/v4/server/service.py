@@ -1,0 +1,124 @@
+"""The service that answers NFS version 4: program 100003 with NULL and COMPOUND."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
+from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
+from rpcrdma.nfs.v4.server import (
+    handles,
+    information,
+    listing,
+    locks,
+    names,
+    opens,
+    reading,
+    security,
+    session_operations,
+    writing,
+)
+from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
+from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
+
+__all__ = ["HANDLERS", "Nfs4Service"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+
+_O = nfs_opnum4
+HANDLERS: Final[Mapping[int, Handler]] = {
+    _O.OP_ACCESS: information.check_access,
+    _O.OP_BACKCHANNEL_CTL: session_operations.backchannel_ctl,
+    _O.OP_BIND_CONN_TO_SESSION: session_operations.bind_conn_to_session,
+    _O.OP_CLOSE: opens.close,
+    _O.OP_COMMIT: writing.commit,
+    _O.OP_CREATE: names.create,
+    _O.OP_CREATE_SESSION: session_operations.create_session,
+    _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
+    _O.OP_DESTROY_SESSION: session_operations.destroy_session,
+    _O.OP_EXCHANGE_ID: session_operations.exchange_id,
+    _O.OP_FREE_STATEID: opens.free_stateid,
+    _O.OP_GETATTR: information.get_attributes,
+    _O.OP_GETFH: handles.get_handle,
+    _O.OP_LINK: names.link,
+    _O.OP_LOCK: locks.lock,
+    _O.OP_LOCKT: locks.lock_test,
+    _O.OP_LOCKU: locks.unlock,
+    _O.OP_LOOKUP: handles.lookup,
+    _O.OP_LOOKUPP: handles.lookup_parent,
+    _O.OP_NVERIFY: information.nverify,
+    _O.OP_OPEN: opens.open_file,
+    _O.OP_OPEN_DOWNGRADE: opens.open_downgrade,
+    _O.OP_PUTFH: handles.put_handle,
+    _O.OP_PUTPUBFH: handles.put_root,
+    _O.OP_PUTROOTFH: handles.put_root,
+    _O.OP_READ: reading.read,
+    _O.OP_READDIR: listing.read_directory,
+    _O.OP_READLINK: information.read_link,
+    _O.OP_RECLAIM_COMPLETE: session_operations.reclaim_complete,
+    _O.OP_REMOVE: names.remove,
+    _O.OP_RENAME: names.rename,
+    _O.OP_RESTOREFH: handles.restore_handle,
+    _O.OP_SAVEFH: handles.save_handle,
+    _O.OP_SECINFO: security.flavors_of_name,
+    _O.OP_SECINFO_NO_NAME: security.flavors_of_current,
+    _O.OP_SEQUENCE: session_operations.sequence,
+    _O.OP_SETATTR: writing.set_attributes,
+    _O.OP_TEST_STATEID: opens.test_stateid,
+    _O.OP_VERIFY: information.verify,
+    _O.OP_WRITE: writing.write,
+}
+"""The operations that are served, by number."""
+
+
+class Nfs4Service(nfs4.NFS_V4_Service):
+    """NFS versions 4.1 and 4.2 over exported trees.
+
+    The slots of sessions see to it that each request runs at most once (RFC 8881 section 2.10.6), so that the reply
+    cache of RPC takes no part.
+
+    Args:
+        exports: the trees, and the pseudo file system above them.
+        state: clients, sessions, opens and locks.
+        clock: a monotonic clock, in seconds.
+    """
+
+    PROGRAM = dataclasses.replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
+    OWN_LIMITS = True
+    ANY_SECURITY = True
+    """Each export has its own flavors, of which SECINFO tells; all lead to the pseudo root."""
+    IDEMPOTENT: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
+    RESERVES: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
+
+    def __init__(self, exports: PseudoRoot, state: State, *, clock: Callable[[], float]) -> None:
+        self.exports = exports
+        self.state = state
+        self.lease_s = int(state.clients.lease_s)
+        self._clock = clock
+        self._faults: set[tuple[str, type[Exception]]] = set()
+
+    @inline_or_worker
+    def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
+        """Answers COMPOUND."""
+        return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
+
+    def sweep(self) -> None:
+        """Ends the state of clients whose time is over; may block. To be called every few seconds."""
+        self.state.sweep(self._clock())
+
+    def close(self) -> None:
+        """Closes the database of clients."""
+        self.state.database.close()
+
+    def log_fault(self, name: str, error: Exception) -> None:
+        """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""
+        kind = name, type(error)
+        if kind not in self._faults:
+            self._faults.add(kind)
+            _LOGGER.error("%s of NFS version 4 failed and was answered with SERVERFAULT", name, exc_info=error)

@@ -1,0 +1,274 @@
+"""The operations by which clients, sessions and their connections come and go (RFC 8881 sections 18.33 to 18.51)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rpcrdma.nfs.v4.attributes import bits, bits_of, words
+from rpcrdma.nfs.v4.compounds import EncodedReply
+from rpcrdma.nfs.v4.nfs4 import (
+    EXCHGID4_FLAG_BIND_PRINC_STATEID,
+    EXCHGID4_FLAG_CONFIRMED_R,
+    EXCHGID4_FLAG_SUPP_FENCE_OPS,
+    EXCHGID4_FLAG_SUPP_MOVED_MIGR,
+    EXCHGID4_FLAG_SUPP_MOVED_REFER,
+    EXCHGID4_FLAG_UPD_CONFIRMED_REC_A,
+    EXCHGID4_FLAG_USE_NON_PNFS,
+    EXCHGID4_FLAG_USE_PNFS_DS,
+    EXCHGID4_FLAG_USE_PNFS_MDS,
+    SEQ4_STATUS_CB_PATH_DOWN,
+    BACKCHANNEL_CTL4args,
+    BIND_CONN_TO_SESSION4args,
+    BIND_CONN_TO_SESSION4resok,
+    CREATE_SESSION4args,
+    CREATE_SESSION4resok,
+    DESTROY_CLIENTID4args,
+    DESTROY_SESSION4args,
+    EXCHANGE_ID4args,
+    EXCHANGE_ID4resok,
+    RECLAIM_COMPLETE4args,
+    SEQUENCE4args,
+    SEQUENCE4resok,
+    channel_dir_from_client4,
+    channel_dir_from_server4,
+    nfs_opnum4,
+    nfsstat4,
+    server_owner4,
+    state_protect4_a,
+    state_protect4_r,
+    state_protect_how4,
+    state_protect_ops4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, ClientState, Introduction, principal_of
+from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
+from rpcrdma.nfs.v4.server.sessions import Session, callback_credential
+from rpcrdma.nfs.v4.server.state import state_of
+from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer
+from rpcrdma.rpc.gss.flavors import GssService
+
+__all__ = [
+    "backchannel_ctl",
+    "bind_conn_to_session",
+    "create_session",
+    "destroy_clientid",
+    "destroy_session",
+    "exchange_id",
+    "reclaim_complete",
+    "sequence",
+]
+
+_S, _O = nfsstat4, nfs_opnum4
+_FLAGS_ASKED: Final = (
+    EXCHGID4_FLAG_SUPP_MOVED_REFER
+    | EXCHGID4_FLAG_SUPP_MOVED_MIGR
+    | EXCHGID4_FLAG_SUPP_FENCE_OPS
+    | EXCHGID4_FLAG_BIND_PRINC_STATEID
+    | EXCHGID4_FLAG_USE_NON_PNFS
+    | EXCHGID4_FLAG_USE_PNFS_MDS
+    | EXCHGID4_FLAG_USE_PNFS_DS
+    | EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
+)
+_ENFORCED: Final = bits(
+    _O.OP_BIND_CONN_TO_SESSION,
+    _O.OP_EXCHANGE_ID,
+    _O.OP_CREATE_SESSION,
+    _O.OP_DESTROY_SESSION,
+    _O.OP_DESTROY_CLIENTID,
+)
+"""Operations that are kept to the machine's principal if the client asks for it."""
+_ALLOWED: Final = bits(
+    _O.OP_CLOSE,
+    _O.OP_OPEN_DOWNGRADE,
+    _O.OP_LOCKU,
+    _O.OP_DELEGRETURN,
+    _O.OP_TEST_STATEID,
+    _O.OP_FREE_STATEID,
+    _O.OP_WRITE,
+    _O.OP_COMMIT,
+    _O.OP_SECINFO,
+    _O.OP_SECINFO_NO_NAME,
+)
+"""Operations that the machine's principal may call for every user: a stateid, or nothing, gives the right to them."""
+_BACK: Final = {
+    channel_dir_from_client4.CDFC4_FORE: channel_dir_from_server4.CDFS4_FORE,
+    channel_dir_from_client4.CDFC4_BACK: channel_dir_from_server4.CDFS4_BACK,
+    channel_dir_from_client4.CDFC4_FORE_OR_BOTH: channel_dir_from_server4.CDFS4_BOTH,
+    channel_dir_from_client4.CDFC4_BACK_OR_BOTH: channel_dir_from_server4.CDFS4_BOTH,
+}
+"""The directions for which a connection is bound, by those that are asked for."""
+
+
+def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok:
+    """EXCHANGE_ID (RFC 8881 section 18.35)."""
+    # RFC 7862 section 14.1 defines the flag for fences.
+    defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~EXCHGID4_FLAG_SUPP_FENCE_OPS
+    if args.eia_flags & ~defined:
+        raise Refused(_S.NFS4ERR_INVAL)
+    state = state_of(compound)
+    protection, enforced = _agree(compound, args.eia_state_protect)
+    owner = args.eia_clientowner
+    introduction = Introduction(
+        owner.co_ownerid, owner.co_verifier, principal_of(compound.caller), compound.context.peer, enforced
+    )
+    update = bool(args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
+    client = state.settle(lambda: state.clients.exchange_id(introduction, compound.now_s, update=update), compound.wait)
+    confirmed = client.state is not ClientState.UNCONFIRMED
+    if confirmed:
+        _check_machine(compound, client, _O.OP_EXCHANGE_ID)
+    return EXCHANGE_ID4resok(
+        client.id,
+        (client.sequence + 1) % SEQUENCES,
+        EXCHGID4_FLAG_USE_NON_PNFS | (EXCHGID4_FLAG_CONFIRMED_R if confirmed else 0),
+        protection,
+        server_owner4(0, state.identity),
+        state.identity,
+        [],
+    )
+
+
+def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESSION4resok:
+    """CREATE_SESSION (RFC 8881 section 18.36)."""
+    state, caller = state_of(compound), compound.context.client
+
+    def step() -> CREATE_SESSION4resok:
+        client = state.clients.find(args.csa_clientid)
+        _check_machine(compound, client, _O.OP_CREATE_SESSION)
+        return state.sessions.create(args, client, principal_of(compound.caller), caller, compound.now_s)
+
+    created = state.settle(step, compound.wait)
+    if created.csr_flags:
+        caller.ready()
+    return created
+
+
+def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
+    """SEQUENCE (RFC 8881 section 18.46)."""
+    state = state_of(compound)
+    with state.lock:
+        session = state.sessions.find(args.sa_sessionid)
+        octets_max, too_big = session.fore.ca_maxresponsesize, _S.NFS4ERR_REP_TOO_BIG
+        if args.sa_cachethis and session.fore.ca_maxresponsesize_cached < octets_max:
+            octets_max, too_big = session.fore.ca_maxresponsesize_cached, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE
+        if compound.sequence_reply_octets > octets_max:
+            raise Refused(too_big)
+        answer, session, slot = state.sessions.sequence(
+            args,
+            compound.request,
+            compound.context.client,
+            compound.now_s,
+            operations=compound.call.count,
+            octets=compound.octets,
+        )
+        if answer is Answer.REPEAT:
+            assert slot.reply is not None
+            raise KeptReply(slot.reply)
+        back = session.back_channel
+        down = back.caller is not None and not back.alive and not state.sessions.calls_back(session.client)
+    compound.session, compound.slot, compound.client = session, slot, session.client
+    compound.reply_octets_max, compound.too_big = octets_max, too_big
+    if answer is Answer.UNCACHED:
+        compound.uncached = True
+    else:
+        compound.keeps_reply = args.sa_cachethis
+
+        def finish(reply: EncodedReply | None) -> None:
+            with state.lock:
+                slot.finish(reply)
+
+        compound.on_end = finish
+    highest = len(session.slots) - 1
+    return SEQUENCE4resok(
+        session.id,
+        args.sa_sequenceid,
+        args.sa_slotid,
+        highest,
+        highest,
+        SEQ4_STATUS_CB_PATH_DOWN if down else 0,
+    )
+
+
+def bind_conn_to_session(compound: Compound, args: BIND_CONN_TO_SESSION4args) -> BIND_CONN_TO_SESSION4resok:
+    """BIND_CONN_TO_SESSION (RFC 8881 section 18.34)."""
+    state, caller = state_of(compound), compound.context.client
+    back = args.bctsa_dir is not channel_dir_from_client4.CDFC4_FORE
+    with state.lock:
+        session = state.sessions.find(args.bctsa_sessid)
+        _check_machine(compound, session.client, _O.OP_BIND_CONN_TO_SESSION)
+        state.sessions.bind(session, caller, back=back)
+    if back:
+        caller.ready()
+    return BIND_CONN_TO_SESSION4resok(session.id, _BACK[args.bctsa_dir], False)
+
+
+def backchannel_ctl(compound: Compound, args: BACKCHANNEL_CTL4args) -> None:
+    """BACKCHANNEL_CTL (RFC 8881 section 18.33)."""
+    credential = callback_credential(args.bca_sec_parms)
+    if credential is None:
+        raise Refused(_S.NFS4ERR_INVAL)
+    session: Session = compound.session
+    with state_of(compound).lock:
+        session.back_channel.program, session.back_channel.credential = args.bca_cb_program, credential
+
+
+def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
+    """DESTROY_SESSION (RFC 8881 section 18.37)."""
+    state = state_of(compound)
+    with state.lock:
+        session = state.sessions.find(args.dsa_sessionid)
+        _check_machine(compound, session.client, _O.OP_DESTROY_SESSION)
+        if session is compound.session and compound.call.steps[-1].operation.number != _O.OP_DESTROY_SESSION:
+            raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
+        state.sessions.destroy(session)
+
+
+def destroy_clientid(compound: Compound, args: DESTROY_CLIENTID4args) -> None:
+    """DESTROY_CLIENTID (RFC 8881 section 18.50)."""
+    compound.wait()
+    state = state_of(compound)
+    with state.lock:
+        client = state.clients.find(args.dca_clientid)
+        _check_machine(compound, client, _O.OP_DESTROY_CLIENTID)
+    state.destroy(client)
+
+
+def reclaim_complete(compound: Compound, args: RECLAIM_COMPLETE4args) -> None:
+    """RECLAIM_COMPLETE (RFC 8881 section 18.51)."""
+    client: Client = compound.client
+    if args.rca_one_fs:
+        # A file system that has moved here has no state to be reclaimed: none moves.
+        if compound.current is None:
+            raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+        return
+    if client.reclaim_complete:
+        raise Refused(_S.NFS4ERR_COMPLETE_ALREADY)
+    compound.wait()
+    state_of(compound).complete_reclaim(client, compound.now_s)
+
+
+def _agree(compound: Compound, asked: state_protect4_a) -> tuple[state_protect4_r, int]:
+    """The protection of a client's state, and the set of operations that are kept to the machine's principal."""
+    if asked.spa_how is state_protect_how4.SP4_SSV:
+        raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)
+    operations = asked.value
+    if not isinstance(operations, state_protect_ops4):
+        return state_protect4_r(state_protect_how4.SP4_NONE, None), 0
+    if not _is_protected(compound):
+        raise Refused(_S.NFS4ERR_INVAL)
+    enforced = bits_of(operations.spo_must_enforce) & _ENFORCED
+    agreed = state_protect_ops4(words(enforced), words(bits_of(operations.spo_must_allow) & _ALLOWED))
+    return state_protect4_r(state_protect_how4.SP4_MACH_CRED, agreed), enforced
+
+
+def _is_protected(compound: Compound) -> bool:
+    """Whether the call came by RPCSEC_GSS with integrity or privacy."""
+    return compound.caller.flavor.service in {GssService.INTEGRITY, GssService.PRIVACY}
+
+
+def _check_machine(compound: Compound, client: Client, operation: int) -> None:
+    """Refuses with WRONG_CRED an operation that only the principal of the client's machine may call."""
+    introduction = client.introduction
+    if introduction.enforced >> operation & 1 and (
+        principal_of(compound.caller) != introduction.principal or not _is_protected(compound)
+    ):
+        raise Refused(_S.NFS4ERR_WRONG_CRED)

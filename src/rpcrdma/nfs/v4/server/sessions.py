@@ -1,0 +1,292 @@
+"""The sessions of a server of NFS version 4.1: channels, slots and connections (RFC 8881 section 2.10).
+
+The caller holds the lock of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.nfs.v4.nfs4 import (
+    CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
+    CREATE_SESSION4_FLAG_CONN_RDMA,
+    CREATE_SESSION4_FLAG_PERSIST,
+    CREATE_SESSION4args,
+    CREATE_SESSION4resok,
+    SEQUENCE4args,
+    authsys_parms,
+    callback_sec_parms4,
+    channel_attrs4,
+    nfs_opnum4,
+    nfsstat4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable
+from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer, Slot
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_KEPT_REPLIES_OCTETS_MAX,
+    NFS4_KEPT_REPLY_OCTETS_MAX,
+    NFS4_SESSIONS_MAX,
+    NFS4_SLOTS_MAX,
+)
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.service import ReverseCaller
+
+__all__ = ["REFUSED_ANSWERS", "BackChannel", "Placed", "Session", "SessionTable", "callback_credential"]
+
+_S = nfsstat4
+_FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
+_BINDS = 1 << nfs_opnum4.OP_BIND_CONN_TO_SESSION
+_SESSION_ID_OCTETS = 16
+_LEAST_OCTETS = 256
+"""Octets of a request or reply of the fore channel: less cannot hold SEQUENCE, PUTFH and GETATTR."""
+_LEAST_BACK_OCTETS = 128
+"""Octets of the reply to CB_SEQUENCE and CB_RECALL."""
+_LEAST_OPERATIONS = 2
+_LEAST_KEPT_OCTETS = 2 << 10
+"""Octets of a kept reply that are enough for each operation that must not run twice, also for LOCK."""
+_PROMISED_PARTS = 1024
+_BACK_SLOTS_MAX = 16
+REFUSED_ANSWERS: Final = {
+    Answer.DELAY: _S.NFS4ERR_DELAY,
+    Answer.FALSE_RETRY: _S.NFS4ERR_SEQ_FALSE_RETRY,
+    Answer.MISORDERED: _S.NFS4ERR_SEQ_MISORDERED,
+}
+"""The answers of slots that refuse a SEQUENCE."""
+
+
+class BackChannel:
+    """The way to call the client of a session back."""
+
+    __slots__ = ("caller", "credential", "program", "sequence")
+
+    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None) -> None:
+        self.program = program
+        self.credential = credential
+        self.caller = caller
+        """The connection; None: the client has bound none."""
+        self.sequence = 0
+        """The number of the last request of the only slot in use."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a connection."""
+        return self.caller is not None and not self.caller.closed
+
+
+class Session:
+    """A session of a client; `fore` and `back` are the agreed attributes of its channels."""
+
+    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "slots")
+
+    def __init__(
+        self, number: bytes, client: Client, fore: channel_attrs4, back: channel_attrs4, back_channel: BackChannel
+    ) -> None:
+        self.id = number
+        self.client = client
+        self.fore = fore
+        self.back = back
+        self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
+        self.promised = fore.ca_maxrequests * fore.ca_maxresponsesize_cached
+        """Octets of kept replies that the client may make us hold."""
+        self.back_channel = back_channel
+        self.connections: set[ReverseCaller] = set()
+        """The connections that the client has bound, where it must bind each one (SP4_MACH_CRED)."""
+
+
+class Placed(NamedTuple):
+    """A SEQUENCE at its slot; `answer` is RUN, REPEAT or UNCACHED."""
+
+    answer: Answer
+    session: Session
+    slot: Slot[Any]
+
+
+class SessionTable:
+    """All sessions.
+
+    Args:
+        clients: the clients.
+        random_bytes: makes session ids.
+    """
+
+    def __init__(self, clients: ClientTable, random_bytes: Callable[[int], bytes]) -> None:
+        self._clients = clients
+        self._random_bytes = random_bytes
+        self._by_id: dict[bytes, Session] = {}
+        self._promised = 0
+        """Octets of kept replies that all sessions may hold."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def find(self, number: bytes) -> Session:
+        """The session of an id; BADSESSION if there is none."""
+        session = self._by_id.get(number)
+        if session is None:
+            raise Refused(_S.NFS4ERR_BADSESSION)
+        return session
+
+    def create(
+        self, args: CREATE_SESSION4args, client: Client, principal: str, caller: ReverseCaller, now_s: float
+    ) -> CREATE_SESSION4resok:
+        """Creates a session and confirms its client, or repeats the result of the last time (RFC 8881 section 18.36.4).
+
+        A CREATE_SESSION that is refused leaves all as it was, so that its number may be used again.
+
+        Raises:
+            Refused: the arguments, or the limits, do not allow it.
+            InTheWay: a courteous client is in the way.
+        """
+        created: CREATE_SESSION4resok | None = client.created
+        if args.csa_sequence == client.sequence and created is not None:
+            return created
+        if args.csa_sequence != (client.sequence + 1) % SEQUENCES:
+            raise Refused(_S.NFS4ERR_SEQ_MISORDERED)
+        if args.csa_flags & ~_FLAGS:
+            raise Refused(_S.NFS4ERR_INVAL)
+        unconfirmed = client.state is ClientState.UNCONFIRMED
+        if unconfirmed and client.introduction.principal != principal:
+            raise Refused(_S.NFS4ERR_CLID_INUSE)
+        fore = self._fore(args.csa_fore_chan_attrs)
+        back = _back(args.csa_back_chan_attrs)
+        if len(client.sessions) >= NFS4_SESSIONS_MAX:
+            raise Refused(_S.NFS4ERR_NOSPC)
+        if unconfirmed:
+            self._clients.confirm(client, now_s)
+        else:
+            self._clients.renew(client, now_s)
+        credential = callback_credential(args.csa_sec_parms)
+        calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
+        channel = BackChannel(args.csa_cb_program, credential or AuthNone(), caller if calls_back else None)
+        session = Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
+        session.connections.add(caller)
+        self._by_id[session.id] = session
+        client.sessions.add(session.id)
+        self._promised += session.promised
+        client.sequence = args.csa_sequence
+        flags = CREATE_SESSION4_FLAG_CONN_BACK_CHAN if calls_back else 0
+        created = client.created = CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
+        return created
+
+    def sequence(
+        self,
+        args: SEQUENCE4args,
+        call: Hashable,
+        caller: ReverseCaller,
+        now_s: float,
+        *,
+        operations: int,
+        octets: int,
+    ) -> Placed:
+        """Places a call in its slot, and renews the lease of its client; a call that is refused changes nothing.
+
+        Args:
+            args: the SEQUENCE.
+            call: see `Slot.take`.
+            caller: the connection that the call came on.
+            now_s: the time.
+            operations: operations of the COMPOUND.
+            octets: octets of the call.
+
+        Raises:
+            Refused: the session or the slot does not allow it.
+        """
+        session = self.find(args.sa_sessionid)
+        if args.sa_slotid >= len(session.slots):
+            raise Refused(_S.NFS4ERR_BADSLOT)
+        client = session.client
+        if client.state is ClientState.EXPIRING:
+            raise Refused(_S.NFS4ERR_DELAY)
+        if client.introduction.enforced & _BINDS and caller not in session.connections:
+            raise Refused(_S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION)
+        if operations > session.fore.ca_maxoperations:
+            raise Refused(_S.NFS4ERR_TOO_MANY_OPS)
+        if octets > session.fore.ca_maxrequestsize:
+            raise Refused(_S.NFS4ERR_REQ_TOO_BIG)
+        slot = session.slots[args.sa_slotid]
+        answer = slot.take(args.sa_sequenceid, call)
+        if answer in REFUSED_ANSWERS:
+            raise Refused(REFUSED_ANSWERS[answer])
+        self._clients.renew(client, now_s)
+        return Placed(answer, session, slot)
+
+    def calls_back(self, client: Client) -> bool:
+        """Whether a session of a client has a connection for calls to it."""
+        return any(self._by_id[number].back_channel.alive for number in client.sessions)
+
+    def bind(self, session: Session, caller: ReverseCaller, *, back: bool) -> None:
+        """Binds a connection to a session, and drops connections that have ended."""
+        session.connections = {each for each in session.connections if not each.closed} | {caller}
+        if back:
+            session.back_channel.caller = caller
+
+    def destroy(self, session: Session) -> None:
+        """Ends a session; requests in its slots go on."""
+        del self._by_id[session.id]
+        session.client.sessions.discard(session.id)
+        self._promised -= session.promised
+
+    def destroy_all(self, client: Client) -> None:
+        """Ends the sessions of a client."""
+        for number in list(client.sessions):
+            self.destroy(self._by_id[number])
+
+    def _fore(self, asked: channel_attrs4) -> channel_attrs4:
+        """The attributes that are granted: never more than asked, which Linux refuses to mount with."""
+        if (
+            min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS
+            or asked.ca_maxoperations < _LEAST_OPERATIONS
+            or not asked.ca_maxrequests
+        ):
+            raise Refused(_S.NFS4ERR_TOOSMALL)
+        slots = min(asked.ca_maxrequests, NFS4_SLOTS_MAX)
+        kept = min(asked.ca_maxresponsesize_cached, NFS4_KEPT_REPLY_OCTETS_MAX)
+        free = NFS4_KEPT_REPLIES_OCTETS_MAX - self._promised
+        share = free // _PROMISED_PARTS
+        if slots * kept > share:
+            # Shorter kept replies cost a client less than fewer slots do.
+            kept = min(kept, max(share // slots, _LEAST_KEPT_OCTETS))
+            slots = min(slots, max(share // kept, 1))
+            if kept > free:
+                raise Refused(_S.NFS4ERR_DELAY)
+        return channel_attrs4(
+            0,
+            min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
+            min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
+            kept,
+            min(asked.ca_maxoperations, NFS4_COMPOUND_OPERATIONS_MAX),
+            slots,
+            [],
+        )
+
+
+def _back(asked: channel_attrs4) -> channel_attrs4:
+    if (
+        asked.ca_maxrequestsize < _LEAST_OCTETS
+        or asked.ca_maxresponsesize < _LEAST_BACK_OCTETS
+        or asked.ca_maxoperations < _LEAST_OPERATIONS
+    ):
+        raise Refused(_S.NFS4ERR_TOOSMALL)
+    return channel_attrs4(
+        0,
+        min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
+        min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
+        0,
+        min(asked.ca_maxoperations, NFS4_COMPOUND_OPERATIONS_MAX),
+        min(asked.ca_maxrequests, _BACK_SLOTS_MAX),
+        [],
+    )
+
+
+def callback_credential(offered: list[callback_sec_parms4]) -> Credential | None:
+    """The credential of calls to a client, out of those that it offers; None: there is none that we can make."""
+    for parms in offered:
+        value = parms.value
+        if isinstance(value, authsys_parms):
+            return AuthSys(
+                stamp=value.stamp, machine=value.machinename, uid=value.uid, gid=value.gid, gids=tuple(value.gids)
+            )
+    return AuthNone() if any(parms.cb_secflavor == 0 for parms in offered) else None

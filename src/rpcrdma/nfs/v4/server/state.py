@@ -1,0 +1,284 @@
+"""The state of a server of NFS version 4.1: clients, sessions, stateids, and claims on files, under one lock.
+
+The lock is never held during a call to the file system or a write to the disk. `State.settle` runs a step that a
+courteous client may be in the way of: it deletes that client on the disk, without the lock, before its claims go.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias, TypeVar
+
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.lock_mirror import LockMirrors
+from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Held, InTheWay
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
+from rpcrdma.nfs.v4.server.sessions import SessionTable
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_HELD_MAX,
+    NFS4_HELD_TOTAL_MAX,
+    NFS4_LEASE_S,
+)
+
+__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
+
+T = TypeVar("T")
+_S = nfsstat4
+_OTHER = struct.Struct(">IQ")
+_ZEROS, _ONES = bytes(12), b"\xff" * 12
+
+_Key: TypeAlias = tuple[int, bytes]
+ANONYMOUS: Final[_Key] = (0, _ZEROS)
+"""The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3)."""
+BYPASS: Final[_Key] = (0xFFFFFFFF, _ONES)
+"""The stateid of READ that passes over share reservations."""
+CURRENT: Final[_Key] = (1, _ZEROS)
+"""Stands for the current stateid of the COMPOUND."""
+INVALID: Final[_Key] = (0xFFFFFFFF, _ZEROS)
+"""The current stateid after CLOSE."""
+SEQIDS: Final = 1 << 32
+
+
+def bump(held: Held) -> stateid4:
+    """Counts a change of a state, and returns its new stateid; 0 is left out, which means the newest."""
+    held.seqid = held.seqid % (SEQIDS - 1) + 1
+    return stateid4(held.seqid, held.other)
+
+
+def state_of(compound: Compound) -> State:
+    """The state of the server that runs a COMPOUND."""
+    state: State = compound.server.state
+    return state
+
+
+def row_of(client: Client) -> ClientRow:
+    """The row of a client on the disk."""
+    introduction = client.introduction
+    return ClientRow(introduction.owner, introduction.verifier, introduction.principal)
+
+
+class State:
+    """All state of a server.
+
+    Args:
+        claims: the claims that all versions obey.
+        database: the clients on the disk.
+        random_bytes: makes session ids.
+        now_s: the time, of the clock of all calls.
+        identity: octets that no other server has: clients take servers with equal ones for one.
+        lease_s: seconds of a lease.
+    """
+
+    def __init__(
+        self,
+        claims: Claims[Any, Any],
+        database: RecoveryDatabase,
+        random_bytes: Callable[[int], bytes],
+        now_s: float,
+        *,
+        identity: bytes,
+        lease_s: float = NFS4_LEASE_S,
+    ) -> None:
+        self.claims = claims
+        self.identity = identity
+        self.lock = claims.lock
+        self.database = database
+        self.clients = ClientTable(database.boot, lease_s, self._end)
+        self.sessions = SessionTable(self.clients, random_bytes)
+        self.grace = Grace(database.rows, lease_s, now_s)
+        claims.in_grace = bool(self.grace.waiting)
+        self._disk = threading.Lock()
+        """Is held while a client is written to the disk or deleted there; taken before `lock`."""
+        self._boot = database.boot
+        self._made = 0
+        self._held: dict[bytes, Held] = {}
+        """Every state by `Held.other`."""
+        self._ended: list[Held] = []
+        """States whose files are closed when the lock is free."""
+        self._shrunk: set[bytes] = set()
+        """Files whose local locks follow when the lock is free."""
+        self.mirrors = LockMirrors(claims)
+        """The locks of clients, as local processes see them."""
+
+    # Steps under the lock
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the lock for a step in which states may end; their files and local locks follow after it."""
+        try:
+            with self.lock:
+                yield
+        finally:
+            self._ended = []
+            shrunk, self._shrunk = self._shrunk, set()
+            for file in shrunk:
+                self.mirrors.shrink(file)
+
+    def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
+        """Runs a step with the lock held, past courteous clients: see `past_courteous`."""
+
+        def locked_step() -> T:
+            with self.locked():
+                return step()
+
+        return self.past_courteous(locked_step, wait)
+
+    def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
+        """Runs a step again and again until no courteous client is in its way.
+
+        Args:
+            step: changes nothing if it raises `InTheWay`.
+            wait: is called before the disk is waited for, and may raise in order to come back in a worker thread.
+
+        Raises:
+            Refused: DELAY: the disk does not delete a client.
+        """
+        while True:
+            try:
+                return step()
+            except InTheWay as found:
+                wait()
+                if not self.evict(found.clients):
+                    raise Refused(_S.NFS4ERR_DELAY) from None
+
+    def evict(self, clients: Iterable[Client]) -> bool:
+        """Ends courteous clients, on the disk first; may block. Returns False if the disk has failed."""
+        with self._disk:
+            with self.lock:
+                ending = [client for client in clients if self.clients.evict(client)]
+            deleted = not ending or self.database.forget(row_of(client) for client in ending)
+            with self.locked():
+                for client in ending:
+                    if deleted:
+                        self.grace.leaves(row_of(client))
+                        self.clients.remove(client)
+                    else:
+                        self.clients.stay(client)
+        return deleted
+
+    def destroy(self, client: Client) -> None:
+        """Ends a client that wants to end; may block.
+
+        Raises:
+            Refused: CLIENTID_BUSY: it has sessions or state.
+        """
+        with self._disk:
+            with self.locked():
+                if client.sessions or client.held:
+                    raise Refused(_S.NFS4ERR_CLIENTID_BUSY)
+                if client.state is not ClientState.GONE:
+                    self.grace.leaves(row_of(client))
+                    self.clients.remove(client)
+            self.database.forget([row_of(client)])
+
+    def sweep(self, now_s: float) -> None:
+        """Passes leases, and ends the grace period; may block. To be called every few seconds.
+
+        Ends courteous clients that have been silent for long, and those that were in the way of version 3.
+        """
+        with self.locked():
+            self.clients.pass_leases(now_s)
+            ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
+            self.claims.in_the_way.clear()
+        self.evict(ending)
+        self.end_grace(now_s)
+
+    # Recovery
+
+    def end_grace(self, now_s: float) -> None:
+        """Ends the grace period if its time has come; may block.
+
+        The clients that did not come are deleted first: after another restart they could reclaim what others have by
+        then.
+        """
+        with self._disk:
+            with self.lock:
+                if not self.claims.in_grace or not self.grace.is_over(now_s):
+                    return
+                late = list(self.grace.waiting.values())
+            if not late or self.database.forget(late):
+                with self.lock:
+                    self.grace.waiting.clear()
+                    self.claims.in_grace = False
+
+    def complete_reclaim(self, client: Client, now_s: float) -> None:
+        """Writes a client to the disk, which has reclaimed all that it wanted; may block."""
+        with self._disk:
+            if client.state is ClientState.GONE:
+                raise Refused(_S.NFS4ERR_BADSESSION)
+            self.database.keep(row_of(client))
+            with self.lock:
+                client.reclaim_complete = True
+                self.grace.waiting.pop(client.introduction.owner, None)
+        self.end_grace(now_s)
+
+    def check_reclaim(self, client: Client, now_s: float) -> None:
+        """Refuses a reclaim with NO_GRACE, unless the client may reclaim; prolongs the grace period."""
+        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(row_of(client)):
+            raise Refused(_S.NFS4ERR_NO_GRACE)
+        self.grace.reclaimed(now_s)
+
+    def check_new(self, client: Client) -> None:
+        """Refuses a new claim with GRACE, in the grace period and before the client's RECLAIM_COMPLETE."""
+        if self.claims.in_grace or not client.reclaim_complete:
+            raise Refused(_S.NFS4ERR_GRACE)
+
+    # Stateids
+
+    def check_room(self, client: Client) -> None:
+        """Refuses with DELAY a client that has too many states, or ends; so that the server has not too many."""
+        if (
+            len(client.held) >= NFS4_HELD_MAX
+            or len(self._held) >= NFS4_HELD_TOTAL_MAX
+            or client.state in {ClientState.EXPIRING, ClientState.GONE}
+        ):
+            raise Refused(_S.NFS4ERR_DELAY)
+
+    def new_other(self, client: Client) -> bytes:
+        """The `other` of a new stateid; refused as `check_room` says."""
+        self.check_room(client)
+        self._made += 1
+        return _OTHER.pack(self._boot, self._made)
+
+    def add(self, held: Held) -> None:
+        """Enters a new state."""
+        client = held.client
+        self._held[held.other] = client.held[held.other] = client.owned[held.key] = held
+
+    def drop(self, held: Held) -> None:
+        """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
+        for part in list(held.parts or ()):
+            self.drop(part)
+        client = held.client
+        del self._held[held.other], client.held[held.other], client.owned[held.key]
+        if self.claims.ranges(held.file, held):
+            self._shrunk.add(held.file)
+        held.release(self.claims)
+        self._ended.append(held)
+
+    def find(self, client: Client, stateid: stateid4) -> Held:
+        """The state of a client's stateid (RFC 8881 section 8.2.4).
+
+        Raises:
+            Refused: BAD_STATEID: the client has none, or not yet; OLD_STATEID: it has changed since.
+        """
+        held = self._held.get(stateid.other)
+        if held is None or held.client is not client:
+            raise Refused(_S.NFS4ERR_BAD_STATEID)
+        if stateid.seqid not in {0, held.seqid}:
+            # Serial numbers: the nearer way around says which one is older.
+            older = (held.seqid - stateid.seqid) % SEQIDS < SEQIDS // 2
+            raise Refused(_S.NFS4ERR_OLD_STATEID if older else _S.NFS4ERR_BAD_STATEID)
+        return held
+
+    def _end(self, client: Client) -> None:
+        """Drops the sessions and the states of a client that ends."""
+        self.sessions.destroy_all(client)
+        while client.held:
+            self.drop(next(iter(client.held.values())))

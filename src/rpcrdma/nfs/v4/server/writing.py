@@ -1,0 +1,85 @@
+"""Operations that change files: WRITE, COMMIT, SETATTR."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Final
+
+from rpcrdma.nfs.export import claims
+from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, FileKind, Stable, check_changeable
+from rpcrdma.nfs.v4.attributes import bits, bits_of, wanted_of, words
+from rpcrdma.nfs.v4.nfs4 import (
+    FATTR4_MODE,
+    COMMIT4args,
+    COMMIT4resok,
+    SETATTR4args,
+    SETATTR4resok,
+    WRITE4args,
+    WRITE4resok,
+    nfs_opnum4,
+    nfsstat4,
+    stable_how4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+
+__all__ = ["commit", "set_attributes", "write"]
+
+_S = nfsstat4
+_BRIEF: Final = {nfs_opnum4.OP_GETATTR, None}
+"""Operations after a WRITE that do not block, so that both may run in the thread for brief calls."""
+
+
+def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
+    """WRITE: by a thread that acts as the caller, since quotas and set-user-id bits depend on who writes."""
+    node = compound.node
+    check_regular(node)
+    check_changeable(node)
+    octets = len(args.data)
+    if octets and args.offset + octets > OFFSET_MAX:
+        raise Refused(_S.NFS4ERR_FBIG)
+    who, within = compound.caller, node.tree
+    file = io_file(compound, args.stateid, claims.WRITE)
+    if file is None:
+        file = compound.or_wait(node.open(who, MODIFY, at_once=compound.at_once))
+    if not within.in_memory:
+        brief = args.stable == stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
+        compound.wait(within.acting_as(who) if brief else None)
+    data = args.data if octets <= within.transfer_octets else memoryview(args.data)[: within.transfer_octets]
+    with contextlib.nullcontext() if compound.acting else within.acting_as(who):
+        written = file.write(data, args.offset, Stable(args.stable), Change(), judge=False)
+    return WRITE4resok(written.octets, stable_how4(written.stable), written.verifier)
+
+
+def commit(compound: Compound, _args: COMMIT4args) -> COMMIT4resok:
+    """COMMIT: all unstable data of the file, wherever it lies."""
+    node = compound.node
+    check_regular(node)
+    check_changeable(node)
+    if not node.tree.in_memory:
+        compound.wait()
+    file = node.opened_for_writing() or node.open(compound.caller, MODIFY, at_once=False)
+    assert file is not None
+    return COMMIT4resok(file.commit(Change()))
+
+
+def set_attributes(compound: Compound, args: SETATTR4args) -> SETATTR4resok:
+    """SETATTR; a size is set like a WRITE, with the stateid of an open file."""
+    node = compound.node
+    check_changeable(node)
+    if not node.tree.in_memory:
+        compound.wait()
+    wanted = wanted_of(args.obj_attributes)
+    if wanted.size is not None:
+        check_regular(node)
+        # Refuses what share reservations, locks and a grace period forbid.
+        io_file(compound, args.stateid, claims.WRITE)
+    attributes = bits_of(args.obj_attributes.attrmask)
+    if node.kind is FileKind.SYMLINK:
+        # Linux has no permissions of symbolic links; its own server passes over them, too.
+        wanted = dataclasses.replace(wanted, mode=None)
+        attributes &= ~bits(FATTR4_MODE)
+    node.set_attributes(compound.caller, wanted, Change())
+    return SETATTR4resok(words(attributes))

@@ -1,0 +1,126 @@
+"""The slots of an NFSv4.1 session: each request runs at most once (RFC 8881 section 2.10.6).
+
+A client numbers the requests of a slot one after another. The slot remembers the number of its newest request and the
+reply to it, if the client has asked for that. `ANSWERS` decides what a request gets from the state of its slot and from
+its number alone. The caller refuses a request that breaks a rule of its session before it looks at the slot, so that
+the slot stays as it was.
+
+Nothing here is thread-safe: the caller holds the lock of the state.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["ANSWERS", "SEQUENCES", "Answer", "Number", "Slot", "SlotState", "number_of"]
+
+R = TypeVar("R")
+
+SEQUENCES: Final = 1 << 32
+"""Sequence numbers of a slot: they wrap to 0 (RFC 8881 section 2.10.6.1)."""
+
+
+class SlotState(enum.Enum):
+    """The newest request of a slot."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    FRESH = "fresh"
+    """None has arrived."""
+    BUSY = "busy"
+    """It runs."""
+    KEPT = "kept"
+    """It was answered, and the reply is kept."""
+    NOT_KEPT = "not kept"
+    """It was answered, and the reply is not kept."""
+
+
+class Number(enum.Enum):
+    """The sequence number of a request, compared with that of the newest request of its slot."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    NEXT = "+1"
+    SAME = "same"
+    OTHER = "other"
+
+
+class Answer(enum.Enum):
+    """The answer to a request."""
+
+    RUN = "run"
+    """The request is new: it runs."""
+    REPEAT = "repeat"
+    """The kept reply is sent again."""
+    UNCACHED = "uncached"
+    """The request has run, its reply is lost: NFS4ERR_RETRY_UNCACHED_REP at the second operation."""
+    DELAY = "delay"
+    """The request still runs: NFS4ERR_DELAY."""
+    FALSE_RETRY = "false retry"
+    """Another request has this number: NFS4ERR_SEQ_FALSE_RETRY."""
+    MISORDERED = "misordered"
+    """NFS4ERR_SEQ_MISORDERED."""
+
+
+ANSWERS: Final[dict[tuple[SlotState, Number], Answer]] = {
+    (SlotState.FRESH, Number.NEXT): Answer.RUN,
+    # As if a request with the number 0 had been refused with this error.
+    (SlotState.FRESH, Number.SAME): Answer.MISORDERED,
+    (SlotState.FRESH, Number.OTHER): Answer.MISORDERED,
+    (SlotState.BUSY, Number.NEXT): Answer.MISORDERED,
+    (SlotState.BUSY, Number.SAME): Answer.DELAY,
+    (SlotState.BUSY, Number.OTHER): Answer.MISORDERED,
+    (SlotState.KEPT, Number.NEXT): Answer.RUN,
+    (SlotState.KEPT, Number.SAME): Answer.REPEAT,
+    (SlotState.KEPT, Number.OTHER): Answer.MISORDERED,
+    (SlotState.NOT_KEPT, Number.NEXT): Answer.RUN,
+    (SlotState.NOT_KEPT, Number.SAME): Answer.UNCACHED,
+    (SlotState.NOT_KEPT, Number.OTHER): Answer.MISORDERED,
+}
+"""The answer by the state of the slot and the number of the request."""
+
+
+def number_of(sequence: int, newest: int) -> Number:
+    """Compares a sequence number with `newest`, that of the slot's newest request, 0 if there is none."""
+    if sequence == (newest + 1) % SEQUENCES:
+        return Number.NEXT
+    return Number.SAME if sequence == newest else Number.OTHER
+
+
+class Slot(Generic[R]):
+    """One slot with the kept reply, an `R`, of its newest request."""
+
+    __slots__ = ("call", "reply", "sequence", "state")
+
+    def __init__(self) -> None:
+        self.state = SlotState.FRESH
+        self.sequence = 0
+        """The number of the newest request."""
+        self.call: Hashable = None
+        """The caller and the content of the newest request, by which a false retry is noticed."""
+        self.reply: R | None = None
+        """The reply to the newest request, in the state KEPT."""
+
+    def take(self, sequence: int, call: Hashable) -> Answer:
+        """Decides about a request; the answer RUN makes the slot busy until `finish`.
+
+        Args:
+            sequence: the number of the request.
+            call: a value that differs if the caller or the content of the request differs.
+        """
+        answer = ANSWERS[self.state, number_of(sequence, self.sequence)]
+        if answer is Answer.RUN:
+            self.state, self.sequence, self.call, self.reply = SlotState.BUSY, sequence, call, None
+        elif answer is Answer.REPEAT and call != self.call:
+            return Answer.FALSE_RETRY
+        return answer
+
+    def finish(self, reply: R | None) -> None:
+        """Ends the running request; `reply` is kept, None if nothing is to be kept."""
+        assert self.state is SlotState.BUSY
+        self.state = SlotState.NOT_KEPT if reply is None else SlotState.KEPT
+        self.reply = reply

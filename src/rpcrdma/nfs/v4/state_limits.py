@@ -1,0 +1,49 @@
+"""Bounds on the state that clients of NFS version 4.1 can make a server keep, each with its reason."""
+
+from __future__ import annotations
+
+# State of clients of NFS version 4.1
+
+NFS4_CLIENTS_MAX = 4096
+"""Records of clients, 2 KiB each: four for each of 1,024 connections. A further one takes the place of the oldest
+unconfirmed one, or of the one without a lease for longest; if all have leases, it waits."""
+
+NFS4_UNCONFIRMED_CLIENTS_MAX = 1024
+"""Clients without a session yet, which takes a round trip. The oldest one of the address with most of them ends."""
+
+NFS4_ADDRESS_CLIENTS_MAX = 1024
+"""Records of clients at one address, such as containers behind one: a quarter of all."""
+
+NFS4_LEASE_S = 90.0
+"""Seconds for which a client's state is kept without a word from it; Linux servers have the same."""
+
+NFS4_COURTESY_S = 86400.0
+"""Seconds for which the state of a silent client is kept as long as nobody wants it: a laptop's night, as on Linux."""
+
+NFS4_SESSIONS_MAX = 16
+"""Sessions of one client: Linux has one, a client of several processes perhaps one each."""
+
+NFS4_SLOTS_MAX = 64
+"""Slots of one session, the calls that it may have in flight: Linux asks for as many."""
+
+NFS4_KEPT_REPLY_OCTETS_MAX = 8 << 10
+"""Octets of a reply that a slot keeps for a repeat: Linux asks for 7,584, and needs some 500."""
+
+NFS4_KEPT_REPLIES_OCTETS_MAX = 128 << 20
+"""Octets of all replies that may be kept: 2 KiB for 64 slots of 1,024 sessions. A session is promised one part in 1,024
+of what is left, so that later ones get less, and the last of it serves thousands more."""
+
+NFS4_HELD_MAX = 16384
+"""Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
+
+NFS4_HELD_TOTAL_MAX = 100_000
+"""The same of all clients."""
+
+NFS4_RANGES_MAX = 4096
+"""Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
+
+NFS4_RANGES_TOTAL_MAX = 100_000
+"""Locked ranges of all clients, 150 octets each."""
+
+NFS4_RANGE_OWNERS_MAX = 4096
+"""Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""

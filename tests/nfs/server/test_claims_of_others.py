@@ -1,0 +1,70 @@
+"""Version 3 obeys the opens of clients of other versions, and waits while these reclaim them after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.claims import READ, WRITE
+from support.cases import each_case
+
+HOLDER = "an open of version 4"
+
+
+def statuses(server: Any, tree: Path) -> dict[str, str]:
+    """The status of each call about hello.txt that the claims on it could forbid."""
+    root = server.mount()
+    file = server.lookup(root, "hello.txt")
+    handle = v3.nfs_fh3(file)
+    unguarded = v3.sattrguard3(False, None)
+    cut = v3.createhow3(v3.createmode3.UNCHECKED, server.sattr(size=0))
+    found = {
+        "read": server.status("read", v3.READ3args(handle, 0, 5)),
+        "write": server.status("write", v3.WRITE3args(handle, 0, 1, v3.stable_how.FILE_SYNC, b"x")),
+        "mode": server.status("setattr", v3.SETATTR3args(handle, server.sattr(mode=0o640), unguarded)),
+        "size": server.status("setattr", v3.SETATTR3args(handle, server.sattr(size=0), unguarded)),
+        "cut": server.status("create", v3.CREATE3args(server.dirop(root, "hello.txt"), cut)),
+        "new": server.status("create", v3.CREATE3args(server.dirop(root, "new"), cut)),
+    }
+    (tree / "new").unlink(missing_ok=True)
+    return found
+
+
+@each_case("deny, forbidden", [(0, set()), (READ, {"read"}), (WRITE, {"write", "size", "cut"})])
+def test_denied_reads_and_writes_are_refused_until_the_open_ends(
+    server: Any, tree: Path, deny: int, forbidden: set[str]
+) -> None:
+    claims = server.services.nfs.claims
+    file = server.lookup(server.mount(), "hello.txt")
+    content = (tree / "hello.txt").read_bytes()
+    with claims.lock:
+        claims.share(file, HOLDER, READ, deny)
+    assert {name for name, status in statuses(server, tree).items() if status == "ACCES"} == forbidden
+    if deny == WRITE:
+        assert (tree / "hello.txt").read_bytes() == content
+    with claims.lock:
+        claims.unshare(file, HOLDER)
+    assert set(statuses(server, tree).values()) == {"OK"}
+
+
+def test_files_without_a_denial_are_served_beside_one_that_has_one(server: Any, tree: Path) -> None:
+    claims = server.services.nfs.claims
+    other = server.lookup(server.mount(), "a", "b", "deep.txt")
+    with claims.lock:
+        claims.share(other, HOLDER, READ, READ | WRITE)
+    assert set(statuses(server, tree).values()) == {"OK"}
+
+
+def test_changes_wait_while_clients_reclaim_and_reads_do_not(server: Any, tree: Path) -> None:
+    claims = server.services.nfs.claims
+    claims.in_grace = True
+    found = statuses(server, tree)
+    assert found.pop("read") == "OK"
+    assert set(found.values()) == {"JUKEBOX"}
+    root = server.mount()
+    assert server.status("remove", v3.REMOVE3args(server.dirop(root, "hello.txt"))) == "JUKEBOX"
+    rename = v3.RENAME3args(server.dirop(root, "hello.txt"), server.dirop(root, "other"))
+    assert server.status("rename", rename) == "JUKEBOX"
+    claims.in_grace = False
+    assert set(statuses(server, tree).values()) == {"OK"}

@@ -1,0 +1,127 @@
+"""A server of version 4 in memory, and clients that talk to it in octets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from few_files import FewFiles
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.v4.compounds import COMPOUND
+from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
+from rpcrdma.nfs.v4.server.service import Nfs4Service
+from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.xdr.codec import Decoder, Encoder
+from state_rig import LEASE_S, counted_octets
+from support.nfs4_client import Client
+
+__all__ = ["ROOT", "Conversation", "FakeConnection"]
+
+ROOT = AuthSys(uid=0, gid=0)
+
+
+class FakeConnection:
+    """Implements `ReverseCaller` as far as it is bound to sessions."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.is_ready = False
+
+    def ready(self, _credential: Any = None) -> None:
+        self.is_ready = True
+
+
+class Context:
+    """Implements `CallContext`."""
+
+    xid = 1
+
+    def __init__(
+        self, connection: FakeConnection, credential: Credential, peer: str, call_octets: int, offered: int
+    ) -> None:
+        self.client, self.credential, self.peer = connection, credential, peer
+        self.call_octets, self._offered = call_octets, offered
+        self.may_block = False
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """Without chunks: items take their octets of the memory that the client offers."""
+        return self._offered - sum((item + 3) & ~3 for item in items)
+
+    def buffer(self, length: int) -> memoryview:
+        return memoryview(bytearray(length))
+
+
+class Conversation:
+    """The server, over files in memory, with a clock that tests move."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        files: FewFiles | None = None,
+        now_s: float = 0.0,
+        *,
+        database: Any = None,
+        random_bytes: Any = None,
+    ) -> None:
+        self.now_s = now_s
+        self.files = files or FewFiles()
+        self.database = database or RecoveryDatabase(path, counted_octets())
+        self.claims: Claims[Any, Any] = Claims()
+        self.state = State(
+            self.claims,
+            self.database,
+            random_bytes or counted_octets(),
+            now_s,
+            identity=b"this server",
+            lease_s=LEASE_S,
+        )
+        exports: Any = self.files
+        self.service = Nfs4Service(exports, self.state, clock=lambda: self.now_s)
+        self.offered = 1 << 21
+        """Octets of the memory that clients offer for the result."""
+        self.hops = 0
+        """Calls that have gone to a worker thread."""
+
+    def answer(
+        self,
+        octets: bytes,
+        connection: FakeConnection,
+        credential: Credential = ROOT,
+        peer: str = "192.0.2.7",
+        *,
+        lost: bool = False,
+    ) -> bytes:
+        """The result of COMPOUND; `lost`: the connection ends before the rest runs in a worker thread."""
+        dec = Decoder(octets)
+        args = COMPOUND.decode_args(dec)
+        dec.done("COMPOUND")
+        # An RPC header with AUTH_SYS has some 80 octets.
+        context = Context(connection, credential, peer, len(octets) + 80, self.offered)
+        steps: Any = self.service.compound(args, context)  # type: ignore[arg-type]
+        try:
+            while True:
+                next(steps)
+                if lost:
+                    steps.close()
+                    return b""
+                context.may_block = True
+        except StopIteration as end:
+            self.hops += context.may_block
+            enc = Encoder()
+            COMPOUND.encode_result(enc, end.value)
+            return b"".join(enc.gather())
+
+    def client(
+        self,
+        name: str = "client",
+        *,
+        verifier: bytes = b"boot   1",
+        credential: Credential = ROOT,
+        connection: FakeConnection | None = None,
+        **more: Any,
+    ) -> Client:
+        """A client that has said nothing yet."""
+        own = connection or FakeConnection()
+        return Client(lambda octets: self.answer(octets, own, credential, **more), name.encode(), verifier)

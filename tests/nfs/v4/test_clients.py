@@ -1,0 +1,319 @@
+"""Clients of version 4.1: the cases of EXCHANGE_ID, leases and courtesy, and the bounds on records."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rpcrdma.nfs.v4.nfs4 import nfsstat4
+from rpcrdma.nfs.v4.server.clients import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, principal_of
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ADDRESS_CLIENTS_MAX,
+    NFS4_CLIENTS_MAX,
+    NFS4_COURTESY_S,
+    NFS4_UNCONFIRMED_CLIENTS_MAX,
+)
+from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from state_rig import LEASE_S, StateRig, refused_with
+from support.cases import each_case
+
+S = nfsstat4
+
+
+def test_the_table_has_a_verdict_for_each_introduction() -> None:
+    assert set(VERDICTS) == set(itertools.product((False, True), Known))
+
+
+def test_every_state_but_the_last_has_an_end() -> None:
+    assert {state for state, event in TRANSITIONS if event is ClientEvent.END} == set(ClientState) - {ClientState.GONE}
+    assert ClientState.GONE not in {state for state, _ in TRANSITIONS}
+
+
+@pytest.mark.req("NF4-105")
+def test_a_new_owner_gets_an_unconfirmed_record_and_a_second_introduction_another_one() -> None:
+    rig = StateRig()
+    first = rig.introduce()
+    assert first.state is ClientState.UNCONFIRMED
+    for introduction in [("a", "1"), ("a", "2"), ("a", "2", "sys:7")]:
+        second = rig.introduce(*introduction)
+        assert second.id != first.id
+        assert refused_with(rig.create_session, first) is S.NFS4ERR_STALE_CLIENTID, "the record before is gone"
+        first = second
+    rig.create_session(first)
+    assert first.state is ClientState.CONFIRMED
+
+
+@pytest.mark.req("NF4-106")
+def test_a_confirmed_client_is_known_again_with_its_state() -> None:
+    rig = StateRig()
+    client = rig.client()
+    held = rig.hold(client)
+    assert rig.introduce() is client
+    assert rig.introduce(update=True) is client
+    assert client.held == {held.other: held}
+
+
+@pytest.mark.req("NF4-107")
+def test_the_state_of_a_restarted_client_stays_until_the_new_incarnation_has_a_session() -> None:
+    rig = StateRig()
+    old = rig.client()
+    rig.hold(old, deny=3)
+    new = rig.introduce("a", "2")
+    assert new is not old
+    assert rig.introduce("a", "1") is old, "the old incarnation may still be there"
+    rig.renew(old)
+    new = rig.introduce("a", "2")
+    rig.create_session(new)
+    assert old.state is ClientState.GONE
+    assert len(rig.state.sessions) == 1
+    rig.hold(rig.client("b"))
+
+
+@pytest.mark.req("NF4-108")
+def test_another_principal_cannot_take_an_owner_that_has_state() -> None:
+    rig = StateRig()
+    client = rig.client()
+    rig.hold(client)
+    for verifier in ("1", "2"):
+        assert refused_with(rig.introduce, "a", verifier, "sys:7") is S.NFS4ERR_CLID_INUSE
+    rig.renew(client)
+
+
+def test_another_principal_takes_an_owner_without_state_at_once() -> None:
+    rig = StateRig()
+    client = rig.client()
+    other = rig.introduce("a", "1", "sys:7")
+    assert (client.state, other.state) == (ClientState.GONE, ClientState.UNCONFIRMED)
+    assert len(rig.state.sessions) == 0
+
+
+def test_another_principal_takes_an_owner_whose_lease_has_passed_after_it_is_off_the_disk() -> None:
+    rig = StateRig()
+    rig.hold(rig.client(), deny=3)
+    rig.now_s += LEASE_S + 1
+    rig.introduce("a", "1", "sys:7")
+    assert rig.waits == 1
+    rig.hold(rig.client("b"))
+
+
+@each_case(
+    "verifier, principal, confirmed, status",
+    [
+        ("1", "sys:0", False, S.NFS4ERR_NOENT),
+        ("2", "sys:0", True, S.NFS4ERR_NOT_SAME),
+        ("2", "sys:7", True, S.NFS4ERR_NOT_SAME),
+        ("1", "sys:7", True, S.NFS4ERR_PERM),
+    ],
+)
+def test_an_update_wants_the_confirmed_record_of_the_caller(
+    verifier: str, principal: str, confirmed: bool, status: nfsstat4
+) -> None:
+    rig = StateRig()
+    client = rig.introduce()
+    if confirmed:
+        rig.create_session(client)
+    assert refused_with(rig.introduce, "a", verifier, principal, update=True) is status
+    assert rig.state.clients.find(client.id) is client
+
+
+def test_only_the_principal_of_the_introduction_confirms_a_record() -> None:
+    rig = StateRig()
+    client = rig.introduce()
+    assert refused_with(rig.create_session, client, "sys:7") is S.NFS4ERR_CLID_INUSE
+    rig.create_session(client)
+    rig.create_session(client, "sys:7")
+
+
+def test_a_collision_is_judged_again_when_the_record_is_confirmed() -> None:
+    rig = StateRig()
+    first = rig.client()
+    other = rig.introduce("a", "1", "sys:7")
+    again = rig.client("a", "1", "sys:7")
+    assert (first.state, other.state) == (ClientState.GONE, ClientState.GONE)
+    third = rig.introduce("a", "1", "sys:9")
+    assert again.state is ClientState.GONE
+    rig.create_session(third)
+
+
+@pytest.mark.req("NF4-109")
+def test_a_lease_begins_anew_with_each_sequence_and_then_passes_into_courtesy() -> None:
+    rig = StateRig()
+    client = rig.client()
+    held = rig.hold(client)
+    for _ in range(3):
+        rig.now_s += LEASE_S
+        rig.state.sweep(rig.now_s)
+        assert client.state is ClientState.CONFIRMED
+        rig.renew(client)
+    rig.now_s += LEASE_S + 1
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.COURTEOUS
+    rig.renew(client)
+    assert client.state is ClientState.CONFIRMED
+    assert client.held == {held.other: held}
+
+
+def test_a_courteous_client_ends_by_a_conflict_and_loses_all() -> None:
+    rig = StateRig()
+    first, second = rig.client("a"), rig.client("b")
+    rig.hold(first, deny=3)
+    rig.hold(first, b"other")
+    assert refused_with(rig.hold, second) is S.NFS4ERR_SHARE_DENIED
+    rig.now_s += LEASE_S + 1
+    rig.renew(second)
+    rig.hold(second, b"third")
+    assert (first.state, rig.waits) == (ClientState.CONFIRMED, 0)
+    rig.hold(second)
+    assert (first.state, rig.waits) == (ClientState.GONE, 1)
+    assert len(rig.state.claims) == 2
+    assert refused_with(rig.create_session, first) is S.NFS4ERR_STALE_CLIENTID
+
+
+def test_a_conflict_with_a_client_that_has_a_lease_ends_no_courteous_one() -> None:
+    rig = StateRig()
+    quiet, busy, third = rig.client("a"), rig.client("b"), rig.client("c")
+    rig.hold(quiet)
+    rig.hold(busy)
+    rig.now_s += LEASE_S + 1
+    rig.renew(busy)
+    assert refused_with(rig.hold, third, deny=1) is S.NFS4ERR_SHARE_DENIED
+    assert quiet.state is ClientState.COURTEOUS
+
+
+def test_a_courteous_client_that_denies_a_file_to_version_3_ends_soon() -> None:
+    rig = StateRig()
+    client = rig.client()
+    rig.hold(client, deny=1)
+    assert rig.state.claims.denies_io(b"file", 1)
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.CONFIRMED
+    rig.now_s += LEASE_S + 1
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.COURTEOUS, "nobody has asked since"
+    assert rig.state.claims.denies_io(b"file", 1)
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.GONE
+    assert not rig.state.claims.denies_io(b"file", 1)
+
+
+def test_a_courteous_client_ends_after_a_day() -> None:
+    rig = StateRig()
+    client = rig.client()
+    rig.now_s += NFS4_COURTESY_S
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.COURTEOUS
+    rig.now_s += 1
+    rig.state.sweep(rig.now_s)
+    assert client.state is ClientState.GONE
+
+
+def test_an_unconfirmed_record_ends_after_a_lease() -> None:
+    rig = StateRig()
+    client = rig.introduce()
+    rig.now_s += LEASE_S + 1
+    rig.state.sweep(rig.now_s)
+    assert refused_with(rig.create_session, client) is S.NFS4ERR_STALE_CLIENTID
+
+
+def test_a_client_that_the_disk_does_not_delete_keeps_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = StateRig()
+    first, second = rig.client("a"), rig.client("b")
+    rig.hold(first, deny=3)
+    rig.now_s += LEASE_S + 1
+    with monkeypatch.context() as failing:
+        failing.setattr(rig.database, "forget", lambda _rows: False)
+        assert refused_with(rig.hold, second) is S.NFS4ERR_DELAY
+    assert first.state is ClientState.COURTEOUS
+    rig.renew(first)
+    assert refused_with(rig.hold, second) is S.NFS4ERR_SHARE_DENIED
+
+
+def test_nothing_of_an_expiring_client_is_answered_while_the_disk_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = StateRig()
+    first, second = rig.client("a"), rig.client("b")
+    session = rig.state.sessions.find(next(iter(first.sessions)))
+    rig.hold(first, deny=3)
+    rig.now_s += LEASE_S + 1
+    answers = []
+
+    def forget(_rows: object) -> bool:
+        answers.append(refused_with(rig.sequence, session))
+        answers.append(refused_with(rig.create_session, first))
+        answers.append(refused_with(rig.introduce, "a"))
+        return True
+
+    monkeypatch.setattr(rig.database, "forget", forget)
+    rig.hold(second)
+    assert answers == [S.NFS4ERR_DELAY] * 3
+    assert refused_with(rig.sequence, session) is S.NFS4ERR_BADSESSION
+
+
+def test_a_flood_of_introductions_ends_the_oldest_of_its_own_address() -> None:
+    rig = StateRig()
+    quiet = rig.introduce("quiet", address="192.0.2.1")
+    flood = [rig.introduce(f"flood {number}", address="192.0.2.7") for number in range(NFS4_UNCONFIRMED_CLIENTS_MAX)]
+    assert len(rig.state.clients.by_id) == NFS4_UNCONFIRMED_CLIENTS_MAX
+    assert refused_with(rig.create_session, flood[0]) is S.NFS4ERR_STALE_CLIENTID
+    rig.create_session(quiet)
+    rig.create_session(flood[-1])
+
+
+def test_one_address_takes_a_part_of_the_places_for_clients() -> None:
+    rig = StateRig()
+    own = [rig.client(f"own {number}", address="192.0.2.7") for number in range(NFS4_ADDRESS_CLIENTS_MAX)]
+    assert refused_with(rig.introduce, "one more", address="192.0.2.7") is S.NFS4ERR_DELAY
+    other = rig.client("other", address="192.0.2.1")
+    rig.now_s += LEASE_S + 1
+    rig.introduce("one more", address="192.0.2.7")
+    assert (own[0].state, own[1].state, other.state) == (
+        ClientState.GONE,
+        ClientState.COURTEOUS,
+        ClientState.COURTEOUS,
+    )
+
+
+def test_a_further_client_takes_the_place_of_the_one_without_a_lease_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert NFS4_CLIENTS_MAX > NFS4_UNCONFIRMED_CLIENTS_MAX
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.clients.NFS4_CLIENTS_MAX", 3)
+    rig = StateRig()
+    first, second = rig.client("a", address="x"), rig.client("b", address="y")
+    waiting = rig.introduce("c", address="z")
+    rig.introduce("d", address="z")
+    assert refused_with(rig.create_session, waiting) is S.NFS4ERR_STALE_CLIENTID, "unconfirmed ones go first"
+    third = rig.client("d", address="z")
+    assert refused_with(rig.introduce, "e") is S.NFS4ERR_DELAY
+    rig.now_s += LEASE_S + 1
+    rig.renew(first)
+    rig.introduce("e")
+    assert [each.state for each in (first, second, third)] == [
+        ClientState.CONFIRMED,
+        ClientState.GONE,
+        ClientState.COURTEOUS,
+    ]
+
+
+def test_a_client_without_sessions_and_state_is_destroyed_at_its_wish() -> None:
+    rig = StateRig()
+    client = rig.client()
+    assert refused_with(rig.state.destroy, client) is S.NFS4ERR_CLIENTID_BUSY
+    held = rig.hold(client)
+    rig.state.sessions.destroy_all(client)
+    assert refused_with(rig.state.destroy, client) is S.NFS4ERR_CLIENTID_BUSY
+    with rig.state.locked():
+        rig.state.drop(held)
+    rig.state.destroy(client)
+    assert refused_with(rig.create_session, client) is S.NFS4ERR_STALE_CLIENTID
+
+
+def test_principals_differ_by_flavor_and_user() -> None:
+    krb5 = AuthGss(principal="alice@EXAMPLE.ORG", flavor=SecurityFlavor.KRB5)
+    krb5p = AuthGss(principal="alice@EXAMPLE.ORG", flavor=SecurityFlavor.KRB5P)
+    callers = [AuthNone(), AuthSys(uid=0, gid=0), AuthSys(uid=1, gid=0), krb5]
+    assert len({principal_of(caller) for caller in callers}) == 4
+    assert principal_of(krb5) == principal_of(krb5p), "the service is no part of the principal"

@@ -1,0 +1,457 @@
+"""COMPOUND: decoded and answered operation by operation, in places and within the sizes of its session."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, EncodedReply, decode_call, name_of
+from rpcrdma.nfs.v4.nfs4 import (
+    GETFH4resok,
+    READ4resok,
+    SEQUENCE4args,
+    SEQUENCE4resok,
+    nfs_opnum4,
+    nfsstat4,
+    stateid4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server import handles, names
+from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
+from rpcrdma.rpc.auth import AuthNone
+from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from support.cases import each_case
+
+OP, S = nfs_opnum4, nfsstat4
+SEQUENCE = struct.pack(">I16sIIII", OP.OP_SEQUENCE, bytes(16), 1, 0, 0, 0)
+PUTFH = struct.pack(">II4s", OP.OP_PUTFH, 4, b"file")
+GETFH = struct.pack(">I", OP.OP_GETFH)
+SAVEFH = struct.pack(">I", OP.OP_SAVEFH)
+RESTOREFH = struct.pack(">I", OP.OP_RESTOREFH)
+READ = struct.pack(">IIQIQI", OP.OP_READ, 0, 0, 0, 0, 100)
+REMOVE = struct.pack(">II4s", OP.OP_REMOVE, 4, b"name")
+WRITE = struct.pack(">IIQIQII", OP.OP_WRITE, 0, 0, 0, 0, 0, 4)  # the data follows
+
+
+class Object:
+    """The object of a handle."""
+
+    handle = b"file"
+
+
+class Context:
+    """A call in the event loop, or (`may_block`) in a worker thread."""
+
+    credential = AuthNone()
+
+    call_octets = 100
+
+    def __init__(self) -> None:
+        self.may_block = False
+
+    def result_octets_max(self, items: Any = ()) -> int:
+        return 1 << 20
+
+
+class Server:
+    """The parts of a server, and what its log has been given."""
+
+    exports: Any = None
+    lease_s = 90
+    state: Any = None
+
+    def __init__(self) -> None:
+        self.faults: list[tuple[str, Exception]] = []
+
+    def log_fault(self, name: str, error: Exception) -> None:
+        self.faults.append((name, error))
+
+
+def call_of(*operations: bytes, minor: int = 1, tag: bytes = b"", count: int | None = None) -> bytes:
+    padded = tag + bytes(-len(tag) & 3)
+    head = struct.pack(">I", len(tag)) + padded + struct.pack(">II", minor, len(operations) if count is None else count)
+    return head + b"".join(operations)
+
+
+class Run:
+    """One COMPOUND, run to its end: its results as (operation, status), and the operations that have run."""
+
+    def __init__(self, octets: bytes, handlers: dict[int, Handler] | None = None, **fields: Any) -> None:
+        self.ran: list[str] = []
+        self.kept: list[EncodedReply | None] = []
+        self.server, self.context = Server(), Context()
+        dec = Decoder(octets)
+        call = decode_call(dec)
+        dec.done("COMPOUND")
+        self.compound = Compound(self.server, self.context, call, 0.0)  # type: ignore[arg-type]
+        self.fields = fields
+        self.handlers = {
+            number: self.noted(number, handler) for number, handler in (HANDLERS | (handlers or {})).items()
+        }
+        self.handlers[OP.OP_SEQUENCE] = self.sequence
+        self.steps = run(self.compound, self.handlers)
+
+    def noted(self, number: int, handler: Handler) -> Handler:
+        def note(compound: Compound, args: Any) -> Any:
+            value = handler(compound, args)
+            self.ran.append(OP(number).name.removeprefix("OP_"))
+            return value
+
+        return note
+
+    def sequence(self, compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
+        compound.on_end = self.kept.append
+        for name, value in self.fields.items():
+            setattr(compound, name, value)
+        return SEQUENCE4resok(args.sa_sessionid, args.sa_sequenceid, 0, 0, 0, 0)
+
+    def finish(self) -> CompoundReply:
+        try:
+            while True:
+                next(self.steps)
+                self.context.may_block = True
+        except StopIteration as end:
+            self.encoded: EncodedReply = end.value
+        return decoded(self.encoded)
+
+    def results(self) -> list[tuple[str, str]]:
+        reply = self.finish()
+        found = [(operation.name, S(status).name.removeprefix("NFS4ERR_")) for operation, status, _ in reply.results]
+        assert reply.status == (reply.results[-1].status if reply.results else 0)
+        return found
+
+
+def decoded(reply: EncodedReply) -> CompoundReply:
+    enc = Encoder()
+    COMPOUND.encode_result(enc, reply)
+    dec = Decoder(b"".join(enc.gather()))
+    result: CompoundReply = COMPOUND.decode_result(dec)
+    dec.done("COMPOUND")
+    return result
+
+
+def put(compound: Compound, _args: Any) -> None:
+    compound.set_current(Object())  # type: ignore[arg-type]
+
+
+def nothing(_compound: Compound, _args: Any) -> None:
+    return None
+
+
+HANDLERS: dict[int, Handler] = {
+    OP.OP_PUTFH: put,
+    OP.OP_GETFH: handles.get_handle,
+    OP.OP_SAVEFH: handles.save_handle,
+    OP.OP_RESTOREFH: handles.restore_handle,
+}
+
+
+@pytest.mark.req("NF4-1", "NF4-2")
+def test_operations_run_in_order_up_to_the_first_that_fails() -> None:
+    one = Run(call_of(SEQUENCE, GETFH, PUTFH, GETFH))
+    assert one.results() == [("SEQUENCE", "NFS4_OK"), ("GETFH", "NOFILEHANDLE")]
+    assert one.ran == []
+    whole = Run(call_of(SEQUENCE, PUTFH, GETFH))
+    assert [status for _, status in whole.results()] == ["NFS4_OK"] * 3
+    assert whole.ran == ["PUTFH", "GETFH"]
+
+
+@pytest.mark.req("NF4-3")
+def test_the_reply_has_the_tag_of_the_call() -> None:
+    assert Run(call_of(SEQUENCE, tag=b"a tag")).finish().tag == b"a tag"
+
+
+@pytest.mark.req("NF4-4")
+@each_case("minor", (0, 3, 0xFFFFFFFF))
+def test_other_minor_versions_are_answered_without_results(minor: int) -> None:
+    one = Run(call_of(SEQUENCE, PUTFH, minor=minor, tag=b"t"))
+    reply = one.finish()
+    assert (S(reply.status), reply.tag, reply.results) == (S.NFS4ERR_MINOR_VERS_MISMATCH, b"t", [])
+    assert one.kept == []
+
+
+def test_a_call_without_operations_succeeds() -> None:
+    assert Run(call_of()).results() == []
+
+
+BROKEN = struct.pack(">II", OP.OP_PUTFH, 0xFFFFFFFF)
+
+
+@pytest.mark.req("NF4-1", "NF4-5", "NF4-6", "NF4-7")
+@each_case(
+    "last, answer",
+    {
+        "a number that nobody has given out": (struct.pack(">I", 2), ("ILLEGAL", "OP_ILLEGAL")),
+        "a number beyond all": (struct.pack(">I", 0xFFFFFFFF), ("ILLEGAL", "OP_ILLEGAL")),
+        "ILLEGAL itself": (struct.pack(">I", 10044), ("ILLEGAL", "OP_ILLEGAL")),
+        "an operation of the next minor version": (struct.pack(">I", OP.OP_SEEK), ("ILLEGAL", "OP_ILLEGAL")),
+        "arguments that do not decode": (BROKEN, ("PUTFH", "BADXDR")),
+        "arguments that are cut short": (REMOVE[:-1], ("REMOVE", "BADXDR")),
+        "no number": (b"\0\0", ("ILLEGAL", "BADXDR")),
+        "an operation of minor version 0": (struct.pack(">I", OP.OP_SETCLIENTID), ("SETCLIENTID", "NOTSUPP")),
+        "an operation that is not served": (struct.pack(">I", OP.OP_GETDEVICEINFO), ("GETDEVICEINFO", "NOTSUPP")),
+        "an operation without a handler": (REMOVE, ("REMOVE", "NOTSUPP")),
+    }.values(),
+)
+def test_what_cannot_be_run_is_answered_in_its_place(last: bytes, answer: tuple[str, str]) -> None:
+    one = Run(call_of(SEQUENCE, PUTFH, GETFH, last))
+    assert one.results()[3:] == [answer]
+    assert one.ran == ["PUTFH", "GETFH"]
+
+
+def test_what_follows_an_operation_that_cannot_be_run_is_not_decoded() -> None:
+    assert Run(call_of(SEQUENCE, struct.pack(">I", 2), PUTFH)).results()[1:] == [("ILLEGAL", "OP_ILLEGAL")]
+
+
+def test_an_operation_of_minor_version_2_is_known_there() -> None:
+    seek = struct.pack(">I", OP.OP_SEEK)
+    assert Run(call_of(SEQUENCE, seek, minor=2)).results()[1:] == [("SEEK", "NOTSUPP")]
+
+
+def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:
+    call = decode_call(Decoder(call_of(SEQUENCE, *[SAVEFH] * 100)))
+    assert (call.count, len(call.steps)) == (101, 64)
+
+
+@pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
+@each_case(
+    "operations, answers",
+    {
+        "a file operation without SEQUENCE": ([PUTFH, GETFH], [("PUTFH", "OP_NOT_IN_SESSION")]),
+        "a broken one as well": ([BROKEN], [("PUTFH", "OP_NOT_IN_SESSION")]),
+        "SEQUENCE twice": ([SEQUENCE, SEQUENCE], [("SEQUENCE", "NFS4_OK"), ("SEQUENCE", "SEQUENCE_POS")]),
+        "DESTROY_CLIENTID and another": (
+            [struct.pack(">IQ", OP.OP_DESTROY_CLIENTID, 1), PUTFH],
+            [("DESTROY_CLIENTID", "NOT_ONLY_OP")],
+        ),
+        "BIND_CONN_TO_SESSION behind SEQUENCE": (
+            [SEQUENCE, struct.pack(">I16sII", OP.OP_BIND_CONN_TO_SESSION, bytes(16), 1, 0)],
+            [("SEQUENCE", "NFS4_OK"), ("BIND_CONN_TO_SESSION", "NOT_ONLY_OP")],
+        ),
+    }.values(),
+)
+def test_each_operation_has_its_place(operations: list[bytes], answers: list[tuple[str, str]]) -> None:
+    assert (
+        Run(
+            call_of(*operations), dict.fromkeys((OP.OP_DESTROY_CLIENTID, OP.OP_BIND_CONN_TO_SESSION), nothing)
+        ).results()
+        == answers
+    )
+
+
+def test_an_operation_may_stand_alone_or_behind_sequence() -> None:
+    destroy = struct.pack(">IQ", OP.OP_DESTROY_CLIENTID, 1)
+    for operations in ([destroy], [SEQUENCE, destroy]):
+        one = Run(call_of(*operations), {OP.OP_DESTROY_CLIENTID: nothing})
+        assert one.results()[-1] == ("DESTROY_CLIENTID", "NFS4_OK")
+
+
+@pytest.mark.req("NF4-15")
+def test_operations_upon_handles_need_them() -> None:
+    rename = struct.pack(">II4sI4s", OP.OP_RENAME, 4, b"name", 4, b"name")
+    handlers: dict[int, Handler] = {OP.OP_RENAME: names.rename}
+    assert Run(call_of(SEQUENCE, rename), handlers).results()[1:] == [("RENAME", "NOFILEHANDLE")]
+    assert Run(call_of(SEQUENCE, PUTFH, rename), handlers).results()[2:] == [("RENAME", "NOFILEHANDLE")]
+    assert Run(call_of(SEQUENCE, RESTOREFH)).results()[1:] == [("RESTOREFH", "NOFILEHANDLE")]
+
+
+@pytest.mark.req("NF4-16")
+def test_the_stateid_is_cleared_with_the_handle_and_saved_and_restored_with_it() -> None:
+    seen: list[stateid4 | None] = []
+    held = stateid4(1, bytes(12))
+
+    def opened(compound: Compound, _args: Any) -> None:
+        compound.stateid = held
+
+    def look(compound: Compound, _args: Any) -> GETFH4resok:
+        seen.append(compound.stateid)
+        return GETFH4resok(b"")
+
+    lookupp = struct.pack(">I", OP.OP_LOOKUPP)
+    operations = [PUTFH, GETFH, lookupp, GETFH, SAVEFH, PUTFH, GETFH, RESTOREFH, GETFH]
+    Run(call_of(SEQUENCE, *operations), {OP.OP_LOOKUPP: opened, OP.OP_GETFH: look}).finish()
+    assert seen == [None, held, None, held]
+
+
+def test_the_part_that_would_block_runs_in_a_worker_thread() -> None:
+    threads: list[bool] = []
+
+    def read(compound: Compound, _args: Any) -> READ4resok:
+        compound.wait()
+        threads.append(compound.at_once)
+        return READ4resok(True, b"data")
+
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read})
+    next(one.steps)
+    assert one.ran == ["PUTFH"]
+    one.context.may_block = True
+    assert [status for _, status in one.results()] == ["NFS4_OK"] * 4
+    assert threads == [False]
+
+
+def test_a_result_in_memory_of_its_own_is_not_copied_into_the_reply() -> None:
+    data = memoryview(bytearray(b"data" * 10))
+    one = Run(call_of(SEQUENCE, PUTFH, READ, READ), {OP.OP_READ: lambda _compound, _args: READ4resok(True, data)})
+    one.finish()
+    assert [item.data for item in one.encoded.payload.items] == [data, data]
+    assert one.encoded.payload.begun == [0, 0, 0, 1]
+
+
+def test_a_kept_reply_does_not_share_memory_with_the_one_that_is_sent() -> None:
+    data = bytearray(b"data")
+    handlers: dict[int, Handler] = {OP.OP_READ: lambda _compound, _args: READ4resok(True, memoryview(data))}
+    one = Run(call_of(SEQUENCE, PUTFH, READ), handlers, keeps_reply=True)
+    sent = one.finish()
+    data[:] = b"lost"
+    (kept,) = one.kept
+    assert kept is not None
+    assert decoded(kept).results == sent.results
+    assert bytes(decoded(kept).results[2].value.data) == b"data"
+
+
+def test_a_reply_that_is_not_wanted_again_is_not_kept() -> None:
+    one = Run(call_of(SEQUENCE, PUTFH))
+    one.finish()
+    assert one.kept == [None]
+
+
+def test_a_repeat_is_answered_with_the_kept_reply() -> None:
+    first = Run(call_of(SEQUENCE, PUTFH, GETFH), keeps_reply=True)
+    first.finish()
+
+    def repeated(_compound: Compound, _args: Any) -> None:
+        raise KeptReply(first.kept[0])  # type: ignore[arg-type]
+
+    second = Run(call_of(SEQUENCE, PUTFH, GETFH))
+    second.handlers[OP.OP_SEQUENCE] = repeated
+    assert second.finish().results == decoded(first.encoded).results
+    assert (second.ran, second.kept) == ([], [])
+
+
+def test_a_repeat_whose_reply_is_lost_is_refused_at_its_second_operation() -> None:
+    one = Run(call_of(SEQUENCE, PUTFH, GETFH), uncached=True)
+    assert one.results() == [("SEQUENCE", "NFS4_OK"), ("PUTFH", "RETRY_UNCACHED_REP")]
+    assert one.ran == []
+
+
+@pytest.mark.req("NF4-13", "NF4-14")
+@each_case("status", (S.NFS4ERR_REP_TOO_BIG, S.NFS4ERR_REP_TOO_BIG_TO_CACHE))
+def test_a_result_that_does_not_fit_is_left_out_and_ends_the_call(status: nfsstat4) -> None:
+    handlers: dict[int, Handler] = {OP.OP_READ: lambda _compound, _args: READ4resok(True, b"x" * 500)}
+    # The RPC header, the head of the result, the results of SEQUENCE, PUTFH and READ.
+    fits = 24 + 12 + 44 + 8 + 8 + 8 + 500
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), handlers, reply_octets_max=fits + 16, too_big=status)
+    assert [S(result.status) for result in one.finish().results] == [0, 0, 0, 0]
+    over = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), handlers, reply_octets_max=fits - 1, too_big=status)
+    reply = over.finish()
+    assert [S(result.status) for result in reply.results] == [0, 0, status]
+    assert over.encoded.payload.items == []
+    assert len(b"".join(over.encoded.payload.gather())) == fits - 24 - 508
+
+
+@pytest.mark.req("NF4-13")
+def test_an_operation_that_must_not_run_twice_does_not_run_if_its_result_may_not_fit() -> None:
+    one = Run(call_of(SEQUENCE, PUTFH, REMOVE), {OP.OP_REMOVE: nothing}, reply_octets_max=110)
+    assert one.results()[2:] == [("REMOVE", "REP_TOO_BIG")]
+    assert one.ran == ["PUTFH"]
+
+
+def test_a_fault_of_an_operation_is_logged_and_frees_the_slot() -> None:
+    def fails(_compound: Compound, _args: Any) -> None:
+        raise RuntimeError("a fault")
+
+    one = Run(call_of(SEQUENCE, PUTFH, REMOVE), {OP.OP_REMOVE: fails})
+    assert one.results()[2:] == [("REMOVE", "SERVERFAULT")]
+    assert [(name, str(error)) for name, error in one.server.faults] == [("REMOVE", "a fault")]
+    assert one.kept == [None]
+
+
+def test_a_result_that_cannot_be_encoded_leaves_nothing_behind() -> None:
+    handlers: dict[int, Handler] = {OP.OP_GETFH: lambda _compound, _args: GETFH4resok(b"x" * 200)}
+    one = Run(call_of(SEQUENCE, PUTFH, GETFH), handlers)
+    assert one.results()[1:] == [("PUTFH", "NFS4_OK"), ("GETFH", "SERVERFAULT")]
+
+
+def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:
+    def read(_compound: Compound, _args: Any) -> None:
+        raise MustWait
+
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read})
+    next(one.steps)
+    one.steps.close()
+    (kept,) = one.kept
+    assert kept is not None
+    assert [S(result.status) for result in decoded(kept).results] == [0, 0, S.NFS4ERR_DELAY]
+
+
+@each_case(
+    "error, status",
+    ((FileNotFoundError(2, "gone"), "NOENT"), (Refused(S.NFS4ERR_SYMLINK), "SYMLINK"), (OSError("?"), "IO")),
+)
+def test_errors_of_a_tree_have_their_status(error: Exception, status: str) -> None:
+    def fails(_compound: Compound, _args: Any) -> None:
+        raise error
+
+    assert Run(call_of(SEQUENCE, PUTFH, REMOVE), {OP.OP_REMOVE: fails}).results()[2:] == [("REMOVE", status)]
+
+
+def test_a_chunk_for_an_operation_that_is_not_run_is_no_fault_of_the_transport() -> None:
+    octets = call_of(SEQUENCE, struct.pack(">I", 2), WRITE)
+    dec = Decoder(octets, placed=PlacedByPosition({len(octets): memoryview(b"data")}))
+    call = decode_call(dec)
+    assert (call.steps[-1].fault, dec.pos, dec.placed) == (S.NFS4ERR_OP_ILLEGAL, dec.end, None)
+
+
+def test_a_chunk_for_an_item_that_must_stay_in_the_stream_is_a_fault_of_the_transport() -> None:
+    octets = call_of(SEQUENCE, REMOVE[:8], GETFH)
+    with pytest.raises(ReducedIneligibleItem):
+        decode_call(Decoder(octets, placed=PlacedByPosition({len(octets) - 4: memoryview(b"name")})))
+
+
+def test_the_data_of_a_write_may_be_placed() -> None:
+    octets = call_of(SEQUENCE, WRITE, GETFH)
+    data = memoryview(b"data")
+    dec = Decoder(octets, placed=PlacedByPosition({len(octets) - 4: data}))
+    call = decode_call(dec)
+    dec.done("COMPOUND")
+    assert call.steps[1].args.data == data
+
+
+def test_any_octets_are_decoded_or_refused() -> None:
+    octets = call_of(SEQUENCE, PUTFH, READ, REMOVE, tag=b"tag")
+    for end in range(len(octets)):
+        try:
+            call = decode_call(Decoder(octets[:end]))
+        except DecodeError:
+            assert end < 16  # before the first operation
+        else:
+            assert call.steps[-1].fault is S.NFS4ERR_BADXDR
+
+
+def test_a_call_is_named_by_its_operations() -> None:
+    def name(*operations: bytes) -> str:
+        return name_of(decode_call(Decoder(call_of(*operations))).steps)
+
+    assert name(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
+    assert name(SEQUENCE) == "SEQUENCE"
+    assert name() == "empty"
+
+
+def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
+    named = COMPOUND.named
+    assert named is not None
+
+    def counted(*operations: bytes) -> str:
+        return named(decode_call(Decoder(call_of(*operations)))).name
+
+    assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
+    assert named(decode_call(Decoder(call_of(SEQUENCE)))) is named(decode_call(Decoder(call_of(SEQUENCE))))
+    # A client makes up names; the bound holds, and names that are known stay.
+    names = {counted(SEQUENCE, *[GETFH] * length) for length in range(1, 60)}
+    names |= {counted(SEQUENCE, READ, *[GETFH] * length) for length in range(1, 60)}
+    assert len(names) <= 65
+    assert counted(*[READ] * 40, *[GETFH] * 3) == COMPOUND.name
+    assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"

@@ -1,0 +1,172 @@
+"""Locks of clients and of local processes on one file: each sees the others', and both see them end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conversation import Conversation
+from rpcrdma.nfs.export.claims import Claims, Range
+from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.lock_mirror import LockMirrors
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+from state_rig import LEASE_S
+from support.nfs4_client import MAX64, Client, Stateid, lock, lockt, locku, putfh
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
+
+READ_LT, WRITE_LT = 1, 2
+
+
+class Served:
+    """A server of a directory with one file, the file as a local process has it open, and clients."""
+
+    def __init__(self, place: Path) -> None:
+        (place / "files").mkdir()
+        (place / "files/file").write_bytes(b"some data")
+        self.local = os.open(place / "files/file", os.O_RDWR)
+        self.state = open_state(place / "state", os.urandom)
+        self.exports = LocalExports([Export(name="/", directory=place / "files", root_squash=False)], self.state)
+        self.server = Conversation(files=PseudoRoot(self.exports, 5))  # type: ignore[arg-type]
+        self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+        self.handle = self.client.handle("file")
+        self.file = putfh(self.handle)
+
+    def opened(self, client: Client) -> Stateid:
+        return client.opened(self.handle, 3)
+
+    def lock_locally(self, kind: int, start: int, length: int) -> None:
+        """Locks as another process would: locks of this very process end whenever it closes the file."""
+        fcntl.fcntl(self.local, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
+
+    def is_free(self, kind: int, start: int, length: int = 1) -> bool:
+        """Whether a local process could lock this."""
+        try:
+            self.lock_locally({READ_LT: fcntl.F_RDLCK, WRITE_LT: fcntl.F_WRLCK}[kind], start, length)
+        except BlockingIOError:
+            return False
+        self.lock_locally(fcntl.F_UNLCK, start, length)
+        return True
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    os.close(made.local)
+    made.exports.close()
+    made.state.close()
+
+
+def test_local_processes_see_a_clients_lock_until_it_is_unlocked(served: Served) -> None:
+    opened = served.opened(served.client)
+    locked = served.client.locked(served.handle, opened, start=10, length=10)
+    assert [served.is_free(READ_LT, start) for start in (9, 10, 19, 20)] == [True, False, False, True]
+    half = served.client.run(served.file, locku(locked, 10, 5)).value(14)
+    assert [served.is_free(READ_LT, start) for start in (10, 14, 15)] == [True, True, False]
+    shared = served.client.run(served.file, lock(opened, b"locker", READ_LT, 15, 5)).value(12)
+    assert (served.is_free(READ_LT, 15), served.is_free(WRITE_LT, 15)) == (True, False)
+    assert half.other == shared.other
+    served.client.run(served.file, locku(shared, 0, MAX64))
+    assert served.is_free(WRITE_LT, 0, 100)
+    assert len(served.server.state.mirrors) == 0
+
+
+def test_a_client_is_denied_what_a_local_process_has_locked(served: Served) -> None:
+    opened = served.opened(served.client)
+    served.lock_locally(fcntl.F_WRLCK, 10, 5)
+    denied = served.client.run(served.file, lock(opened, b"l", READ_LT, 0, 11))
+    assert (denied.status, denied.value(12)) == ("DENIED", (10, 5, WRITE_LT, 0, b"a process of the server"))
+    denied = served.client.run(served.file, lockt(b"l", WRITE_LT, 0, MAX64))
+    assert (denied.status, denied.value(13)[:3]) == ("DENIED", (10, 5, WRITE_LT))
+    assert served.client.run(served.file, lockt(b"l", WRITE_LT, 0, 10)).status == "OK"
+    locked = served.client.run(served.file, lock(opened, b"l", WRITE_LT, 0, 10))
+    assert locked.status == "OK"
+    again = served.client.run(served.file, lock(opened, b"l", WRITE_LT, 5, 10))
+    assert again.status == "DENIED"
+    assert served.other.run(served.file, lockt(b"x", READ_LT, 10, 1)).status == "DENIED"
+    served.lock_locally(fcntl.F_UNLCK, 10, 5)
+    assert served.other.run(served.file, lockt(b"x", READ_LT, 10, 1)).status == "OK", "nothing is left of a denied lock"
+    assert served.client.run(served.file, locku(locked.value(12), 0, 10)).status == "OK", "its stateid is unchanged"
+
+
+def test_a_range_that_two_clients_share_is_unlocked_with_the_second(served: Served) -> None:
+    locked = [
+        client.run(served.file, lock(served.opened(client), b"l", READ_LT, start, 10)).value(12)
+        for client, start in ((served.client, 0), (served.other, 5))
+    ]
+    assert served.client.run(served.file, locku(locked[0], 0, MAX64)).status == "OK"
+    assert [served.is_free(WRITE_LT, start) for start in (4, 5, 14, 15)] == [True, False, False, True]
+    assert served.other.run(served.file, locku(locked[1], 0, MAX64)).status == "OK"
+    assert served.is_free(WRITE_LT, 0, 100)
+
+
+def test_the_locks_of_a_client_that_ends_are_free_for_local_processes(served: Served) -> None:
+    served.client.locked(served.handle, served.opened(served.client), start=0, length=10)
+    served.client.verifier = b"boot   2"
+    served.client.start()
+    assert served.is_free(WRITE_LT, 0, 10)
+    served.client.locked(served.handle, served.opened(served.client), start=0, length=10)
+    served.server.now_s += LEASE_S + 1
+    assert served.other.run(served.file, lockt(b"l", WRITE_LT, 5, 1)).status == "OK"
+    assert served.is_free(WRITE_LT, 0, 10)
+
+
+def test_ranges_beyond_the_offsets_of_the_system_are_locked_up_to_them(served: Served) -> None:
+    opened = served.opened(served.client)
+    for start, length in ((0, MAX64), (1 << 63, 5), (MAX64 - 1, 1), (5, (1 << 63) - 1)):
+        locked = served.client.run(served.file, lock(opened, b"l", WRITE_LT, start, length))
+        assert locked.status == "OK", (start, length)
+        assert served.is_free(WRITE_LT, 7) is (start > 7)
+        assert served.client.run(served.file, locku(locked.value(12), 0, MAX64)).status == "OK"
+    assert served.is_free(WRITE_LT, 0, 0)
+
+
+def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
+    claims: Claims[str, str] = Claims()
+    mirrors = LockMirrors(claims)
+    made: list[object] = []
+
+    class Locks:
+        def change(self, _wanted: Range, *, unlock: bool = False) -> bool:
+            return unlock or True
+
+        def in_the_way(self, _wanted: Range) -> None:
+            return None
+
+    class File:
+        handle = b"file"
+
+        def range_locks(self) -> Locks:
+            made.append(self)
+            return Locks()
+
+    order: list[str] = []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold(name: str, wait: Callable[[], object]) -> None:
+        with mirrors.of(File()) as locks:  # type: ignore[arg-type]
+            order.append(f"{name} {id(locks)}")
+            entered.set()
+            wait()
+
+    first = threading.Thread(target=hold, args=("first", lambda: go_on.wait(120)))
+    first.start()
+    assert entered.wait(120)
+    second = threading.Thread(target=hold, args=("second", lambda: None))
+    second.start()
+    assert len(order) == 1
+    go_on.set()
+    first.join(120)
+    second.join(120)
+    assert [each.split()[0] for each in order] == ["first", "second"]
+    assert len({each.split()[1] for each in order}) == 1
+    assert len(mirrors) == 0

@@ -1,0 +1,506 @@
+"""Opens and byte-range locks of version 4.1, in octets: stateids, shares, conflicts, limits, reclaims."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversation import Conversation
+from few_files import FewFiles
+from rpcrdma.nfs.export.tree import FileKind
+from rpcrdma.rpc.auth import AuthSys
+from state_rig import LEASE_S
+from support.cases import each_case
+from support.nfs4_client import (
+    CURRENT,
+    EXCLUSIVE,
+    EXCLUSIVE4_1,
+    GUARDED,
+    MAX64,
+    READ,
+    UNCHECKED,
+    WRITE,
+    Client,
+    Stateid,
+    close,
+    free_stateid,
+    getfh,
+    lock,
+    lock_more,
+    lockt,
+    locku,
+    open_,
+    open_downgrade,
+    putfh,
+    reclaim_complete,
+    restorefh,
+    savefh,
+    test_stateid,
+)
+
+FILE, ROOT = putfh(b"file"), putfh(b"root")
+BOTH = READ | WRITE
+READ_LT, WRITE_LT, READW_LT, WRITEW_LT = 1, 2, 3, 4
+
+
+def two_clients() -> tuple[Conversation, Client, Client]:
+    server = Conversation()
+    return server, server.client("a").start(), server.client("b").start()
+
+
+def open_files(server: Conversation) -> int:
+    gc.collect()
+    return server.files.open_files
+
+
+def test_a_file_is_opened_by_name_or_by_handle_and_closed() -> None:
+    server = Conversation()
+    client = server.client().start()
+    reply = client.run(ROOT, open_(b"owner", READ, name="file"), getfh())
+    opened = reply.value(18)
+    assert reply.value(10) == b"file"
+    assert (opened["stateid"].seqid, opened["flags"], opened["attributes"], opened["why"]) == (1, 12, (), None)
+    assert opened["change"] == (0, 1, 1)
+    by_handle = client.run(FILE, open_(b"other", READ)).value(18)["stateid"]
+    assert by_handle.other != opened["stateid"].other
+    assert open_files(server) == 2
+    for stateid in (opened["stateid"], by_handle):
+        assert client.run(FILE, close(stateid)).value(4) == Stateid(0xFFFFFFFF, bytes(12))
+        assert client.run(FILE, close(stateid)).status == "BAD_STATEID"
+    assert (open_files(server), len(server.claims)) == (0, 0)
+
+
+@pytest.mark.req("NF4-124")
+def test_a_second_open_of_an_owner_widens_the_first_and_counts_its_stateid() -> None:
+    _, client, other = two_clients()
+    first = client.opened(b"file", READ)
+    second = client.opened(b"file", WRITE)
+    assert (second.other, second.seqid) == (first.other, 2)
+    assert other.run(FILE, open_(b"o", READ, WRITE)).status == "SHARE_DENIED"
+    assert client.run(FILE, close(first)).status == "OLD_STATEID"
+    assert client.run(FILE, close(second._replace(seqid=3))).status == "BAD_STATEID"
+    assert client.run(FILE, close(second._replace(seqid=0))).status == "OK"
+    assert other.run(FILE, open_(b"o", READ, WRITE)).status == "OK"
+
+
+@pytest.mark.req("NF4-125")
+def test_stateids_of_others_and_of_no_one_are_bad() -> None:
+    server, client, other = two_clients()
+    opened = client.opened(b"file", BOTH)
+    locked = client.locked(b"file", opened)
+    server.files.add("another")
+    made_up = Stateid(1, opened.other[:4] + bytes(8))
+    earlier = Stateid(1, bytes([255]) + opened.other[1:])
+    for stateid in (opened, locked, made_up, earlier, CURRENT):
+        for operation in (
+            close(stateid),
+            open_downgrade(stateid, READ),
+            lock(stateid, b"l", WRITE_LT, 0, 1),
+            lock_more(stateid, WRITE_LT, 0, 1),
+            locku(stateid, 0, 1),
+            free_stateid(stateid),
+        ):
+            assert other.run(FILE, operation).status == "BAD_STATEID"
+    for operation in (close(opened), open_downgrade(opened, READ), lock(opened, b"l", WRITE_LT, 0, 1)):
+        assert client.run(putfh(b"another"), operation).status == "BAD_STATEID", "it is of another file"
+    for operation in (close(locked), open_downgrade(locked, READ), lock(locked, b"l", WRITE_LT, 0, 1)):
+        assert client.run(FILE, operation).status == "BAD_STATEID", "locks are no open"
+    for operation in (lock_more(opened, WRITE_LT, 0, 1), locku(opened, 0, 1)):
+        assert client.run(FILE, operation).status == "BAD_STATEID", "an open is no lock"
+    reply = client.run(test_stateid(opened, locked, made_up, locked._replace(seqid=2)))
+    assert reply.value(55) == ["OK", "OK", "BAD_STATEID", "BAD_STATEID"]
+
+
+@pytest.mark.req("NF4-126")
+def test_the_current_stateid_goes_along_with_its_filehandle() -> None:
+    client = Conversation().client().start()
+    opening = open_(b"owner", BOTH)
+    assert client.run(FILE, opening, lock(CURRENT, b"l", WRITE_LT, 0, 1), locku(CURRENT, 0, 1)).status == "OK"
+    assert client.run(FILE, opening, savefh(), FILE, close(CURRENT)).status == "BAD_STATEID"
+    assert client.run(FILE, opening, savefh(), FILE, restorefh(), open_downgrade(CURRENT, BOTH)).status == "OK"
+    reply = client.run(FILE, opening, lock(CURRENT, b"l", WRITE_LT, 0, 1), free_stateid(CURRENT))
+    assert reply.status == "LOCKS_HELD"
+    assert client.run(FILE, locku(reply.value(12)._replace(seqid=0), 0, MAX64), free_stateid(CURRENT)).status == "OK"
+    assert client.run(FILE, opening, close(CURRENT), close(CURRENT)).status == "BAD_STATEID"
+
+
+@each_case(
+    "access, deny, its_access, its_deny, status",
+    [
+        (READ, 0, READ, 0, "OK"),
+        (READ, 0, BOTH, WRITE, "OK"),
+        (READ, 0, READ, READ, "SHARE_DENIED"),
+        (WRITE, 0, READ, WRITE, "SHARE_DENIED"),
+        (READ, WRITE, WRITE, 0, "SHARE_DENIED"),
+        (READ, WRITE, READ, WRITE, "OK"),
+        (BOTH, BOTH, READ, 0, "SHARE_DENIED"),
+    ],
+)
+def test_an_open_keeps_to_the_shares_of_other_opens(
+    access: int, deny: int, its_access: int, its_deny: int, status: str
+) -> None:
+    _, client, other = two_clients()
+    its = other.opened(b"file", its_access, its_deny)
+    assert client.run(FILE, open_(b"o", access, deny)).status == status
+    own = client.run(FILE, open_(b"mine", READ if its_deny != READ else WRITE))
+    assert client.run(FILE, open_(b"o", access, deny)).status == status
+    assert other.run(FILE, close(its)).status == "OK"
+    if own.status == "OK":
+        client.run(FILE, close(own.value(18)["stateid"]))
+    assert client.run(FILE, open_(b"o", access, deny)).status == "OK"
+
+
+@each_case("access, deny", [(0, 0), (4, 0), (READ, 4), (0x40000001, 0)])
+def test_bits_that_there_are_not_are_invalid(access: int, deny: int) -> None:
+    client = Conversation().client().start()
+    assert client.run(FILE, open_(b"o", access, deny)).status == "INVAL"
+    stateid = client.opened(b"file", BOTH)
+    assert client.run(FILE, open_downgrade(stateid, access, deny)).status == "INVAL"
+
+
+@each_case(
+    "opens, access, deny, status",
+    [
+        ([(READ, 0), (BOTH, 0)], READ, 0, "OK"),
+        ([(BOTH, 0)], READ, 0, "INVAL"),
+        ([(READ, 0), (WRITE, 0)], BOTH, 0, "OK"),
+        ([(READ, WRITE), (BOTH, 0)], READ, WRITE, "OK"),
+        ([(READ, WRITE), (BOTH, 0)], READ, 0, "INVAL"),
+        ([(READ, 0), (WRITE, 0), (READ, WRITE)], READ, 0, "OK"),
+        ([(READ, 0)], WRITE, 0, "INVAL"),
+    ],
+)
+def test_an_open_is_downgraded_to_the_union_of_some_of_its_opens(
+    opens: list[tuple[int, int]], access: int, deny: int, status: str
+) -> None:
+    client = Conversation().client().start()
+    for each in opens:
+        stateid = client.opened(b"file", *each)
+    assert client.run(FILE, open_downgrade(stateid, access, deny)).status == status
+    if status == "OK":
+        again = client.run(FILE, open_downgrade(stateid._replace(seqid=0), access, deny))
+        assert again.value(21).seqid == stateid.seqid + 2
+
+
+def test_a_downgrade_gives_up_the_shares_and_the_file_for_writing() -> None:
+    server, client, other = two_clients()
+    client.opened(b"file", READ)
+    stateid = client.opened(b"file", WRITE)
+    assert open_files(server) == 2
+    assert other.run(FILE, open_(b"o", READ, WRITE)).status == "SHARE_DENIED"
+    assert client.run(FILE, open_downgrade(stateid, READ)).status == "OK"
+    assert open_files(server) == 1
+    assert other.run(FILE, open_(b"o", READ, WRITE)).status == "OK"
+
+
+@each_case(
+    "mode, access, status",
+    [(0o444, READ, "OK"), (0o444, WRITE, "ACCESS"), (0o666, BOTH, "OK"), (0o111, READ, "OK"), (0o222, READ, "ACCESS")],
+)
+def test_open_judges_the_caller(mode: int, access: int, status: str) -> None:
+    server = Conversation()
+    server.files.add("private", FileKind.FILE, mode, 7)
+    client = server.client().start()
+    assert client.run(ROOT, open_(b"o", access, name="private")).status == status
+    assert len(server.claims) == (status == "OK")
+
+
+@each_case(
+    "kind, status", [(FileKind.DIRECTORY, "ISDIR"), (FileKind.SYMLINK, "SYMLINK"), (FileKind.FIFO, "WRONG_TYPE")]
+)
+def test_only_regular_files_are_opened_and_locked(kind: FileKind, status: str) -> None:
+    server = Conversation()
+    server.files.add("special", kind)
+    client = server.client().start()
+    assert client.run(ROOT, open_(b"o", READ, name="special")).status == status
+    assert client.run(putfh(b"special"), lockt(b"l", READ_LT, 0, 1)).status == status
+    assert client.run(ROOT, open_(b"o", READ, name="missing")).status == "NOENT"
+
+
+def test_files_are_created_in_four_ways() -> None:
+    server = Conversation()
+    client = server.client().start()
+    new = client.run(ROOT, open_(b"o", BOTH, name="new", create=GUARDED), getfh())
+    assert (new.value(10), new.value(18)["change"]) == (b"new", (1, 1, 2))
+    assert client.run(ROOT, open_(b"o", BOTH, name="new", create=GUARDED)).status == "EXIST"
+    server.files.files[b"new"].size = 5
+    kept = client.run(ROOT, open_(b"o", BOTH, name="new", create=UNCHECKED))
+    assert (kept.status, server.files.files[b"new"].size, kept.value(18)["attributes"]) == ("OK", 5, ())
+    cut = client.run(ROOT, open_(b"o", BOTH, name="new", create=UNCHECKED, size=0))
+    assert (cut.status, server.files.files[b"new"].size, cut.value(18)["attributes"]) == ("OK", 0, (1 << 4,))
+    for how in (EXCLUSIVE, EXCLUSIVE4_1):
+        name = f"exclusive {how}"
+        for _ in range(2):
+            assert client.run(ROOT, open_(b"o", BOTH, name=name, create=how, verifier=b"mine    ")).status == "OK"
+        assert client.run(ROOT, open_(b"o", BOTH, name=name, create=how, verifier=b"another ")).status == "EXIST"
+    assert client.run(FILE, open_(b"o", BOTH, create=GUARDED)).status == "INVAL"
+
+
+def test_an_existing_file_is_not_cut_past_the_share_of_another_open() -> None:
+    server, client, other = two_clients()
+    other.opened(b"file", READ, WRITE)
+    assert client.run(ROOT, open_(b"o", WRITE, name="file", create=UNCHECKED, size=0)).status == "SHARE_DENIED"
+    assert server.files.files[b"file"].size == 5
+
+
+def test_an_open_whose_file_cannot_be_cut_is_taken_back() -> None:
+    server, client, other = two_clients()
+    server.files.full = True
+    assert client.run(ROOT, open_(b"o", WRITE, BOTH, name="file", create=UNCHECKED, size=0)).status != "OK"
+    assert (len(server.claims), open_files(server)) == (0, 0)
+    client.opened(b"file", READ, owner=b"o")
+    assert client.run(ROOT, open_(b"o", WRITE, BOTH, name="file", create=UNCHECKED, size=0)).status != "OK"
+    assert other.run(FILE, open_(b"o", BOTH)).status == "OK", "the first open goes on as it was"
+
+
+def test_a_file_in_a_read_only_export_is_opened_for_reading() -> None:
+    server = Conversation()
+    server.files.read_only = True
+    for file in server.files.files.values():
+        file.tree = server.files
+    client = server.client().start()
+    assert client.run(FILE, open_(b"o", READ)).status == "OK"
+    assert client.run(FILE, open_(b"o", WRITE)).status == "ROFS"
+    assert client.run(ROOT, open_(b"o", READ, name="new", create=GUARDED)).status == "ROFS"
+
+
+@each_case("wish, why", [(0, None), (0x100, 2), (0x300, 2), (0x400, 0), (0x500, 7)])
+def test_wishes_for_delegations_are_answered(wish: int, why: int | None) -> None:
+    client = Conversation().client().start()
+    assert client.run(FILE, open_(b"o", READ | wish)).value(18)["why"] == why
+
+
+def test_opens_wait_for_the_disk_in_a_thread() -> None:
+    server = Conversation()
+    client = server.client().start()
+    hops = server.hops
+    assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
+    assert server.hops == hops
+    server.files.cold = True
+    assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
+    assert client.run(FILE, open_(b"o", READ)).value(18)["stateid"].seqid == 3
+    assert server.hops == hops + 2
+
+
+# Locks
+
+
+@pytest.mark.req("NF4-127")
+def test_a_lock_denied_names_the_lock_in_the_way() -> None:
+    _, client, other = two_clients()
+    theirs = other.opened(b"file", BOTH)
+    other.run(FILE, lock(theirs, b"holder", WRITE_LT, 10, 5))
+    other.run(FILE, lock(theirs, b"holder 2", READ_LT, 100, MAX64))
+    own = client.opened(b"file", BOTH)
+    denied = client.run(FILE, lock(own, b"l", READ_LT, 0, 11))
+    assert (denied.status, denied.value(12)) == ("DENIED", (10, 5, WRITE_LT, other.id, b"holder"))
+    denied = client.run(FILE, lockt(b"l", WRITEW_LT, 200, 1))
+    assert (denied.status, denied.value(13)) == ("DENIED", (100, MAX64, READ_LT, other.id, b"holder 2"))
+    assert client.run(FILE, lockt(b"l", READW_LT, 200, 1)).status == "OK"
+    assert client.run(FILE, lockt(b"l", WRITE_LT, 0, 10)).status == "OK"
+    assert other.run(FILE, lockt(b"holder", WRITE_LT, 0, 100)).status == "OK", "its own locks are not in its way"
+
+
+def test_locks_of_an_owner_have_one_stateid_that_counts_its_changes() -> None:
+    _, client, other = two_clients()
+    opened = client.opened(b"file", BOTH)
+    first = client.locked(b"file", opened, start=0, length=10)
+    second = client.run(FILE, lock(opened, b"locker", READ_LT, 20, 10)).value(12)
+    third = client.run(FILE, lock_more(second, WRITE_LT, 40, 10)).value(12)
+    fourth = client.run(FILE, locku(third, 5, 40)).value(14)
+    assert [each.seqid for each in (first, second, third, fourth)] == [1, 2, 3, 4]
+    assert len({each.other for each in (first, second, third, fourth)}) == 1
+    assert client.run(FILE, locku(third, 0, 1)).status == "OLD_STATEID"
+    for start, status in [(0, "DENIED"), (5, "OK"), (20, "OK"), (44, "OK"), (45, "DENIED"), (50, "OK")]:
+        assert other.run(FILE, lockt(b"l", WRITE_LT, start, 1)).status == status
+    assert client.run(FILE, close(opened)).status == "LOCKS_HELD"
+    assert client.run(free_stateid(fourth)).status == "LOCKS_HELD"
+    assert client.run(free_stateid(opened)).status == "LOCKS_HELD"
+    last = client.run(FILE, locku(fourth, 0, MAX64)).value(14)
+    assert client.run(free_stateid(last)).status == "OK"
+    assert client.run(FILE, close(opened)).status == "OK"
+
+
+def test_unlocked_lock_states_end_with_their_open() -> None:
+    server, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    locked = client.locked(b"file", opened)
+    locked = client.run(FILE, locku(locked, 0, MAX64)).value(14)
+    assert client.run(FILE, close(opened)).status == "OK"
+    assert client.run(test_stateid(locked)).value(55) == ["BAD_STATEID"]
+    assert len(server.claims) == 0
+
+
+@pytest.mark.req("NF4-128")
+@each_case(
+    "start, length, status",
+    [
+        (0, MAX64, "OK"),
+        (MAX64, MAX64, "OK"),
+        (MAX64 - 1, 1, "OK"),
+        (1, MAX64 - 1, "OK"),
+        (2, MAX64 - 1, "INVAL"),
+        (0, 0, "INVAL"),
+        (MAX64, 1, "INVAL"),
+    ],
+)
+def test_ranges_reach_to_the_last_octet_and_no_further(start: int, length: int, status: str) -> None:
+    _, client, other = two_clients()
+    opened = client.opened(b"file", BOTH)
+    locked = client.run(FILE, lock(opened, b"l", WRITE_LT, start, length))
+    assert locked.status == status
+    assert other.run(FILE, lockt(b"l", READ_LT, start, length)).status == ("DENIED" if status == "OK" else status)
+    if status == "OK":
+        last = other.run(FILE, lockt(b"l", READ_LT, MAX64, MAX64))
+        assert last.status == ("DENIED" if length == MAX64 else "OK")
+        assert client.run(FILE, locku(locked.value(12), start, length)).status == "OK"
+        assert other.run(FILE, lockt(b"l", READ_LT, 0, MAX64)).status == "OK"
+
+
+def test_a_lock_takes_an_open_of_its_kind() -> None:
+    client = Conversation().client().start()
+    reading, writing = client.opened(b"file", READ), client.opened(b"file", WRITE, owner=b"writer")
+    assert client.run(FILE, lock(reading, b"r", WRITE_LT, 0, 1)).status == "OPENMODE"
+    assert client.run(FILE, lock(writing, b"w", READ_LT, 0, 1)).status == "OPENMODE"
+    assert client.run(FILE, lock(reading, b"r", READ_LT, 0, 1)).status == "OK"
+    assert client.run(FILE, lock(writing, b"w", WRITE_LT, 5, 1)).status == "OK"
+
+
+# Leases
+
+
+def test_a_courteous_client_yields_its_share_or_its_lock() -> None:
+    for claimed in ("share", "lock"):
+        server, client, other = two_clients()
+        theirs = other.opened(b"file", BOTH, WRITE if claimed == "share" else 0)
+        if claimed == "lock":
+            other.locked(b"file", theirs)
+        server.now_s += LEASE_S + 1
+        hops = server.hops
+        if claimed == "share":
+            assert client.run(FILE, open_(b"o", WRITE)).status == "OK"
+        else:
+            opened = client.opened(b"file", BOTH)
+            assert client.run(FILE, lock(opened, b"l", WRITE_LT, 0, 1)).status == "OK"
+        assert server.hops == hops + 1, "the disk forgets the other client first"
+        assert other.run().status == "BADSESSION"
+        assert other.start().run(FILE, close(theirs)).status == "BAD_STATEID"
+
+
+def test_a_test_for_a_lock_ends_a_courteous_client_too() -> None:
+    server, client, other = two_clients()
+    other.locked(b"file", other.opened(b"file", BOTH))
+    server.now_s += LEASE_S + 1
+    assert client.run(FILE, lockt(b"l", WRITE_LT, 0, 1)).status == "OK"
+
+
+def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
+    server = Conversation()
+    client = server.client().start()
+    record = server.state.clients.find(client.id)
+    usual = server.files.files[b"file"].open
+
+    def open_slowly(*args: Any, **named: Any) -> Any:
+        with server.state.locked():
+            server.state.clients.remove(record)
+        return usual(*args, **named)
+
+    server.files.files[b"file"].open = open_slowly  # type: ignore[method-assign]
+    assert client.run(FILE, open_(b"o", READ)).status == "DELAY"
+    assert (len(server.claims), open_files(server)) == (0, 0)
+
+
+# Limits
+
+
+def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_HELD_MAX", 3)
+    _, client, other = two_clients()
+    opened = client.opened(b"file", BOTH)
+    client.opened(b"file", owner=b"2")
+    client.locked(b"file", opened)
+    assert client.run(FILE, open_(b"3", READ)).status == "DELAY"
+    assert client.run(FILE, lock(opened, b"l 2", READ_LT, 50, 1)).status == "DELAY"
+    other.opened(b"file")
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_HELD_TOTAL_MAX", 4)
+    assert other.run(FILE, open_(b"3", READ)).status == "DELAY"
+
+
+@each_case("limit, status", [("NFS4_RANGES_MAX", "OK"), ("NFS4_RANGES_TOTAL_MAX", "DELAY")])
+def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
+    limit: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.locks.{limit}", 4)
+    _, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    for start in (0, 10, 20):
+        reply = client.run(FILE, lock(opened, b"l", WRITE_LT, start, 5))
+        assert reply.status == "OK"
+    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 30, 5)).status == "DELAY"
+    assert client.run(FILE, locku(reply.value(12), 1, 1)).status == "DELAY", "it would split a range"
+    assert client.run(FILE, lock(opened, b"other", WRITE_LT, 30, 5)).status == status
+    assert client.run(FILE, locku(reply.value(12), 0, MAX64)).status == "OK"
+    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 50, 5)).status == "OK"
+
+
+def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGE_OWNERS_MAX", 2)
+    _, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    for number in (1, 2):
+        client.locked(b"file", opened, b"l %d" % number, start=10 * number)
+    assert client.run(FILE, lock(opened, b"l 3", WRITE_LT, 50, 5)).status == "DELAY"
+    assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
+
+
+# Restarts
+
+
+@pytest.mark.req("NF4-129")
+def test_opens_and_locks_are_reclaimed_after_a_restart_and_nothing_else_is_granted_before(tmp_path: Path) -> None:
+    files, path = FewFiles(), tmp_path / "clients.sqlite3"
+    server = Conversation(path, files)
+    client, other = server.client("a").start(), server.client("b").start()
+    client.locked(b"file", client.opened(b"file", BOTH, WRITE))
+    server = Conversation(path, files, 500.0)
+    client, other = server.client("a").start(complete=False), server.client("b").start(complete=False)
+    stranger = server.client("stranger").start()
+    assert stranger.run(FILE, open_(b"o", READ)).status == "GRACE"
+    assert stranger.run(FILE, lockt(b"o", READ_LT, 0, 1)).status == "GRACE"
+    assert stranger.run(FILE, open_(b"o", READ, reclaim=True)).status == "NO_GRACE"
+    assert client.run(FILE, open_(b"o", READ)).status == "GRACE"
+    reclaimed = client.run(FILE, open_(b"owner", BOTH, WRITE, reclaim=True)).value(18)["stateid"]
+    assert other.run(FILE, open_(b"o", WRITE, reclaim=True)).status == "RECLAIM_CONFLICT"
+    theirs = other.run(FILE, open_(b"o", READ, reclaim=True)).value(18)["stateid"]
+    assert client.run(FILE, lock(reclaimed, b"l", WRITE_LT, 0, 10)).status == "GRACE"
+    assert client.run(FILE, lock(reclaimed, b"l", WRITE_LT, 0, 10, reclaim=True)).status == "OK"
+    assert other.run(FILE, lock(theirs, b"l", READ_LT, 0, 10, reclaim=True)).status == "RECLAIM_CONFLICT"
+    assert client.run(reclaim_complete()).status == "OK"
+    assert client.run(FILE, open_(b"owner", BOTH, reclaim=True)).status == "NO_GRACE"
+    assert client.run(FILE, open_(b"o", READ)).status == "GRACE", "the other client is still waited for"
+    assert other.run(reclaim_complete()).status == "OK"
+    assert stranger.run(FILE, open_(b"o", READ)).status == "OK"
+    assert stranger.run(FILE, lockt(b"o", READ_LT, 0, 1)).status == "DENIED"
+
+
+@pytest.mark.req("NF4-130")
+def test_before_its_reclaim_complete_a_client_opens_nothing_new() -> None:
+    client = Conversation().client().start(complete=False)
+    assert client.run(FILE, open_(b"o", READ)).status == "GRACE"
+    assert client.run(FILE, open_(b"o", READ, reclaim=True)).status == "NO_GRACE"
+    assert client.run(reclaim_complete()).status == "OK"
+    assert client.run(FILE, open_(b"o", READ)).status == "OK"
+
+
+def test_a_file_that_its_owner_may_no_more_open_is_reclaimed_nevertheless(tmp_path: Path) -> None:
+    files, path = FewFiles(), tmp_path / "clients.sqlite3"
+    user = AuthSys(uid=7, gid=7)
+    server = Conversation(path, files)
+    server.client(credential=user).start().opened(b"file", BOTH)
+    files.files[b"file"].mode = 0
+    server = Conversation(path, files, 500.0)
+    client = server.client(credential=user).start(complete=False)
+    assert client.run(FILE, open_(b"owner", BOTH, reclaim=True)).status == "OK"

@@ -1,0 +1,255 @@
+"""Restarts of a server of version 4.1: boot numbers, who may reclaim, the end of the grace period, failing disks."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.server.clients import Client
+from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
+from state_rig import LEASE_S, StateRig, counted_octets, refused_with
+
+S = nfsstat4
+
+
+class Restarting:
+    """A server that can be killed and started again; nothing but its database remains."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "clients.sqlite3"
+        self._now_s = 0.0
+        self.rig = StateRig(self._path)
+
+    def restart(self) -> StateRig:
+        # The connection stays open, as a killed process leaves it: nothing is written at the end.
+        self._now_s += 1000.0
+        self.rig = StateRig(self._path, self._now_s)
+        return self.rig
+
+    def may_reclaim(self, client: Client) -> bool:
+        rig = self.rig
+        status = refused_with(rig.state.check_reclaim, client, rig.now_s)
+        assert status in {None, S.NFS4ERR_NO_GRACE}
+        return status is None
+
+    def may_claim(self, client: Client) -> bool:
+        status = refused_with(self.rig.state.check_new, client)
+        assert status in {None, S.NFS4ERR_GRACE}
+        return status is None
+
+    def complete(self, client: Client) -> None:
+        self.rig.state.complete_reclaim(client, self.rig.now_s)
+
+
+def come_back(rig: StateRig, *introduction: str) -> Client:
+    """The client in the next run of the server: it has a session and has said nothing more."""
+    return rig.session(*introduction).client
+
+
+@pytest.mark.req("NF4-115")
+def test_stateids_and_client_ids_of_another_run_are_known_to_be_so(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    client = server.rig.client()
+    held = server.rig.hold(client)
+    rig = server.restart()
+    again = come_back(rig)
+    assert again.id != client.id
+    assert refused_with(rig.state.clients.find, client.id) is S.NFS4ERR_STALE_CLIENTID
+    assert refused_with(rig.state.find, again, stateid4(1, held.other)) is S.NFS4ERR_BAD_STATEID
+    server.complete(again)
+    assert rig.hold(again).other != held.other
+
+
+@pytest.mark.req("NF4-116")
+def test_after_a_restart_those_who_had_state_reclaim_and_others_wait(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    server.rig.session("never complete")
+    rig = server.restart()
+    assert rig.state.claims.in_grace
+    a, b, c = come_back(rig, "a"), come_back(rig, "b"), come_back(rig, "never complete")
+    assert [server.may_reclaim(each) for each in (a, b, c)] == [True, False, False]
+    server.complete(b)
+    assert not server.may_claim(b)
+    server.complete(a)
+    assert not rig.state.claims.in_grace, "all who may reclaim have done so"
+    assert server.may_claim(a)
+    assert server.may_claim(b)
+    assert not server.may_claim(c), "RECLAIM_COMPLETE comes first"
+    assert not server.may_reclaim(a)
+
+
+def test_without_earlier_clients_there_is_no_grace_period(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    assert not server.rig.state.claims.in_grace
+    client = server.rig.session().client
+    assert not server.may_reclaim(client)
+    assert not server.may_claim(client)
+    server.complete(client)
+    assert server.may_claim(client)
+
+
+def test_a_client_that_has_restarted_too_reclaims_nothing(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a", "1")
+    rig = server.restart()
+    for introduction in [("a", "2"), ("a", "1", "sys:7")]:
+        assert not server.may_reclaim(come_back(rig, *introduction))
+    client = come_back(rig, "a", "2")
+    server.complete(client)
+    assert not rig.state.claims.in_grace, "the earlier incarnation will not come any more"
+
+
+@pytest.mark.req("NF4-117")
+def test_a_second_restart_within_the_grace_period_gives_all_another_one(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    server.rig.client("b")
+    rig = server.restart()
+    server.complete(come_back(rig, "a"))
+    rig = server.restart()
+    a, b = come_back(rig, "a"), come_back(rig, "b")
+    assert server.may_reclaim(a)
+    assert server.may_reclaim(b)
+
+
+@pytest.mark.req("NF4-118")
+def test_clients_that_stayed_away_lose_their_rows_before_others_may_claim(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    rig = server.restart()
+    b = come_back(rig, "b")
+    server.complete(b)
+    rig.now_s += LEASE_S - 1
+    rig.state.sweep(rig.now_s)
+    assert not server.may_claim(b)
+    rig.now_s += 1
+    rig.state.sweep(rig.now_s)
+    assert server.may_claim(b)
+    rig = server.restart()
+    assert not server.may_reclaim(come_back(rig, "a"))
+    assert server.may_reclaim(come_back(rig, "b"))
+
+
+def test_the_grace_period_goes_on_until_the_disk_has_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    rig = server.restart()
+    rig.now_s += LEASE_S
+    with monkeypatch.context() as failing:
+        failing.setattr(rig.database, "forget", lambda _rows: False)
+        rig.state.sweep(rig.now_s)
+    assert rig.state.claims.in_grace
+    rig.state.sweep(rig.now_s)
+    assert not rig.state.claims.in_grace
+
+
+def test_each_reclaim_prolongs_the_grace_period_to_two_leases_at_most(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    server.rig.client("b")
+    rig = server.restart()
+    client = come_back(rig, "a")
+    for _ in range(4):
+        rig.now_s += LEASE_S / 2 - 1
+        rig.renew(client)
+        rig.state.sweep(rig.now_s)
+        assert server.may_reclaim(client)
+    rig.now_s += 4
+    rig.state.sweep(rig.now_s)
+    assert not rig.state.claims.in_grace
+
+
+@pytest.mark.req("NF4-119")
+def test_a_client_that_lost_its_state_to_others_does_not_reclaim_it(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    rig = server.rig
+    a, b = rig.client("a"), rig.client("b")
+    rig.hold(a, deny=3)
+    rig.now_s += LEASE_S + 1
+    rig.renew(b)
+    rig.hold(b)
+    rig = server.restart()
+    assert not server.may_reclaim(come_back(rig, "a"))
+    assert server.may_reclaim(come_back(rig, "b"))
+
+
+def test_a_client_that_ends_within_the_grace_period_reclaims_no_more(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    server.rig.client("b")
+    rig = server.restart()
+    a, b = come_back(rig, "a"), come_back(rig, "b")
+    for _ in range(2):
+        rig.now_s += LEASE_S / 2 + 1
+        rig.renew(b)
+        assert server.may_reclaim(b)
+    with rig.state.lock:
+        rig.state.clients.pass_leases(rig.now_s)
+    rig.state.evict([a])
+    assert not server.may_reclaim(come_back(rig, "a"))
+    rig.state.sessions.destroy_all(b)
+    rig.state.destroy(b)
+    assert not server.may_reclaim(come_back(rig, "b"))
+
+
+def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    client = server.rig.client()
+    server.rig.state.sessions.destroy_all(client)
+    server.rig.state.destroy(client)
+    assert not server.restart().state.claims.in_grace
+
+
+def test_the_end_of_an_incarnation_leaves_the_row_of_the_next_one(tmp_path: Path) -> None:
+    database = RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())
+    old, new = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
+    database.keep(old)
+    database.keep(new)
+    assert database.forget([old])
+    assert RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets()).rows == [new]
+
+
+def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    boots = [RecoveryDatabase(path, lambda _count: b"\xff\xff\xff\xfe").boot for _ in range(3)]
+    assert boots == [0xFFFFFFFF, 0, 1]
+    assert path.stat().st_mode & 0o077 == 0, "owners' names are nobody else's business"
+
+
+def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Restarting(tmp_path)
+
+    class Full:
+        def execute(self, *_args: object) -> None:
+            raise sqlite3.OperationalError("disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(server.rig.database, "_database", Full())
+        for owner in ("a", "b"):
+            assert server.may_claim(server.rig.client(owner))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/clients.sqlite3: disk is full: clients cannot reclaim their locks after a restart"
+    ]
+    assert not server.restart().state.claims.in_grace
+
+
+def test_a_damaged_database_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "clients.sqlite3"
+    path.write_bytes(b"nonsense" * 100)
+    database = RecoveryDatabase(path, counted_octets())
+    assert database.rows == []
+    assert (tmp_path / "clients.sqlite3.damaged").exists()
+    assert "clients lose their locks in this restart" in caplog.text
+
+
+def test_a_database_that_cannot_be_used_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    path.mkdir()
+    with pytest.raises(OSError, match=r"clients\.sqlite3: .*: free space on the disk, or remove the file"):
+        RecoveryDatabase(path, counted_octets())
