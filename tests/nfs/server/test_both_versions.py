@@ -20,6 +20,7 @@ def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversa
     """Conversations with version 4 beside the version 3 of `server`."""
     service = build_version_4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
     conversation = Conversation()
+    service._recalls = conversation.recalled
     conversation.service, conversation.state = service, service.state
     return conversation
 
