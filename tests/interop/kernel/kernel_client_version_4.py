@@ -8,6 +8,7 @@ import os
 from failures import CheckFailed
 from lab import Lab, check
 from network import HOST
+from python_layer import PYTHON
 
 __all__ = ["mount_by_default_options"]
 
@@ -38,7 +39,7 @@ def mount_by_default_options(lab: Lab) -> None:
             found = dict(zip(sums[1::2], sums[::2], strict=True))
             assert found == {name: hashlib.md5(content).hexdigest() for name, content in expected.items()}
             lab.client.run(
-                "set -e; cd /mnt; dd if=/dev/zero of=written bs=64k count=40 2>&1; echo more >>written\n"
+                f"{PYTHON}set -e; cd /mnt; dd if=/dev/zero of=written bs=64k count=40 2>&1; echo more >>written\n"
                 "mkdir made; mv written made/moved; ln made/moved linked; ln -s moved made/symbolic; chmod 600 linked\n"
                 'rm -r directory; test "$(readlink made/symbolic)" = moved; test ! -e written; df /mnt\n'
                 f"python3 -c '{_LOCK}' /mnt/made/moved"
@@ -53,9 +54,9 @@ def mount_by_default_options(lab: Lab) -> None:
 def files_by_version_4(lab: Lab) -> None:
     """Random operations on files, and a tree of sources unpacked and compared, over RDMA."""
     with lab.mounted(options="rdma"):
-        lab.client.run("python3 /data/file_exerciser.py /mnt/file1 1 700", 300)
+        lab.client.run(f"{PYTHON}python3 /data/file_exerciser.py /mnt/file1 1 700", 300)
         lab.client.run(
-            "set -e; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar; umount /mnt\n"
+            "set -e; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar; cd /; umount /mnt\n"
             f"mount.nfs {HOST}:/ /mnt -o rdma; cd /mnt/tree; md5sum -c /data/sums >/dev/null; cd /; rm -r /mnt/tree",
             300,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,16 @@ class Context:
 
     xid = 1
 
-    def __init__(self, connection: FakeConnection, credential: Credential, peer: str) -> None:
+    def __init__(
+        self, connection: FakeConnection, credential: Credential, peer: str, call_octets: int, offered: int
+    ) -> None:
         self.client, self.credential, self.peer = connection, credential, peer
+        self.call_octets, self._offered = call_octets, offered
         self.may_block = False
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """Without chunks: items take their octets of the memory that the client offers."""
+        return self._offered - sum((item + 3) & ~3 for item in items)
 
     def buffer(self, length: int) -> memoryview:
         return memoryview(bytearray(length))
@@ -85,6 +93,8 @@ class Conversation:
         exports: Any = self.files
         self.service = Nfs4Service(exports, self.state, clock=lambda: self.now_s)
         self.service._recalls = self.recalled = Recalled(self)
+        self.offered = 1 << 21
+        """Octets of the memory that clients offer for the result."""
         self.hops = 0
         """Calls that have gone to a worker thread."""
 
@@ -101,7 +111,8 @@ class Conversation:
         dec = Decoder(octets)
         args = COMPOUND.decode_args(dec)
         dec.done("COMPOUND")
-        context = Context(connection, credential, peer)
+        # An RPC header with AUTH_SYS has some 80 octets.
+        context = Context(connection, credential, peer, len(octets) + 80, self.offered)
         steps: Any = self.service.compound(args, context)  # type: ignore[arg-type]
         try:
             while True:

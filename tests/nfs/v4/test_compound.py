@@ -19,7 +19,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     stateid4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server import handles
+from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
@@ -47,8 +47,13 @@ class Context:
 
     credential = AuthNone()
 
+    call_octets = 100
+
     def __init__(self) -> None:
         self.may_block = False
+
+    def result_octets_max(self, items: Any = ()) -> int:
+        return 1 << 20
 
 
 class Server:
@@ -247,7 +252,7 @@ def test_an_operation_may_stand_alone_or_behind_sequence() -> None:
 @pytest.mark.req("NF4-15")
 def test_operations_upon_handles_need_them() -> None:
     rename = struct.pack(">II4sI4s", OP.OP_RENAME, 4, b"name", 4, b"name")
-    handlers: dict[int, Handler] = {OP.OP_RENAME: nothing}
+    handlers: dict[int, Handler] = {OP.OP_RENAME: names.rename}
     assert Run(call_of(SEQUENCE, rename), handlers).results()[1:] == [("RENAME", "NOFILEHANDLE")]
     assert Run(call_of(SEQUENCE, PUTFH, rename), handlers).results()[2:] == [("RENAME", "NOFILEHANDLE")]
     assert Run(call_of(SEQUENCE, RESTOREFH)).results()[1:] == [("RESTOREFH", "NOFILEHANDLE")]
@@ -362,6 +367,12 @@ def test_a_fault_of_an_operation_is_logged_and_frees_the_slot() -> None:
     assert one.results()[2:] == [("REMOVE", "SERVERFAULT")]
     assert [(name, str(error)) for name, error in one.server.faults] == [("REMOVE", "a fault")]
     assert one.kept == [None]
+
+
+def test_a_result_that_cannot_be_encoded_leaves_nothing_behind() -> None:
+    handlers: dict[int, Handler] = {OP.OP_GETFH: lambda _compound, _args: GETFH4resok(b"x" * 200)}
+    one = Run(call_of(SEQUENCE, PUTFH, GETFH), handlers)
+    assert one.results()[1:] == [("PUTFH", "NFS4_OK"), ("GETFH", "SERVERFAULT")]
 
 
 def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:

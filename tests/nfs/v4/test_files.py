@@ -1,31 +1,23 @@
-"""Files of exported directories by version 4: the pseudo root, names, attributes, listings, data."""
+"""Files of exported directories by version 4: names, attributes, listings, data, changes."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
-from ipaddress import ip_network
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conversation import Conversation
-from rpcrdma.nfs.export.export import Export
-from rpcrdma.nfs.export.local_tree import LocalExports
-from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from served_exports import CHANGE, FILEID, MODE, SIZE, Served, names, u32, u64
 from support.nfs4_client import (
     ANONYMOUS,
     BYPASS,
     FORE,
     READ,
     WRITE,
-    Client,
-    Reply,
     access,
     close,
     commit,
@@ -48,193 +40,12 @@ from support.nfs4_client import (
     rename,
     restorefh,
     savefh,
-    secinfo,
-    secinfo_no_name,
     setattr_,
     verify,
     write,
 )
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
-
-CHANGE, SIZE, FSID, FILEID, MODE, MOUNTED_ON = 1 << 3, 1 << 4, 1 << 8, 1 << 20, 1 << 33 - 32, 1 << 55 - 32
-KERBEROS = bytes.fromhex("2a864886f712010202")
-
-
-class Served:
-    """A server of directories below `place`, and a client of it."""
-
-    def __init__(self, place: Path, *exports: dict[str, Any]) -> None:
-        self.place = place
-        self.state = open_state(place / "state", os.urandom)
-        local = LocalExports(
-            [Export(**{"directory": place / "files", "root_squash": False} | export) for export in exports], self.state
-        )
-        self.server = Conversation(files=PseudoRoot(local, 5))  # type: ignore[arg-type]
-        self.client: Client = self.server.client().start()
-
-    def run(self, *operations: bytes, minor: int = 1) -> Reply:
-        return self.client.run(*operations, minor=minor)
-
-    def status(self, *operations: bytes) -> str:
-        return self.run(*operations).status
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    served = []
-    files = tmp_path / "files"
-    files.mkdir()
-    (files / "file").write_bytes(b"some data")
-    (files / "directory").mkdir()
-    (files / "directory/inner").write_bytes(b"")
-    (files / "link").symlink_to("file")
-
-    def made(*exports: dict[str, Any]) -> Served:
-        served.append(Served(tmp_path, *exports or ({"name": "/"},)))
-        return served[-1]
-
-    yield made
-    for each in served:
-        each.server.service.exports.close()
-        each.state.close()
-
-
-def names(reply: Reply) -> list[bytes]:
-    return sorted(entry[1] for entry in reply.value(26)[0])
-
-
-def u32(value: int) -> bytes:
-    return struct.pack(">I", value)
-
-
-def u64(value: int) -> bytes:
-    return struct.pack(">Q", value)
-
-
-# The pseudo root
-
-
-@pytest.mark.req("NF4-22")
-def test_an_only_export_named_by_a_slash_is_the_root(serve: Callable[..., Served]) -> None:
-    served = serve()
-    assert names(served.run(putrootfh(), readdir())) == [b"directory", b"file", b"link"]
-    assert served.status(putrootfh(), lookupp()) == "NOENT"
-
-
-@pytest.mark.req("NF4-22")
-def test_exports_are_found_by_the_parts_of_their_names(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/a/one"}, {"name": "/a/two"}, {"name": "/b"})
-    assert names(served.run(putrootfh(), readdir())) == [b"a", b"b"]
-    assert names(served.run(putrootfh(), lookup("a"), readdir())) == [b"one", b"two"]
-    assert names(served.run(putrootfh(), lookup("a"), lookup("two"), readdir())) == [b"directory", b"file", b"link"]
-    assert served.status(putrootfh(), lookup("c")) == "NOENT"
-    assert served.status(putrootfh(), lookup("a"), lookup("three")) == "NOENT"
-
-
-@pytest.mark.req("NF4-22")
-def test_the_way_up_leads_out_of_an_export(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/a/one"}, {"name": "/b"})
-    root, above = served.client.handle(), served.client.handle("a")
-    up = served.run(putrootfh(), lookup("a"), lookup("one"), lookup("directory"), lookupp(), lookupp(), getfh())
-    assert up.value(10) == above
-    assert served.run(putfh(above), lookupp(), getfh()).value(10) == root
-    assert served.status(putfh(root), lookupp()) == "NOENT"
-
-
-def test_an_export_below_another_one_covers_the_name_there(serve: Callable[..., Served], tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/here").touch()
-    served = serve({"name": "/"}, {"name": "/directory", "directory": tmp_path / "other"})
-    assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"here"]
-    assert served.status(putrootfh(), lookup("directory"), lookup("inner")) == "NOENT"
-    assert names(served.run(putrootfh(), lookup("directory"), lookupp(), readdir())) == [b"directory", b"file", b"link"]
-
-
-def test_a_path_to_an_export_does_not_cover_a_directory_of_another(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/"}, {"name": "/directory/below"}, {"name": "/new/below"})
-    assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"inner"]
-    assert names(served.run(putrootfh(), lookup("new"), readdir())) == [b"below"]
-    assert served.status(putrootfh(), lookup("new"), lookup("below"), lookup("file")) == "OK"
-
-
-def test_each_export_has_a_file_system_id_and_covers_a_number_of_the_directory_above(
-    serve: Callable[..., Served],
-) -> None:
-    served = serve({"name": "/a"}, {"name": "/b"})
-
-    def attributes(*path: str) -> tuple[int, int, int]:
-        found = served.run(putrootfh(), *map(lookup, path), getattr_(FSID | FILEID, MOUNTED_ON)).value(9)[1]
-        fsid, _, number, mounted_on = struct.unpack(">QQQQ", found)
-        return fsid, number, mounted_on
-
-    root, a, b = attributes(), attributes("a"), attributes("b")
-    assert len({root[0], a[0], b[0]}) == 3
-    assert root[1] == root[2]
-    assert len({root[2], a[2], b[2]}) == 3
-    inner = attributes("a", "directory")
-    assert (inner[0], inner[1]) == (a[0], inner[2])
-    listed = served.run(putrootfh(), readdir(0, FSID, MOUNTED_ON)).value(26)[0]
-    assert {name: struct.unpack(">QQQ", values) for _, name, _, values in listed} == {
-        b"a": (a[0], 0, a[2]),
-        b"b": (b[0], 0, b[2]),
-    }
-
-
-def test_nothing_is_changed_in_the_pseudo_root(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/a"}, {"name": "/b"})
-    assert served.run(putrootfh(), access(0x3F)).value(3) == (0x3F, 0x23)
-    assert served.status(putrootfh(), create("new", 2)) == "ROFS"
-    assert served.status(putrootfh(), remove("a")) == "ROFS"
-    assert served.status(putrootfh(), savefh(), putrootfh(), rename("a", "b")) == "ROFS"
-    assert served.status(putrootfh(), setattr_({33: u32(0o777)})) == "ROFS"
-    assert served.status(putrootfh(), open_(b"owner", READ, name="new", create=0)) == "ROFS"
-    assert served.status(putrootfh(), open_(b"owner", READ)) == "ISDIR"
-    assert served.status(putrootfh(), readlink()) == "WRONG_TYPE"
-    assert served.status(putrootfh(), getattr_(1 << 21 | 1 << 29, 1 << 42 - 32)) == "OK"
-
-
-def test_an_export_is_closed_to_other_hosts_and_its_name_is_seen(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/open"}, {"name": "/closed", "hosts": (ip_network("198.51.100.0/24"),)})
-    assert served.status(putrootfh(), lookup("closed")) == "ACCESS"
-    error, mounted_on = 1 << 11, MOUNTED_ON
-    listed = served.run(putrootfh(), readdir(0, error | SIZE, mounted_on)).value(26)[0]
-    (closed,) = [entry for entry in listed if entry[1] == b"closed"]
-    assert (closed[2], closed[3]) == ((error,), u32(13))
-    # A client that cannot be told of the error gets what is known.
-    listed = served.run(putrootfh(), readdir(0, SIZE, mounted_on)).value(26)[0]
-    (closed,) = [entry for entry in listed if entry[1] == b"closed"]
-    assert (closed[2], len(closed[3])) == ((0, mounted_on), 8)
-
-
-# Security flavors
-
-
-@pytest.mark.req("NF4-23")
-def test_flavors_are_told_and_end_the_filehandle(serve: Callable[..., Served]) -> None:
-    served = serve()
-    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [1, 0]
-    assert served.run(putrootfh(), secinfo("directory")).value(33) == [1, 0]
-    for ask in (secinfo_no_name(), secinfo("directory")):
-        assert served.status(putrootfh(), ask, getfh()) == "NOFILEHANDLE"
-    assert served.status(putrootfh(), secinfo("none")) == "NOENT"
-    assert served.status(putrootfh(), lookup("file"), secinfo("none")) == "NOTDIR"
-    assert served.run(putrootfh(), lookup("directory"), secinfo_no_name(1)).value(52) == [1, 0]
-    assert served.status(putrootfh(), secinfo_no_name(1)) == "NOENT"
-
-
-def test_an_export_that_asks_for_kerberos_is_found_and_tells_its_flavors(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/plain"}, {"name": "/proved", "security": (SecurityFlavor.KRB5P, SecurityFlavor.KRB5)})
-    assert served.status(putrootfh(), lookup("proved")) == "WRONGSEC"
-    assert served.run(putrootfh(), secinfo("proved")).value(33) == [(KERBEROS, 0, 3), (KERBEROS, 0, 1)]
-    # On the way there every flavor of an export does.
-    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [1, 0, (KERBEROS, 0, 3), (KERBEROS, 0, 1)]
-
-
-def test_the_flavors_of_a_root_that_asks_for_another_one_are_told(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/", "security": (SecurityFlavor.KRB5,)})
-    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [(KERBEROS, 0, 1)]
-    assert served.status(putrootfh(), getfh()) == "WRONGSEC"
 
 
 # Names and handles
@@ -450,6 +261,35 @@ def test_more_data_than_the_reply_may_have_is_refused(serve: Callable[..., Serve
     assert small.run(putfh(handle), read(ANONYMOUS, 0, 800)).status == "OK"
     # Data that is not there takes no room.
     assert small.run(putfh(handle), read(ANONYMOUS, 4500, 2000)).status == "OK"
+
+
+def test_a_reply_fits_the_memory_that_the_client_offers(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve()
+    (tmp_path / "files/file").write_bytes(bytes(5000))
+    handle = served.client.handle("file")
+    served.server.offered = 1000
+    assert served.status(putfh(handle), read(ANONYMOUS, 0, 2000)) == "REP_TOO_BIG"
+    assert served.status(putfh(handle), read(ANONYMOUS, 0, 800)) == "OK"
+    served.server.offered = 179
+    # The rest of the directory is for the next call.
+    assert not served.run(putrootfh(), readdir(octets=8192)).value(26)[1]
+
+
+@pytest.mark.req("NF4-12")
+def test_a_call_longer_than_the_session_allows_is_refused(serve: Callable[..., Served]) -> None:
+    served = serve()
+    small = served.server.client("small").start(fore=FORE._replace(request_octets=500))
+    assert small.run(putrootfh(), lookup("x" * 400)).status == "REQ_TOO_BIG"
+    small.number -= 1  # its slot is as it was
+    assert small.run(putrootfh()).status == "OK"
+
+
+@pytest.mark.req("NF4-11")
+def test_more_operations_than_the_session_allows_are_refused(serve: Callable[..., Served]) -> None:
+    served = serve()
+    assert served.status(*[putrootfh()] * 8) == "TOO_MANY_OPS"
+    served.client.number -= 1
+    assert served.status(*[putrootfh()] * 7) == "OK"
 
 
 def test_data_is_written_by_an_open_and_committed(serve: Callable[..., Served], tmp_path: Path) -> None:

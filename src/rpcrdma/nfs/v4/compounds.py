@@ -8,7 +8,7 @@ status.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
-from rpcrdma.nfs.v4.operations import ILLEGAL, Operation, operation_of
+from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, PlacedByPosition
@@ -40,7 +40,7 @@ __all__ = [
     "name_of",
 ]
 
-MINOR_VERSIONS: Final = (1, 2)
+MINOR_VERSIONS: Final = tuple(OPERATIONS)
 """The minor versions that are served."""
 
 _OK = nfsstat4.NFS4_OK
@@ -73,7 +73,7 @@ class CompoundCall:
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """The call with operations by their numbers and arguments."""
-        steps = [Step(operation_of(number, minor_version), args) for number, args in operations]
+        steps = [Step(OPERATIONS[minor_version].get(number, ILLEGAL), args) for number, args in operations]
         return cls(tag, minor_version, steps, len(steps))
 
 
@@ -126,8 +126,9 @@ def decode_call(dec: Decoder) -> CompoundCall:
     if minor_version not in MINOR_VERSIONS:
         _drop_rest(dec)
         return CompoundCall(tag, minor_version, steps, count)
+    operations = OPERATIONS[minor_version]
     for _ in dec.paired(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
-        step = _decode_step(dec, minor_version)
+        step = _decode_step(dec, operations)
         steps.append(step)
         if step.fault is not None:
             if isinstance(dec.placed, PlacedByPosition):
@@ -139,9 +140,9 @@ def decode_call(dec: Decoder) -> CompoundCall:
     return CompoundCall(tag, minor_version, steps, count)
 
 
-def _decode_step(dec: Decoder, minor_version: int) -> Step:
+def _decode_step(dec: Decoder, operations: Mapping[int, Operation]) -> Step:
     try:
-        operation = operation_of(dec.u32("nfs_argop4.argop"), minor_version)
+        operation = operations.get(dec.u32("nfs_argop4.argop"), ILLEGAL)
     except DecodeError:
         return Step(ILLEGAL, None, nfsstat4.NFS4ERR_BADXDR)
     if operation is ILLEGAL:
@@ -170,11 +171,10 @@ def encode_call(enc: Encoder, call: CompoundCall) -> None:
         step.operation.encode_args(enc, step.args)
 
 
-def encode_operation_result(enc: Encoder, result: Result) -> None:
+def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4, value: Any) -> None:
     """Encodes the result of one operation."""
-    operation, status, value = result
-    enc.reduced += operation.number.to_bytes(4, "big") + int(status).to_bytes(4, "big")
-    if status == _OK:
+    enc.reduced += operation.number.to_bytes(4, "big") + status.to_bytes(4, "big")
+    if not status:
         operation.encode_resok(enc, value)
     elif operation.encode_failure is not None:
         operation.encode_failure(enc, status, value)
@@ -200,7 +200,7 @@ def decode_operation_result(dec: Decoder) -> Result:
     """Decodes the result of one operation."""
     number = dec.u32("nfs_resop4.resop")
     status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
-    operation = operation_of(number, MINOR_VERSIONS[-1])
+    operation = OPERATIONS[MINOR_VERSIONS[-1]].get(number, ILLEGAL)
     value = None
     if status == _OK:
         if operation.decode_args is None:

@@ -11,7 +11,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["ILLEGAL", "OPERATIONS", "Operation", "Position", "operation_of"]
+__all__ = ["ILLEGAL", "OPERATIONS", "Operation", "Position"]
 
 
 class Position(enum.Enum):
@@ -52,7 +52,6 @@ class Operation:
         minor: the first minor version that has it.
         idempotent: it does no harm when it runs again, and its result may be lost.
         needs_handle: it works on the current filehandle.
-        needs_saved: it works on the saved filehandle as well.
         result_octets: the most octets of a result without bulk data that this server makes. An operation that is not
             idempotent runs only if the reply has room for them.
         item_octets: from the arguments to the most octets of the DDP-eligible result; None if it has none.
@@ -70,7 +69,6 @@ class Operation:
     minor: int = 1
     idempotent: bool = False
     needs_handle: bool = False
-    needs_saved: bool = False
     result_octets: int = 0
     item_octets: Callable[[Any], int] | None = None
 
@@ -124,7 +122,7 @@ _SUPPORTED: Final = (
     _operation(_O.OP_DELEGRETURN, "DELEGRETURN4args", needs_handle=True),
     _operation(_O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", idempotent=True, needs_handle=True, result_octets=4096),
     _operation(_O.OP_GETFH, "", "GETFH4resok", idempotent=True, needs_handle=True, result_octets=4 + 128),
-    _operation(_O.OP_LINK, "LINK4args", "LINK4resok", needs_handle=True, needs_saved=True, result_octets=_CHANGE),
+    _operation(_O.OP_LINK, "LINK4args", "LINK4resok", needs_handle=True, result_octets=_CHANGE),
     _operation(_O.OP_LOCK, "LOCK4args", "LOCK4resok", needs_handle=True, result_octets=_LOCK, **_DENIED),
     _operation(_O.OP_LOCKT, "LOCKT4args", idempotent=True, needs_handle=True, result_octets=_LOCK, **_DENIED),
     _operation(_O.OP_LOCKU, "LOCKU4args", "stateid4", needs_handle=True, result_octets=_STATEID),
@@ -150,7 +148,7 @@ _SUPPORTED: Final = (
     ),
     _operation(_O.OP_REMOVE, "REMOVE4args", "REMOVE4resok", needs_handle=True, result_octets=_CHANGE),
     _operation(
-        _O.OP_RENAME, "RENAME4args", "RENAME4resok", needs_handle=True, needs_saved=True, result_octets=2 * _CHANGE
+        _O.OP_RENAME, "RENAME4args", "RENAME4resok", needs_handle=True, result_octets=2 * _CHANGE
     ),
     _operation(_O.OP_RESTOREFH, idempotent=True),
     _operation(_O.OP_SAVEFH, idempotent=True, needs_handle=True),
@@ -200,11 +198,7 @@ def _all() -> dict[int, Operation]:
     return found
 
 
-OPERATIONS: Final = _all()
-"""Every defined operation by its number."""
-
-
-def operation_of(number: int, minor_version: int) -> Operation:
-    """The operation with a number in a minor version; `ILLEGAL` if that has none."""
-    operation = OPERATIONS.get(number, ILLEGAL)
-    return operation if operation.minor <= minor_version else ILLEGAL
+OPERATIONS: Final = {
+    minor: {number: operation for number, operation in _all().items() if operation.minor <= minor} for minor in (1, 2)
+}
+"""The operations of each minor version that is served, by their numbers; other numbers stand for `ILLEGAL`."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Result, Step, encode_operation_result
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Step, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
@@ -27,6 +27,7 @@ __all__ = ["RPC_REPLY_OCTETS", "Compound", "Handler", "KeptReply", "MustWait", "
 
 T = TypeVar("T")
 _S = nfsstat4
+_OK, _IN_SESSION = _S.NFS4_OK, Position.IN_SESSION
 
 RPC_REPLY_OCTETS: Final = 24
 """Octets of the RPC header before the result of COMPOUND, which the sizes of a session count."""
@@ -85,8 +86,9 @@ class Compound:
         session, slot, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
+        encoded: the reply so far.
         position: the index of the operation that runs.
-        room: octets that the reply still has for its result and those that follow.
+        room: octets that the session leaves for the result of this operation, besides its number and its status.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
@@ -94,9 +96,9 @@ class Compound:
     """
 
     __slots__ = (
-        "acting", "call", "client", "context", "current", "keeps_reply", "now_s", "on_end", "partial", "position",
-        "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid", "too_big",
-        "uncached",
+        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
+        "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid",
+        "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -114,6 +116,7 @@ class Compound:
         self.reply_octets_max = RPC_RECORD_OCTETS_MAX
         self.too_big = _S.NFS4ERR_REP_TOO_BIG
         self.acting = False
+        self.encoded = Encoder()
         self.position = 0
         self.room = RPC_RECORD_OCTETS_MAX
         self.partial: tuple[memoryview, int] | None = None
@@ -146,7 +149,19 @@ class Compound:
     @property
     def octets(self) -> int:
         """Octets of the call, the RPC header included."""
-        return 0
+        return self.context.call_octets
+
+    def left(self, item_octets: int = 0) -> int:
+        """Octets that a result may have besides its number, its status and a bulk item of this length.
+
+        Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
+        not fit.
+        """
+        items = [len(item.data) for item in self.encoded.items]
+        if item_octets:
+            items.append(item_octets)
+        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) - 8
+        return min(self.room - (item_octets + 3 & ~3), offered)
 
     @property
     def sequence_reply_octets(self) -> int:
@@ -190,10 +205,10 @@ Handler: TypeAlias = Callable[[Compound, Any], Any]
 class _Reply:
     """The reply of a COMPOUND, encoded result by result."""
 
-    __slots__ = ("_count_at", "count", "enc", "status")
+    __slots__ = ("_before", "_count_at", "_enc", "count", "status")
 
-    def __init__(self, tag: bytes) -> None:
-        self.enc = enc = Encoder()
+    def __init__(self, tag: bytes, enc: Encoder) -> None:
+        self._enc = enc
         enc.begun = []
         self.status = _S.NFS4_OK
         self.count = 0
@@ -201,41 +216,41 @@ class _Reply:
         enc.opaque(tag, len(tag), "tag")
         self._count_at = len(enc.reduced)
         enc.reduced += b"\0\0\0\0"
+        self._before = len(enc.reduced), 0, 0
 
-    @property
-    def octets(self) -> int:
-        """Octets so far, the RPC header included."""
-        return RPC_REPLY_OCTETS + len(self.enc.reduced) + self.enc.removed
-
-    def add(self, operation: Operation, status: nfsstat4, value: Any) -> None:
-        """Appends a result."""
-        enc = self.enc
+    def add(self, operation: Operation, status: nfsstat4, value: Any, octets_max: int) -> bool:
+        """Appends a result if the reply then has at most `octets_max`; returns whether it has."""
+        enc = self._enc
+        reduced, items = enc.reduced, enc.items
+        self._before = len(reduced), len(items), enc.removed
         assert enc.begun is not None
-        enc.begun.append(len(enc.items))
-        encode_operation_result(enc, Result(operation, status, value))
+        enc.begun.append(len(items))
+        encode_operation_result(enc, operation, status, value)
+        if len(reduced) + enc.removed > octets_max:
+            self.take_back()
+            return False
         self.status = status
         self.count += 1
+        return True
 
-    def add_within(self, octets_max: int, operation: Operation, status: nfsstat4, value: Any) -> bool:
-        """Appends a result if the reply then has at most `octets_max`; returns whether it has."""
-        enc = self.enc
-        before = len(enc.reduced), len(enc.items), enc.removed
-        self.add(operation, status, value)
-        if self.octets <= octets_max:
-            return True
-        length, items, enc.removed = before
-        del enc.reduced[length:], enc.items[items:]
+    def take_back(self) -> None:
+        """Drops a result that was begun and does not count."""
+        enc = self._enc
         assert enc.begun is not None
-        del enc.begun[-1]
-        self.count -= 1
-        return False
+        if len(enc.begun) > self.count:
+            length, items, enc.removed = self._before
+            del enc.reduced[length:], enc.items[items:], enc.begun[self.count :]
+
+    def fail(self, operation: Operation, status: nfsstat4) -> None:
+        """Appends a result without a value, whatever its size."""
+        self.add(operation, status, None, RPC_RECORD_OCTETS_MAX)
 
     def ended(self) -> EncodedReply:
         """The whole reply."""
-        reduced = self.enc.reduced
+        reduced = self._enc.reduced
         reduced[:4] = int(self.status).to_bytes(4, "big")
         reduced[self._count_at : self._count_at + 4] = self.count.to_bytes(4, "big")
-        return EncodedReply(self.status, self.enc)
+        return EncodedReply(self.status, self._enc)
 
 
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
@@ -249,24 +264,26 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         handlers: the supported operations by number.
     """
     call = compound.call
-    reply = _Reply(call.tag)
+    reply = _Reply(call.tag, compound.encoded)
     if call.minor_version not in MINOR_VERSIONS:
         reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
         return reply.ended()
     if not call.tag.isascii() and not _is_text(call.tag):
         reply.status = _S.NFS4ERR_INVAL
         return reply.ended()
-    running: Operation | None = None
-    let_go = False
+    enc, running, let_go = compound.encoded, None, False
     try:
         for position, step in enumerate(call.steps):
-            running, args, _ = step
+            running, args, fault = step
             compound.position = position
-            compound.room = compound.reply_octets_max - reply.octets - 8
+            compound.room = compound.reply_octets_max - RPC_REPLY_OCTETS - len(enc.reduced) - enc.removed - 8
             left: ActAs | None = None
-            status, value = _S.NFS4_OK, None
+            status, value = _OK, None
             try:
-                _check(compound, position, step)
+                if fault is not None or not position or running.place is not _IN_SESSION or compound.uncached:
+                    _check_place(compound, position, step)
+                if running.needs_handle and compound.current is None:
+                    raise Refused(_S.NFS4ERR_NOFILEHANDLE)
                 handler = handlers.get(running.number)
                 if handler is None:
                     raise Refused(_S.NFS4ERR_NOTSUPP)
@@ -290,20 +307,22 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                 # The thread leaves the caller's identity.
                 compound.acting = False
                 yield MAY_BLOCK
-            if not reply.add_within(compound.reply_octets_max, running, status, value):
-                reply.add(running, compound.too_big, None)
+            if not reply.add(running, status, value, compound.reply_octets_max - RPC_REPLY_OCTETS):
+                reply.fail(running, compound.too_big)
             running = None
             if reply.status:
                 break
     except GeneratorExit:
         let_go = True
         if running is not None:
-            reply.add(running, _S.NFS4ERR_DELAY, None)
+            reply.fail(running, _S.NFS4ERR_DELAY)
         raise
     except Exception as error:  # noqa: BLE001 - the slot of the session must not stay busy
         compound.server.log_fault("COMPOUND" if running is None else running.name, error)
         if running is not None:
-            reply.add(running, _S.NFS4ERR_SERVERFAULT, None)
+            # Of a result that cannot be encoded there may be a part.
+            reply.take_back()
+            reply.fail(running, _S.NFS4ERR_SERVERFAULT)
     finally:
         ended = reply.ended()
         if compound.on_end is not None:
@@ -320,8 +339,8 @@ def _is_text(octets: bytes) -> bool:
     return True
 
 
-def _check(compound: Compound, position: int, step: Step) -> None:
-    """Refuses an operation that may not stand at its place, did not decode, or lacks its filehandle."""
+def _check_place(compound: Compound, position: int, step: Step) -> None:
+    """Refuses an operation that may not stand at its place, or did not decode."""
     operation, _, fault = step
     place = operation.place
     if compound.uncached:
@@ -339,5 +358,3 @@ def _check(compound: Compound, position: int, step: Step) -> None:
         raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
     if fault is not None:
         raise Refused(fault)
-    if (operation.needs_handle and compound.current is None) or (operation.needs_saved and compound.saved is None):
-        raise Refused(_S.NFS4ERR_NOFILEHANDLE)

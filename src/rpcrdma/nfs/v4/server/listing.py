@@ -42,7 +42,7 @@ def read_directory(compound: Compound, args: READDIR4args) -> READDIR4resok:
     fattr_of(_numbered(compound, 0), wanted)
     if args.cookie in _RESERVED_COOKIES:
         raise Refused(_S.NFS4ERR_BAD_COOKIE)
-    room = min(args.maxcount, compound.room) - _ENDS_OCTETS
+    room = min(args.maxcount, compound.left()) - _ENDS_OCTETS
     if room <= 0:
         raise Refused(_S.NFS4ERR_TOOSMALL)
     if not node.tree.in_memory:

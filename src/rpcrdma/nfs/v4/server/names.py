@@ -99,7 +99,8 @@ def remove(compound: Compound, args: REMOVE4args) -> REMOVE4resok:
 
 def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
     """RENAME: from the saved directory to the current one."""
-    assert compound.saved is not None
+    if compound.saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     source = _directory_to_change(compound, compound.saved)
     target = _directory_to_change(compound, compound.node)
     old, new = checked_name(args.oldname), checked_name(args.newname)
@@ -128,7 +129,8 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 def link(compound: Compound, args: LINK4args) -> LINK4resok:
     """LINK: a further name in the current directory for the saved object."""
-    assert compound.saved is not None
+    if compound.saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     directory = _directory_to_change(compound, compound.node)
     name = checked_name(args.newname)
     if compound.saved.kind is Kind.DIRECTORY:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.nfs.export import claims, tree
-from rpcrdma.nfs.v4.nfs4 import READ4args, READ4resok
+from rpcrdma.nfs.v4.nfs4 import READ4args, READ4resok, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound, MustWait
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["read"]
+
+_ENDS_OCTETS: Final = 8
+"""Octets of the result besides the data: whether the file ends, and the data's length."""
 
 
 def read(compound: Compound, args: READ4args) -> READ4resok:
@@ -22,13 +28,17 @@ def read(compound: Compound, args: READ4args) -> READ4resok:
     size = file.attributes().size
     # Beyond the end, also where no file of this system can be: no data, and the end.
     wanted = max(0, min(args.count, node.tree.transfer_octets, size - args.offset))
-    if wanted > compound.room:
+    if compound.left(wanted) < _ENDS_OCTETS:
         raise Refused(compound.too_big)
     data: Buffer = b""
     got = 0
     if wanted:
         if compound.partial is None:
-            compound.partial = compound.context.buffer(wanted), 0
+            try:
+                compound.partial = compound.context.buffer(wanted), 0
+            except OutOfBuffers:
+                # The READs of one COMPOUND ask for more than one client may have at a time.
+                raise Refused(nfsstat4.NFS4ERR_DELAY) from None
         buffer, got = compound.partial
         wanted = min(wanted, len(buffer))
         at_once = compound.at_once and not node.tree.in_memory

@@ -98,6 +98,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     ANY_SECURITY = True
     """Each export has its own flavors, of which SECINFO tells; all lead to the pseudo root."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
+    RESERVES: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
 
     def __init__(self, exports: PseudoRoot, state: State, *, clock: Callable[[], float]) -> None:
         self.exports = exports

@@ -1,0 +1,162 @@
+"""The pseudo root of version 4 above several exports, and their security flavors."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from served_exports import FILEID, FSID, MOUNTED_ON, SIZE, Served, names, u32
+from support.nfs4_client import (
+    READ,
+    access,
+    create,
+    getattr_,
+    getfh,
+    lookup,
+    lookupp,
+    open_,
+    putfh,
+    putrootfh,
+    readdir,
+    readlink,
+    remove,
+    rename,
+    savefh,
+    secinfo,
+    secinfo_no_name,
+    setattr_,
+)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
+KERBEROS = bytes.fromhex("2a864886f712010202")
+
+
+# The pseudo root
+
+
+@pytest.mark.req("NF4-22")
+def test_an_only_export_named_by_a_slash_is_the_root(serve: Callable[..., Served]) -> None:
+    served = serve()
+    assert names(served.run(putrootfh(), readdir())) == [b"directory", b"file", b"link"]
+    assert served.status(putrootfh(), lookupp()) == "NOENT"
+
+
+@pytest.mark.req("NF4-22")
+def test_exports_are_found_by_the_parts_of_their_names(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a/one"}, {"name": "/a/two"}, {"name": "/b"})
+    assert names(served.run(putrootfh(), readdir())) == [b"a", b"b"]
+    assert names(served.run(putrootfh(), lookup("a"), readdir())) == [b"one", b"two"]
+    assert names(served.run(putrootfh(), lookup("a"), lookup("two"), readdir())) == [b"directory", b"file", b"link"]
+    assert served.status(putrootfh(), lookup("c")) == "NOENT"
+    assert served.status(putrootfh(), lookup("a"), lookup("three")) == "NOENT"
+
+
+@pytest.mark.req("NF4-22")
+def test_the_way_up_leads_out_of_an_export(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a/one"}, {"name": "/b"})
+    root, above = served.client.handle(), served.client.handle("a")
+    up = served.run(putrootfh(), lookup("a"), lookup("one"), lookup("directory"), lookupp(), lookupp(), getfh())
+    assert up.value(10) == above
+    assert served.run(putfh(above), lookupp(), getfh()).value(10) == root
+    assert served.status(putfh(root), lookupp()) == "NOENT"
+
+
+def test_an_export_below_another_one_covers_the_name_there(serve: Callable[..., Served], tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/here").touch()
+    served = serve({"name": "/"}, {"name": "/directory", "directory": tmp_path / "other"})
+    assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"here"]
+    assert served.status(putrootfh(), lookup("directory"), lookup("inner")) == "NOENT"
+    assert names(served.run(putrootfh(), lookup("directory"), lookupp(), readdir())) == [b"directory", b"file", b"link"]
+
+
+def test_a_path_to_an_export_does_not_cover_a_directory_of_another(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/"}, {"name": "/directory/below"}, {"name": "/new/below"})
+    assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"inner"]
+    assert names(served.run(putrootfh(), lookup("new"), readdir())) == [b"below"]
+    assert served.status(putrootfh(), lookup("new"), lookup("below"), lookup("file")) == "OK"
+
+
+def test_each_export_has_a_file_system_id_and_covers_a_number_of_the_directory_above(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+
+    def attributes(*path: str) -> tuple[int, int, int]:
+        found = served.run(putrootfh(), *map(lookup, path), getattr_(FSID | FILEID, MOUNTED_ON)).value(9)[1]
+        fsid, _, number, mounted_on = struct.unpack(">QQQQ", found)
+        return fsid, number, mounted_on
+
+    root, a, b = attributes(), attributes("a"), attributes("b")
+    assert len({root[0], a[0], b[0]}) == 3
+    assert root[1] == root[2]
+    assert len({root[2], a[2], b[2]}) == 3
+    inner = attributes("a", "directory")
+    assert (inner[0], inner[1]) == (a[0], inner[2])
+    listed = served.run(putrootfh(), readdir(0, FSID, MOUNTED_ON)).value(26)[0]
+    assert {name: struct.unpack(">QQQ", values) for _, name, _, values in listed} == {
+        b"a": (a[0], 0, a[2]),
+        b"b": (b[0], 0, b[2]),
+    }
+
+
+def test_nothing_is_changed_in_the_pseudo_root(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+    assert served.run(putrootfh(), access(0x3F)).value(3) == (0x3F, 0x23)
+    assert served.status(putrootfh(), create("new", 2)) == "ROFS"
+    assert served.status(putrootfh(), remove("a")) == "ROFS"
+    assert served.status(putrootfh(), savefh(), putrootfh(), rename("a", "b")) == "ROFS"
+    assert served.status(putrootfh(), setattr_({33: u32(0o777)})) == "ROFS"
+    assert served.status(putrootfh(), open_(b"owner", READ, name="new", create=0)) == "ROFS"
+    assert served.status(putrootfh(), open_(b"owner", READ)) == "ISDIR"
+    assert served.status(putrootfh(), readlink()) == "WRONG_TYPE"
+    assert served.status(putrootfh(), getattr_(1 << 21 | 1 << 29, 1 << 42 - 32)) == "OK"
+
+
+def test_an_export_is_closed_to_other_hosts_and_its_name_is_seen(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/open"}, {"name": "/closed", "hosts": (ip_network("198.51.100.0/24"),)})
+    assert served.status(putrootfh(), lookup("closed")) == "ACCESS"
+    error, mounted_on = 1 << 11, MOUNTED_ON
+    listed = served.run(putrootfh(), readdir(0, error | SIZE, mounted_on)).value(26)[0]
+    (closed,) = [entry for entry in listed if entry[1] == b"closed"]
+    assert (closed[2], closed[3]) == ((error,), u32(13))
+    # A client that cannot be told of the error gets what is known.
+    listed = served.run(putrootfh(), readdir(0, SIZE, mounted_on)).value(26)[0]
+    (closed,) = [entry for entry in listed if entry[1] == b"closed"]
+    assert (closed[2], len(closed[3])) == ((0, mounted_on), 8)
+
+
+# Security flavors
+
+
+@pytest.mark.req("NF4-23")
+def test_flavors_are_told_and_end_the_filehandle(serve: Callable[..., Served]) -> None:
+    served = serve()
+    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [1, 0]
+    assert served.run(putrootfh(), secinfo("directory")).value(33) == [1, 0]
+    for ask in (secinfo_no_name(), secinfo("directory")):
+        assert served.status(putrootfh(), ask, getfh()) == "NOFILEHANDLE"
+    assert served.status(putrootfh(), secinfo("none")) == "NOENT"
+    assert served.status(putrootfh(), lookup("file"), secinfo("none")) == "NOTDIR"
+    assert served.run(putrootfh(), lookup("directory"), secinfo_no_name(1)).value(52) == [1, 0]
+    assert served.status(putrootfh(), secinfo_no_name(1)) == "NOENT"
+
+
+def test_an_export_that_asks_for_kerberos_is_found_and_tells_its_flavors(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/plain"}, {"name": "/proved", "security": (SecurityFlavor.KRB5P, SecurityFlavor.KRB5)})
+    assert served.status(putrootfh(), lookup("proved")) == "WRONGSEC"
+    assert served.run(putrootfh(), secinfo("proved")).value(33) == [(KERBEROS, 0, 3), (KERBEROS, 0, 1)]
+    # On the way there every flavor of an export does.
+    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [1, 0, (KERBEROS, 0, 3), (KERBEROS, 0, 1)]
+
+
+def test_the_flavors_of_a_root_that_asks_for_another_one_are_told(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/", "security": (SecurityFlavor.KRB5,)})
+    assert served.run(putrootfh(), secinfo_no_name()).value(52) == [(KERBEROS, 0, 1)]
+    assert served.status(putrootfh(), getfh()) == "WRONGSEC"
