@@ -75,6 +75,7 @@ class State:
         now_s: the time, of the clock of all calls.
         identity: octets that no other server has: clients take servers with equal ones for one.
         lease_s: seconds of a lease.
+        held_max: opens, lock states and delegations of all clients.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class State:
         *,
         identity: bytes,
         lease_s: float = NFS4_LEASE_S,
+        held_max: int = NFS4_HELD_TOTAL_MAX,
     ) -> None:
         self.claims = claims
         self.identity = identity
@@ -98,6 +100,7 @@ class State:
         self._disk = threading.Lock()
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
+        self._held_max = held_max
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
@@ -286,12 +289,9 @@ class State:
     # Stateids
 
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that has too many states, or ends; so that the server has not too many."""
-        if (
-            len(client.held) >= NFS4_HELD_MAX
-            or len(self._held) >= NFS4_HELD_TOTAL_MAX
-            or client.state in {ClientState.EXPIRING, ClientState.GONE}
-        ):
+        """Refuses with DELAY a client that ends, or has as many states as it may have."""
+        most = min(NFS4_HELD_MAX, self._held_max - len(self._held))
+        if len(client.held) >= most or client.state in {ClientState.EXPIRING, ClientState.GONE}:
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
