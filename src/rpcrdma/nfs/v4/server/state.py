@@ -302,21 +302,20 @@ class State:
 
     def add(self, held: Held) -> None:
         """Enters a new state."""
-        client = held.client
-        self._held[held.other] = client.held[held.other] = client.owned[held.key] = held
+        self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
         """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
-        del self._held[held.other], client.held[held.other], client.owned[held.key]
+        del self._held[held.other], client.held[held.key]
         if self.claims.ranges(held.file, held):
             self._shrunk.add(held.file)
-        if held.revoked:
-            client.revoked -= 1
-        elif isinstance(held, Delegation):
-            del self.delegations[held]
+        if isinstance(held, Delegation):
+            client.delegations -= 1
+            client.revoked -= held.revoked
+            self.delegations.pop(held, None)
         held.release(self.claims)
         self._ended.append(held)
 
