@@ -420,7 +420,7 @@ def _version_4(args: argparse.Namespace, services: NfsServices, state: ServerSta
     from rpcrdma.nfs.server.services import build_version_4  # noqa: PLC0415
 
     directory, clocks = args.state_dir or default_state_dir(), (time.monotonic, time.time_ns)
-    return build_version_4(services.nfs.exports, state, directory, secrets.token_bytes, *clocks)
+    return build_version_4(services.nfs, state, directory, secrets.token_bytes, *clocks)
 
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:

@@ -21,8 +21,10 @@ from support.nfs4_client import (
     READ,
     WRITE,
     Client,
+    bind_conn_to_session,
     close,
     decode_reply,
+    delegreturn,
     getfh,
     lock,
     locku,
@@ -61,6 +63,26 @@ class TcpConnection:
         assert mark & 0x80000000
         return rpc_result(xid, self._take(mark & 0x7FFFFFFF))
 
+    def answer_recall(self, status: int = 0) -> tuple[int, int, bytes, bytes]:
+        """Answers the CB_RECALL that comes next: its program, user, stateid and filehandle."""
+        (mark,) = struct.unpack(">I", self._take(4))
+        call = self._take(mark & 0x7FFFFFFF)
+        xid, kind, rpc, program, version, procedure, flavor, length = struct.unpack_from(">8I", call)
+        assert (kind, rpc, version, procedure, flavor) == (0, 2, 1, 1, 1), "a CB_COMPOUND with AUTH_SYS"
+        machine = struct.unpack_from(">I", call, 36)[0]
+        (uid,) = struct.unpack_from(">I", call, 40 + (machine + 3 & ~3))
+        at = 32 + length + 8
+        tag, minor, _, count, first, session, number, *_ = struct.unpack_from(">5I16sIIIII", call, at)
+        assert (tag, minor, count, first) == (0, 1, 2, 11)
+        at += 56
+        second, stateid, _truncate, octets = struct.unpack_from(">I16sII", call, at)
+        assert second == 4
+        handle = call[at + 28 : at + 28 + octets]
+        results = struct.pack(">II16s4I", 11, 0, session, number, 0, 0, 0) + struct.pack(">II", 4, status)
+        reply = struct.pack(">6I", xid, 1, 0, 0, 0, 0) + struct.pack(">III", status, 0, 2) + results
+        self.socket.sendall(struct.pack(">I", 0x80000000 | len(reply)) + reply)
+        return program, uid, stateid, handle
+
     def _take(self, count: int) -> bytes:
         octets = b""
         while len(octets) < count:
@@ -81,6 +103,7 @@ def converse(conversation: Callable[[Callable[[], TcpConnection], Conversation],
         tree = MemoryTree(loop.time, export=ExportTerms(name="/"))
         exports: Any = PseudoRoot(tree, 5)
         server = Conversation(files=exports)
+        server.service._recalls = None  # the real ones
         opened: list[TcpConnection] = []
         async with rpcrdma.serve([server.service], ["tcp://127.0.0.1:0"]) as served:
             port = int(served.listening[0].rpartition(":")[2])
@@ -167,5 +190,46 @@ def test_a_client_that_comes_back_finds_its_locks_and_others_do_not_get_them() -
         client.exchange = dial()
         assert client.run(putfh(handle), locku(locked, 0, 10)).status == "OK"
         assert other.run(putfh(handle), lock(theirs, b"l", 1, 0, 1)).status == "OK"
+
+    converse(conversation)
+
+
+def test_a_delegation_is_recalled_over_the_connection_of_its_session() -> None:
+    def conversation(dial: Callable[[], TcpConnection], _server: Conversation) -> None:
+        first = dial()
+        client, other = Client(first).start(), Client(dial(), b"other").start()
+        made = client.run(putrootfh(), open_(b"o", WRITE, name="new", create=GUARDED), getfh())
+        handle = made.value(10)
+        assert client.run(putfh(handle), close(made.value(18)["stateid"])).status == "OK"
+        for expected in (1, 2):
+            delegation = client.run(putfh(handle), open_(b"r", READ)).value(18)["delegation"]
+            assert other.run(putfh(handle), open_(b"w", WRITE)).status == "DELAY"
+            program, uid, stateid, recalled = first.answer_recall()
+            assert (program, uid, stateid, recalled) == (0x40000000, 0, delegation.octets, handle)
+            assert client.run(putfh(handle), delegreturn(delegation)).status == "OK"
+            written = other.run(putfh(handle), open_(b"w", WRITE))
+            assert other.run(putfh(handle), close(written.value(18)["stateid"])).status == "OK", expected
+            _server.now_s += 20.0
+
+    converse(conversation)
+
+
+def test_a_recall_goes_over_the_connection_that_the_client_binds_next() -> None:
+    def conversation(dial: Callable[[], TcpConnection], server: Conversation) -> None:
+        first = dial()
+        client, other = Client(first).start(), Client(dial(), b"other").start()
+        made = other.run(putrootfh(), open_(b"o", WRITE, name="new", create=GUARDED), getfh())
+        handle = made.value(10)
+        other.run(putfh(handle), close(made.value(18)["stateid"]))
+        delegation = client.run(putfh(handle), open_(b"r", READ)).value(18)["delegation"]
+        first.cut()
+        second = dial()
+        client.exchange = second
+        while client.run().value(53)[-1] != 1:  # until the server has noticed
+            pass
+        assert other.run(putfh(handle), open_(b"w", WRITE)).status == "DELAY"
+        assert client.compound(bind_conn_to_session(client.session, 3)).status == "OK"
+        server.service.sweep()
+        assert second.answer_recall()[2] == delegation.octets
 
     converse(conversation)

@@ -48,7 +48,7 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
 
 
 def build_version_4(
-    exports: LocalExports,
+    version_3: LocalNfsService,
     state: ServerState,
     directory: Path,
     random_bytes: Callable[[int], bytes],
@@ -58,7 +58,7 @@ def build_version_4(
     """NFS version 4 over the exports of `build_services`; close it before the state, when it is offered no longer.
 
     Args:
-        exports: the exported trees.
+        version_3: the service of version 3, also if it is not offered: both obey the claims of clients of either.
         state: the key of the server, by which clients tell it from others.
         directory: holds the database of clients that may reclaim their state after a restart.
         random_bytes: makes ids of sessions.
@@ -69,7 +69,6 @@ def build_version_4(
         OSError: the database cannot be used.
     """
     # Imported where it is served: the definition takes a tenth of a second.
-    from rpcrdma.nfs.export.claims import Claims  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.service import Nfs4Service  # noqa: PLC0415
@@ -77,5 +76,5 @@ def build_version_4(
 
     database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
     identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
-    clients = State(Claims(), database, random_bytes, clock(), identity=identity)
-    return Nfs4Service(PseudoRoot(exports, wall_clock_ns()), clients, clock=clock)
+    clients = State(version_3.claims, database, random_bytes, clock(), identity=identity)
+    return Nfs4Service(PseudoRoot(version_3.exports, wall_clock_ns()), clients, clock=clock)

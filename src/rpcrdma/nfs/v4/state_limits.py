@@ -39,6 +39,18 @@ NFS4_HELD_MAX = 16384
 NFS4_HELD_TOTAL_MAX = 100_000
 """The same of all clients."""
 
+NFS4_DELEGATIONS_MAX = 2_000
+"""Read delegations of one client: more files than a build reads again and again."""
+
+NFS4_DELEGATIONS_TOTAL_MAX = 10_000
+"""The same of all clients."""
+
+NFS4_RECALLED_FILES_MAX = 1024
+"""Files of which it is remembered for a few seconds that their delegations were recalled."""
+
+NFS4_RECALLS_MAX = 256
+"""Recalls in flight: calls to clients that may not answer; further ones wait for up to 10 s."""
+
 NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
 
