@@ -12,7 +12,7 @@ import pwd
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_KINDS_OF_CALLS_MAX
@@ -193,6 +193,8 @@ NEED_SPACE: Final = bits(
     _A.FATTR4_SPACE_TOTAL,
 )
 """Attributes of a file system, for which it has to be asked."""
+_NOT_OF_THE_STATE: Final = NEED_SPACE | bits(_A.FATTR4_RDATTR_ERROR)
+"""Attributes that differ while the object's own stay the same."""
 _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 
@@ -203,16 +205,29 @@ def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
 
 
+class _Shown(NamedTuple):
+    """The values of a set of attributes of an object in one state of it, for `Attributes.shown`."""
+
+    asked: int
+    values: fattr4
+
+
 def fattr_of(described: Described, attributes: int) -> fattr4:
     """The values of those attributes of a set that are supported.
 
     Raises:
         Refused: INVAL: the set has attributes that can only be set.
     """
+    shown = described.attributes.shown
+    if type(shown) is _Shown and shown.asked == attributes:
+        return shown.values
     if attributes & SET_ONLY:
         raise Refused(_S.NFS4ERR_INVAL)
     bitmap, values = _plan(attributes)
-    return fattr4(bitmap, b"".join([value(described) for value in values]))
+    found = fattr4(bitmap, b"".join([value(described) for value in values]))
+    if not attributes & _NOT_OF_THE_STATE:
+        described.attributes.shown = _Shown(attributes, found)
+    return found
 
 
 def equal_to(described: Described, expected: fattr4) -> bool:

@@ -62,13 +62,14 @@ class CompoundCall:
     """The arguments of COMPOUND.
 
     `count` is the number of operations that the call has announced; `steps` are those up to the first that cannot be
-    run.
+    run, and `kinds` their numbers.
     """
 
     tag: bytes
     minor_version: int
     steps: Sequence[Step]
     count: int
+    kinds: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
@@ -123,13 +124,17 @@ def decode_call(dec: Decoder) -> CompoundCall:
     minor_version = dec.u32("COMPOUND4args.minorversion")
     count = dec.u32("COMPOUND4args.argarray")
     steps: list[Step] = []
+    kinds: list[int] = []
+    begun = dec.begun = []
     if minor_version not in MINOR_VERSIONS:
         _drop_rest(dec)
         return CompoundCall(tag, minor_version, steps, count)
     operations = OPERATIONS[minor_version]
-    for _ in dec.paired(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+    for _ in range(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+        begun.append(dec.pos - dec.start + dec.removed)
         step = _decode_step(dec, operations)
         steps.append(step)
+        kinds.append(step.operation.number)
         if step.fault is not None:
             if isinstance(dec.placed, PlacedByPosition):
                 # Where an item that must stay in the stream came in a Read chunk, the transport answers.
@@ -137,7 +142,7 @@ def decode_call(dec: Decoder) -> CompoundCall:
             break
     if count != len(steps) or (steps and steps[-1].fault is not None):
         _drop_rest(dec)
-    return CompoundCall(tag, minor_version, steps, count)
+    return CompoundCall(tag, minor_version, steps, count, tuple(kinds))
 
 
 def _decode_step(dec: Decoder, operations: Mapping[int, Operation]) -> Step:
@@ -173,10 +178,12 @@ def encode_call(enc: Encoder, call: CompoundCall) -> None:
 
 def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4, value: Any) -> None:
     """Encodes the result of one operation."""
-    enc.reduced += operation.number.to_bytes(4, "big") + status.to_bytes(4, "big")
     if not status:
+        enc.reduced += operation.success
         operation.encode_resok(enc, value)
-    elif operation.encode_failure is not None:
+        return
+    enc.reduced += operation.number.to_bytes(4, "big") + status.to_bytes(4, "big")
+    if operation.encode_failure is not None:
         operation.encode_failure(enc, status, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rpcrdma.nfs.v4 import nfs4
@@ -54,6 +54,7 @@ class Operation:
         needs_handle: it works on the current filehandle.
         result_octets: the most octets of a result without bulk data that this server makes. An operation that is not
             idempotent runs only if the reply has room for them.
+        success: the number and the status of a result that succeeds, on the wire.
         item_octets: from the arguments to the most octets of the DDP-eligible result; None if it has none.
     """
 
@@ -71,6 +72,10 @@ class Operation:
     needs_handle: bool = False
     result_octets: int = 0
     item_octets: Callable[[Any], int] | None = None
+    success: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "success", self.number.to_bytes(4, "big") + bytes(4))
 
 
 def _operation(number: nfs_opnum4, args: str = "", result: str = "", **rules: Any) -> Operation:

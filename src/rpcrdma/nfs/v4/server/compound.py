@@ -144,7 +144,7 @@ class Compound:
     def request(self) -> Hashable:
         """A value that differs where the caller or the operations of two calls differ."""
         call = self.call
-        return self.caller, call.count, *(step.operation.number for step in call.steps)
+        return self.caller, call.count, call.kinds
 
     @property
     def octets(self) -> int:
