@@ -302,14 +302,17 @@ def open_(
     size: int | None = None,
     verifier: bytes = b"verifier",
     reclaim: bool = False,
+    delegated: Stateid | None = None,
 ) -> bytes:
-    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH), or of one that was open (CLAIM_PREVIOUS)."""
+    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS)."""
     how = bytes(4)
     attributes = bytes(8) if size is None else struct.pack(">IIIQ", 1, 1 << 4, 8, size)
     if create is not None:
         given = {EXCLUSIVE: verifier, EXCLUSIVE4_1: verifier + attributes}.get(create, attributes)
         how = struct.pack(">II", 1, create) + given
     claim = struct.pack(">II", 1, 0) if reclaim else struct.pack(">I", 4)
+    if delegated is not None:
+        claim = struct.pack(">I", 5) + delegated.octets
     if name is not None:
         claim = struct.pack(">I", 0) + opaque(name.encode())
     return _op(18, "IIIQ", 0, access, deny, 0) + opaque(owner) + how + claim
@@ -328,6 +331,10 @@ def test_stateid(*stateids: Stateid) -> bytes:
 
 
 test_stateid.__test__ = False  # type: ignore[attr-defined]
+
+
+def delegreturn(stateid: Stateid) -> bytes:
+    return _op(8) + stateid.octets
 
 
 def free_stateid(stateid: Stateid) -> bytes:
@@ -403,13 +410,17 @@ def _created(it: _Cursor) -> dict[str, Any]:
 def _opened(it: _Cursor) -> dict[str, Any]:
     stateid, change, flags, attributes = it.stateid(), it.take("IQQ"), it.take("I"), it.words()
     delegation = it.take("I")
-    why = None
+    why = read = None
+    if delegation == 1:
+        read = it.stateid()
+        assert it.take("I4I") == (0, 0, 0, 0, 0), "not recalled, and an empty entry for others"
     if delegation == 3:
         why = it.take("I")
         if why in {1, 2}:
             it.take("I")
-    assert delegation in {0, 3}
-    return {"stateid": stateid, "change": change, "flags": flags, "attributes": attributes, "why": why}
+    assert delegation in {0, 1, 3}
+    found = {"stateid": stateid, "change": change, "flags": flags, "attributes": attributes}
+    return {**found, "why": why, "delegation": read}
 
 
 def _denied(it: _Cursor) -> tuple[int, int, int, int, bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,12 +100,15 @@ def progress_line(total: int) -> Iterator[Callable[[str], None]]:
     if not _can_be_written_over():
         yield lambda _: None
         return
+    # Its compression formats are 6 modules.
+    from shutil import get_terminal_size  # noqa: PLC0415
+
     step = 0
 
     def tell(name: str) -> None:
         nonlocal step
         step += 1
-        width = shutil.get_terminal_size().columns - 1
+        width = get_terminal_size().columns - 1
         sys.stderr.write("\r\x1b[K" + console.printable(f"{step:,} of {total:,}: {name}")[:width])
         sys.stderr.flush()
 

@@ -68,3 +68,27 @@ def test_changes_wait_while_clients_reclaim_and_reads_do_not(server: Any, tree: 
     assert server.status("rename", rename) == "JUKEBOX"
     claims.in_grace = False
     assert set(statuses(server, tree).values()) == {"OK"}
+
+
+def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: Any, tree: Path) -> None:
+    claims = server.services.nfs.claims
+    root = server.mount()
+    file = server.lookup(root, "hello.txt")
+    asked: list[set[str]] = []
+    claims.wake = lambda: asked.append(set(claims.in_the_way))
+    with claims.lock:
+        claims.delegate(file, HOLDER)
+    found = statuses(server, tree)
+    assert (found.pop("read"), found.pop("new")) == ("OK", "OK")
+    assert set(found.values()) == {"JUKEBOX"}
+    assert asked == [{HOLDER}] * len(found)
+    assert server.status("remove", v3.REMOVE3args(server.dirop(root, "hello.txt"))) == "JUKEBOX"
+    for old, new in (("hello.txt", "other"), ("link", "hello.txt")):
+        rename = v3.RENAME3args(server.dirop(root, old), server.dirop(root, new))
+        assert server.status("rename", rename) == "JUKEBOX"
+    link = v3.LINK3args(v3.nfs_fh3(file), server.dirop(root, "another name"))
+    assert server.status("link", link) == "JUKEBOX"
+    with claims.lock:
+        claims.undelegate(file, HOLDER)
+    assert set(statuses(server, tree).values()) == {"OK"}
+    assert server.status("link", link) == "OK"

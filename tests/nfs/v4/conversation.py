@@ -53,6 +53,19 @@ class Context:
         return memoryview(bytearray(length))
 
 
+class Recalled(list[Any]):
+    """Takes the place of `Recalls`: the delegations that clients have been asked for."""
+
+    def __init__(self, server: Conversation) -> None:
+        self._server = server
+        server.state.wake = self.take
+        server.claims.wake = lambda: server.state.recall_those_in_the_way(server.now_s)
+
+    def take(self) -> None:
+        while self._server.state.recalls:
+            self.append(self._server.state.recalls.popleft())
+
+
 class Conversation:
     """The server, over files in memory, with a clock that tests move."""
 
@@ -79,6 +92,7 @@ class Conversation:
         )
         exports: Any = self.files
         self.service = Nfs4Service(exports, self.state, clock=lambda: self.now_s)
+        self.service._recalls = self.recalled = Recalled(self)
         self.offered = 1 << 21
         """Octets of the memory that clients offer for the result."""
         self.hops = 0

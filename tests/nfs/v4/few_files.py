@@ -36,6 +36,21 @@ class OpenedFile:
         self.file.tree.open_files -= 1
 
 
+class FewLease:
+    """A lease, which a writer on the server breaks by `FewFiles.broken`."""
+
+    def __init__(self, tree: FewFiles) -> None:
+        self.tree = tree
+        tree.open_leases += 1
+
+    def __del__(self) -> None:
+        self.tree.open_leases -= 1
+
+    @property
+    def broken(self) -> bool:
+        return self.tree.broken
+
+
 class File:
     """An object: a file of an owner with a mode, or the root."""
 
@@ -67,6 +82,9 @@ class File:
 
     def open(self, _who: Any, wanted: int, *, at_once: bool) -> OpenedFile | None:
         return None if at_once and self.tree.cold else OpenedFile(self, wanted)
+
+    def lease(self) -> FewLease | None:
+        return FewLease(self.tree) if self.tree.leases else None
 
     def range_locks(self) -> None:
         return None
@@ -105,6 +123,8 @@ class FewFiles:
         """Whether everything would have to be waited for."""
         self.full = False
         self.open_files = 0
+        self.leases = self.broken = False
+        self.open_leases = 0
         self.root = self.add("root", FileKind.DIRECTORY, 0o777)
         self.add("file")
 

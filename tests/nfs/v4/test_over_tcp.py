@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +20,10 @@ from support.nfs4_client import (
     READ,
     WRITE,
     Client,
+    bind_conn_to_session,
     close,
     decode_reply,
+    delegreturn,
     getfh,
     lock,
     locku,
@@ -31,46 +32,12 @@ from support.nfs4_client import (
     putfh,
     putrootfh,
     read,
-    rpc_call,
-    rpc_result,
     sequence,
     write,
 )
+from support.nfs4_connection import TcpConnection
 
 pytestmark = pytest.mark.thorough
-
-
-class TcpConnection:
-    """A connection whose calls a test sends and receives apart; an object for `Client.exchange`, too."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
-        self.xid = 0x40000000
-
-    def __call__(self, arguments: bytes) -> bytes:
-        return self.receive(self.send(arguments))
-
-    def send(self, arguments: bytes) -> int:
-        self.xid += 1
-        self.socket.sendall(rpc_call(self.xid, arguments))
-        return self.xid
-
-    def receive(self, xid: int) -> bytes:
-        """The result of the next reply, which must answer `xid`."""
-        (mark,) = struct.unpack(">I", self._take(4))
-        assert mark & 0x80000000
-        return rpc_result(xid, self._take(mark & 0x7FFFFFFF))
-
-    def _take(self, count: int) -> bytes:
-        octets = b""
-        while len(octets) < count:
-            more = self.socket.recv(count - len(octets))
-            assert more, "the server has closed the connection"
-            octets += more
-        return octets
-
-    def cut(self) -> None:
-        self.socket.close()
 
 
 def converse(conversation: Callable[[Callable[[], TcpConnection], Conversation], None]) -> None:
@@ -81,6 +48,7 @@ def converse(conversation: Callable[[Callable[[], TcpConnection], Conversation],
         tree = MemoryTree(loop.time, export=ExportTerms(name="/"))
         exports: Any = PseudoRoot(tree, 5)
         server = Conversation(files=exports)
+        server.service._recalls = None  # the real ones
         opened: list[TcpConnection] = []
         async with rpcrdma.serve([server.service], ["tcp://127.0.0.1:0"]) as served:
             port = int(served.listening[0].rpartition(":")[2])
@@ -167,5 +135,46 @@ def test_a_client_that_comes_back_finds_its_locks_and_others_do_not_get_them() -
         client.exchange = dial()
         assert client.run(putfh(handle), locku(locked, 0, 10)).status == "OK"
         assert other.run(putfh(handle), lock(theirs, b"l", 1, 0, 1)).status == "OK"
+
+    converse(conversation)
+
+
+def test_a_delegation_is_recalled_over_the_connection_of_its_session() -> None:
+    def conversation(dial: Callable[[], TcpConnection], _server: Conversation) -> None:
+        first = dial()
+        client, other = Client(first).start(), Client(dial(), b"other").start()
+        made = client.run(putrootfh(), open_(b"o", WRITE, name="new", create=GUARDED), getfh())
+        handle = made.value(10)
+        assert client.run(putfh(handle), close(made.value(18)["stateid"])).status == "OK"
+        for expected in (1, 2):
+            delegation = client.run(putfh(handle), open_(b"r", READ)).value(18)["delegation"]
+            assert other.run(putfh(handle), open_(b"w", WRITE)).status == "DELAY"
+            program, uid, stateid, recalled = first.answer_recall()
+            assert (program, uid, stateid, recalled) == (0x40000000, 0, delegation.octets, handle)
+            assert client.run(putfh(handle), delegreturn(delegation)).status == "OK"
+            written = other.run(putfh(handle), open_(b"w", WRITE))
+            assert other.run(putfh(handle), close(written.value(18)["stateid"])).status == "OK", expected
+            _server.now_s += 20.0
+
+    converse(conversation)
+
+
+def test_a_recall_goes_over_the_connection_that_the_client_binds_next() -> None:
+    def conversation(dial: Callable[[], TcpConnection], server: Conversation) -> None:
+        first = dial()
+        client, other = Client(first).start(), Client(dial(), b"other").start()
+        made = other.run(putrootfh(), open_(b"o", WRITE, name="new", create=GUARDED), getfh())
+        handle = made.value(10)
+        other.run(putfh(handle), close(made.value(18)["stateid"]))
+        delegation = client.run(putfh(handle), open_(b"r", READ)).value(18)["delegation"]
+        first.cut()
+        second = dial()
+        client.exchange = second
+        while client.run().value(53)[-1] != 1:  # until the server has noticed
+            pass
+        assert other.run(putfh(handle), open_(b"w", WRITE)).status == "DELAY"
+        assert client.compound(bind_conn_to_session(client.session, 3)).status == "OK"
+        server.service.sweep()
+        assert second.answer_recall()[2] == delegation.octets
 
     converse(conversation)

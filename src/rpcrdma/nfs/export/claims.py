@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -71,10 +71,14 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
     ranges[first:last] = changed
 
 
+def _nothing() -> None:
+    """Wakes nobody."""
+
+
 class _File(Generic[S, L]):
     """The claims on one file."""
 
-    __slots__ = ("counts", "ranges", "shares")
+    __slots__ = ("counts", "delegates", "ranges", "shares")
 
     def __init__(self) -> None:
         self.shares: dict[S, tuple[int, int]] = {}
@@ -82,6 +86,8 @@ class _File(Generic[S, L]):
         self.counts = [0, 0, 0, 0]
         """Holders with access for reading and writing, and those that deny reading and writing."""
         self.ranges: dict[L, list[Range]] = {}
+        self.delegates: dict[S, None] | None = None
+        """Holders of delegations; None: there has been none."""
 
     def count(self, access: int, deny: int, change: int) -> None:
         """Adds `change` to the number of holders that have these bits."""
@@ -104,7 +110,11 @@ class Claims(Generic[S, L]):
         self.denials = 0
         """Holders that deny something to others; a reader needs no lock."""
         self.in_the_way: set[S] = set()
-        """Holders that have denied something to callers without an open; for the owner of the state to look at."""
+        """Holders in the way of callers without state, for the owner of the state to look at."""
+        self.wake: Callable[[], object] = _nothing
+        """Tells the owner of the state that there are new holders in `in_the_way`."""
+        self.delegations = 0
+        """Delegations of all files; a reader needs no lock."""
         self.range_count = 0
         """Ranges of all holders."""
         self.in_grace = False
@@ -163,6 +173,43 @@ class Claims(Generic[S, L]):
         if deny:
             self.denials += change
 
+    # Delegations
+
+    def delegate(self, file: bytes, holder: S) -> None:
+        """Enters a delegation: its holder is to be asked before the file changes."""
+        claims = self._files.setdefault(file, _File())
+        if claims.delegates is None:
+            claims.delegates = {}
+        claims.delegates[holder] = None
+        self.delegations += 1
+
+    def undelegate(self, file: bytes, holder: S) -> None:
+        """Drops a delegation; no effect if there is none."""
+        claims = self._files.get(file)
+        if claims is not None and claims.delegates is not None and holder in claims.delegates:
+            del claims.delegates[holder]
+            self.delegations -= 1
+            self._drop_empty(file, claims)
+
+    def delegates(self, file: bytes) -> list[S]:
+        """The holders of delegations of a file."""
+        claims = self._files.get(file)
+        return [] if claims is None else list(claims.delegates or ())
+
+    def waits_for_delegates(self, file: bytes, own: S | None = None) -> bool:
+        """Whether a change has to wait for delegations other than `own`; takes the lock itself, if need be.
+
+        Their holders are found in `in_the_way`, and recalled from there.
+        """
+        if not self.delegations:
+            return False
+        with self.lock:
+            found = [each for each in self.delegates(file) if each is not own]
+            self.in_the_way.update(found)
+        if found:
+            self.wake()
+        return bool(found)
+
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
@@ -215,5 +262,5 @@ class Claims(Generic[S, L]):
         self.change_range(file, holder, 0, 1 << 64, None)
 
     def _drop_empty(self, file: bytes, claims: _File[S, L]) -> None:
-        if not claims.shares and not claims.ranges:
+        if not claims.shares and not claims.ranges and not claims.delegates:
             del self._files[file]

@@ -75,6 +75,9 @@ class Files(LocalObject):
         """See `tree.Node.opened_for_writing`."""
         return self.tree.parts.files.open_for_writing(self)
 
+    def lease(self) -> None:
+        """See `tree.Node.lease`: local processes change files unnoticed."""
+
     def range_locks(self) -> LocalLocks | None:
         """See `tree.Node.range_locks`: none on a file that the server itself may not open."""
         modes = (os.O_RDONLY,) if self.tree.export.read_only else (os.O_RDWR, os.O_RDONLY)

@@ -280,6 +280,10 @@ class MemoryNode:
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
+    def lease(self) -> MemoryLease:
+        """See `tree.Node.lease`."""
+        return MemoryLease()
+
     def range_locks(self) -> None:
         """See `tree.Node.range_locks`: only the server sees the file."""
 
@@ -358,6 +362,12 @@ class MemoryNode:
         found.links -= 1
         if not found.links:
             self.tree.removed(found)
+
+
+class MemoryLease:
+    """See `tree.Lease`: all writers are clients."""
+
+    broken = False
 
 
 class _Entries:

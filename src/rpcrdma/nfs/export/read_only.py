@@ -17,6 +17,9 @@ class ReadOnlyNode:
 
     __slots__ = ()
 
+    def lease(self) -> None:
+        """See `tree.Node.lease`: nothing tells of writers."""
+
     def range_locks(self) -> None:
         """See `tree.Node.range_locks`: no local process has the file."""
 

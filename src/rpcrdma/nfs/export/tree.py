@@ -54,6 +54,7 @@ __all__ = [
     "Entry",
     "Exports",
     "FileKind",
+    "Lease",
     "Made",
     "Make",
     "Node",
@@ -335,6 +336,14 @@ class OpenFile(Protocol):
         """Puts all unstable data on the disk; returns the verifier of before."""
 
 
+class Lease(Protocol):
+    """Notices writers of a file that are no clients, until the last reference to it goes."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether a writer has come, and waits; never waits itself."""
+
+
 class RangeLocks(Protocol):
     """Byte-range locks of this server on a file, which local processes see, and which see those of local processes.
 
@@ -406,6 +415,9 @@ class Node(Protocol):
 
     def opened_for_writing(self) -> OpenFile | None:
         """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
+
+    def lease(self) -> Lease | None:
+        """A lease on this regular file; None: writers that are no clients would stay unnoticed. Never waits."""
 
     def range_locks(self) -> RangeLocks | None:
         """Locks on this regular file, none at first; None: there are no local processes that could see them."""

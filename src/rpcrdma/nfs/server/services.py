@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +12,6 @@ from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.joint_exports import JointExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import Exports
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
 
@@ -64,7 +64,7 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
 
 
 def build_version_4(
-    exports: Exports,
+    version_3: ServedNfs,
     state: ServerState,
     directory: Path,
     random_bytes: Callable[[int], bytes],
@@ -74,7 +74,7 @@ def build_version_4(
     """NFS version 4 over the exports of `build_services`; close it before the state, when it is offered no longer.
 
     Args:
-        exports: the exported trees.
+        version_3: the service of version 3, also if it is not offered: both obey the claims of clients of either.
         state: the key of the server, by which clients tell it from others.
         directory: holds the database of clients that may reclaim their state after a restart.
         random_bytes: makes ids of sessions.
@@ -85,13 +85,16 @@ def build_version_4(
         OSError: the database cannot be used.
     """
     # Imported where it is served: the definition takes a tenth of a second.
-    from rpcrdma.nfs.export.claims import Claims  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.service import Nfs4Service  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.state import State  # noqa: PLC0415
+    from rpcrdma.nfs.v4.state_limits import NFS4_HELD_TOTAL_MAX  # noqa: PLC0415
 
     database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
     identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
-    clients = State(Claims(), database, random_bytes, clock(), identity=identity)
-    return Nfs4Service(PseudoRoot(exports, wall_clock_ns()), clients, clock=clock)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    unlimited = descriptors == resource.RLIM_INFINITY
+    held_max = NFS4_HELD_TOTAL_MAX if unlimited else min(NFS4_HELD_TOTAL_MAX, descriptors // 8)
+    clients = State(version_3.claims, database, random_bytes, clock(), identity=identity, held_max=held_max)
+    return Nfs4Service(PseudoRoot(version_3.exports, wall_clock_ns()), clients, clock=clock)

@@ -37,7 +37,20 @@ NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
+"""The same of all clients, or an eighth of the descriptors that the server may have, since an open file takes up to
+three. A client may hold as many as are left, so that none takes the last ones: a single client gets half of them."""
+
+NFS4_DELEGATIONS_MAX = 2_000
+"""Read delegations of one client: more files than a build reads again and again."""
+
+NFS4_DELEGATIONS_TOTAL_MAX = 10_000
 """The same of all clients."""
+
+NFS4_RECALLED_FILES_MAX = 1024
+"""Files of which it is remembered for a few seconds that their delegations were recalled."""
+
+NFS4_RECALLS_MAX = 256
+"""Recalls in flight: calls to clients that may not answer; further ones wait for up to 10 s."""
 
 NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""

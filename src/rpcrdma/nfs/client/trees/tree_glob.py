@@ -12,7 +12,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from fnmatch import translate
-from glob import has_magic
 from typing import TypeAlias
 
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
@@ -22,6 +21,9 @@ from rpcrdma.nfs.client.trees.tree_walk import entries_below, too_many_pending
 from rpcrdma.nfs.client.volume import Volume
 
 __all__ = ["glob_tree"]
+
+_MAGIC = re.compile("[*?[]")
+"""A character of patterns."""
 
 _ANY_DEPTH = "**"
 
@@ -60,7 +62,7 @@ class _Pattern:
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
-        return None if has_magic(name) else name
+        return None if _MAGIC.search(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
         """Matches `name` at `places` of the pattern; returns the places behind matches, and those at `**`."""

@@ -71,6 +71,7 @@ class CreationProcedures(Procedures):
             wanted = wanted_of(args.new_attributes)
             if wanted.size is not None:
                 self.check_claims(node, claims.WRITE)
+            self.check_delegations(node)
             node.set_attributes(context.credential, wanted, change, guard=guard)
             return SETATTR3res(_OK, SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:
@@ -84,8 +85,10 @@ class CreationProcedures(Procedures):
             how, value = _HOW[args.how.mode], args.how.value
             create = Create(how, wanted_of(value)) if isinstance(value, sattr3) else Create(how, verifier=value)
             name = name_of(args.where.name)
-            if self.claims.denials and create.wanted.size is not None:
-                self._check_cut(directory, name, context)
+            if create.wanted.size is not None:
+                self.check_delegations_of_name(directory, name, context)
+                if self.claims.denials:
+                    self._check_cut(directory, name, context)
             made = directory.create(context.credential, name, create, change)
             return CREATE3res(_OK, CREATE3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:

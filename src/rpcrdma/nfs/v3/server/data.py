@@ -88,9 +88,10 @@ class DataProcedures(Procedures):
             while (found := self.exports.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
             check_changeable(found)
-            if self.claims.in_grace or self.claims.denials:
+            if self.claims.in_grace or self.claims.denials or self.claims.delegations:
                 self.check_no_grace()
                 self.check_claims(found, claims.WRITE)
+                self.check_delegations(found)
             node, tree, who = found, found.tree, context.credential
             in_memory = tree.in_memory
             file = node.opened_for_writing()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from typing import Any
 
@@ -33,6 +34,19 @@ class Procedures:
         """See `Exports.locate_to_change`; EAGAIN also as `check_no_grace`."""
         self.check_no_grace()
         return self.exports.locate_to_change(handle, context)
+
+    def check_delegations(self, node: Node) -> None:
+        """Refuses a change of an object (EAGAIN) while clients of other versions have delegations of it."""
+        if self.claims.waits_for_delegates(node.handle):
+            raise Refused(errno.EAGAIN)
+
+    def check_delegations_of_name(self, directory: Node, name: bytes, context: CallContext) -> None:
+        """The same for the object of a name, if there is one."""
+        if self.claims.delegations:
+            with contextlib.suppress(FileNotFoundError):
+                found = directory.lookup(context.credential, name, at_once=False)
+                assert found is not None
+                self.check_delegations(found)
 
     def check_claims(self, node: Node, access: int) -> None:
         """Refuses with EACCES reading or writing (READ, WRITE of claims) that an open of another version denies."""

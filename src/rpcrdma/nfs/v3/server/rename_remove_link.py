@@ -40,7 +40,9 @@ class RenameRemoveLinkProcedures(Procedures):
         change, directory = Change(), None
         try:
             directory = self.locate_to_change(args.object.dir.data, context)
-            directory.remove(context.credential, name_of(args.object.name), change, is_directory=False)
+            name = name_of(args.object.name)
+            self.check_delegations_of_name(directory, name, context)
+            directory.remove(context.credential, name, change, is_directory=False)
             return REMOVE3res(_OK, REMOVE3resok(wcc(directory, change)))
         except REFUSALS as error:
             return REMOVE3res(status_of(error), REMOVE3resfail(wcc(directory, change)))
@@ -63,6 +65,8 @@ class RenameRemoveLinkProcedures(Procedures):
             source = self.locate_to_change(args.from_.dir.data, context)
             target = self.locate_to_change(args.to.dir.data, context)
             old, new = name_of(args.from_.name), name_of(args.to.name)
+            self.check_delegations_of_name(source, old, context)
+            self.check_delegations_of_name(target, new, context)
             source.rename(context.credential, old, target, new, left, entered)
             return RENAME3res(_OK, RENAME3resok(wcc(source, left), wcc(target, entered)))
         except REFUSALS as error:
@@ -75,6 +79,7 @@ class RenameRemoveLinkProcedures(Procedures):
         try:
             node = self.locate_to_change(args.file.data, context)
             directory = self.locate_to_change(args.link.dir.data, context)
+            self.check_delegations(node)
             node.link(context.credential, directory, name_of(args.link.name), change)
             return LINK3res(_OK, LINK3resok(post_op(node), wcc(directory, change)))
         except REFUSALS as error:

@@ -19,8 +19,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.nfs.export.claims import Claims
-from rpcrdma.nfs.export.tree import OpenFile
+from rpcrdma.nfs.export.claims import READ, Claims
+from rpcrdma.nfs.export.tree import Lease, OpenFile
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.state_limits import (
@@ -38,6 +38,7 @@ __all__ = [
     "ClientEvent",
     "ClientState",
     "ClientTable",
+    "Delegation",
     "Held",
     "InTheWay",
     "Introduction",
@@ -172,6 +173,11 @@ class Held(abc.ABC):
         """The key by which a client has one such state."""
         return type(self), self.owner, self.file
 
+    @property
+    def revoked(self) -> bool:
+        """Whether it is lost: its stateid is to be freed."""
+        return False
+
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
         """Drops the claims of this state."""
@@ -181,12 +187,48 @@ class Held(abc.ABC):
         """The file as it is open for READ or WRITE of claims; None if it is not."""
 
 
+class Delegation(Held):
+    """A read delegation."""
+
+    __slots__ = ("_revoked", "asked", "lease", "reader", "recalled_s")
+
+    def __init__(self, client: Client, other: bytes, file: bytes, reader: OpenFile | None, lease: Lease) -> None:
+        super().__init__(client, other, b"", file)
+        self.reader = reader
+        self.lease: Lease | None = lease
+        self._revoked = False
+        self.recalled_s: float | None = None
+        """When a change first waited for it."""
+        self.asked = False
+        """Whether the client has confirmed a recall."""
+
+    @property
+    def revoked(self) -> bool:
+        """See `Held.revoked`."""
+        return self._revoked
+
+    def revoke(self, claims: Claims[Any, Any]) -> None:
+        """Takes the delegation from its client, which keeps a stateid to be freed."""
+        self._revoked = True
+        self.client.revoked += 1
+        self.release(claims)
+
+    def release(self, claims: Claims[Any, Any]) -> None:
+        """See `Held.release`."""
+        claims.undelegate(self.file, self)
+        self.lease = None
+
+    def io_file(self, access: int) -> OpenFile | None:
+        """See `Held.io_file`."""
+        return self.reader if access == READ else None
+
+
 class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "held", "id", "introduction", "owned", "reclaim_complete", "renewed_s", "sequence", "sessions",
-        "state",
+        "created", "delegations", "held", "id", "introduction", "reclaim_complete", "renewed_s", "revoked", "sequence",
+        "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: Introduction, now_s: float) -> None:
@@ -200,10 +242,12 @@ class Client:
         self.created: Any = None
         """Its result, for a repeat."""
         self.sessions: set[bytes] = set()
-        self.held: dict[bytes, Held] = {}
-        """Its states by `Held.other`."""
-        self.owned: dict[tuple[type[Held], bytes, bytes], Held] = {}
+        self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
         """Its states by `Held.key`."""
+        self.delegations = 0
+        """Delegations among its states, revoked ones included."""
+        self.revoked = 0
+        """Delegations that were revoked, until the client frees their stateids."""
         self.reclaim_complete = False
         """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
 

@@ -22,6 +22,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
 from rpcrdma.nfs.v4.server.handles import checked_name
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
@@ -90,8 +91,9 @@ def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
 def remove(compound: Compound, args: REMOVE4args) -> REMOVE4resok:
     """REMOVE: a name of the current directory, of whatever kind its object is."""
     directory = _directory_to_change(compound, compound.node)
-    change = Change()
-    directory.remove(compound.caller, checked_name(args.target), change, is_directory=None)
+    name, change = checked_name(args.target), Change()
+    wait_for_delegations_of_name(compound, directory, name)
+    directory.remove(compound.caller, name, change, is_directory=None)
     return REMOVE4resok(change_of(directory, change))
 
 
@@ -107,6 +109,8 @@ def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
     if _is_one_object(compound, source, old, target, new):
         # Two names of one object: nothing is done (RFC 8881 section 18.26.3).
         return RENAME4resok(change_of(source, Change()), change_of(target, Change()))
+    wait_for_delegations_of_name(compound, source, old)
+    wait_for_delegations_of_name(compound, target, new)
     gone, come = Change(), Change()
     source.rename(compound.caller, old, target, new, gone, come)
     return RENAME4resok(change_of(source, gone), change_of(target, come))
@@ -133,6 +137,7 @@ def link(compound: Compound, args: LINK4args) -> LINK4resok:
         raise Refused(_S.NFS4ERR_ISDIR)
     if compound.saved.tree is not directory.tree:
         raise Refused(_S.NFS4ERR_XDEV)
+    wait_for_delegations(compound, compound.saved)
     change = Change()
     compound.saved.link(compound.caller, directory, name, change)
     return LINK4resok(change_of(directory, change))

@@ -23,10 +23,8 @@ from rpcrdma.nfs.v4.nfs4 import (
     OPEN4_RESULT_LOCKTYPE_POSIX,
     OPEN4_RESULT_PRESERVE_UNLINKED,
     OPEN4_SHARE_ACCESS_BOTH,
-    OPEN4_SHARE_ACCESS_WANT_CANCEL,
     OPEN4_SHARE_ACCESS_WANT_DELEG_MASK,
     OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS,
-    OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
     OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION,
     OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED,
     OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
@@ -44,17 +42,15 @@ from rpcrdma.nfs.v4.nfs4 import (
     creatverfattr,
     fattr4,
     nfsstat4,
+    open_claim_delegate_cur4,
     open_claim_type4,
-    open_delegation4,
-    open_delegation_type4,
-    open_none_delegation4,
     opentype4,
     stateid4,
-    why_no_delegation4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, Held
+from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, wait_for_delegations
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
 from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
 
@@ -166,6 +162,8 @@ def io_file(compound: Compound, stateid: stateid4, access: int) -> OpenFile | No
             raise Refused(_S.NFS4ERR_GRACE)
         if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.node.handle, access):
             raise Refused(_S.NFS4ERR_LOCKED)
+        if access == WRITE:
+            wait_for_delegations(compound, compound.node)
         return None
     with state.lock:
         held = state.find(compound.client, stateid)
@@ -208,11 +206,13 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
 
     def claimed() -> tuple[Open, stateid4, tuple[int, int]]:
         owner, handle = args.owner.owner, node.handle
-        mine = client.owned.get((Open, owner, handle))
+        mine = client.held.get((Open, owner, handle))
         conflicts = state.claims.share_conflicts(handle, mine, access, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
             raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
+        if access & WRITE or deny & READ or target.cut:
+            check_delegations(state, client, handle, compound.now_s)
         if isinstance(mine, Open):
             stateid = bump(mine)
         else:
@@ -239,7 +239,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
         target.change,
         OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED,
         words(target.attributes_set),
-        _no_delegation(args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK),
+        delegate(compound, args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK, access, file),
     )
 
 
@@ -343,22 +343,32 @@ def _current(compound: Compound, args: OPEN4args) -> _Target:
     return _Target(compound.node)
 
 
+def _delegated(compound: Compound, args: OPEN4args) -> _Target:
+    """CLAIM_DELEG_CUR_FH and CLAIM_DELEGATE_CUR: a file that the client has opened by its delegation so far."""
+    claim = args.claim.value
+    if args.openhow.opentype is opentype4.OPEN4_CREATE:
+        raise Refused(_S.NFS4ERR_INVAL)
+    if isinstance(claim, open_claim_delegate_cur4):
+        directory, name = checked_directory(compound.node), checked_name(claim.file)
+        node, stateid = object_named(compound, directory, name), claim.delegate_stateid
+    else:
+        assert isinstance(claim, stateid4)
+        node, stateid = compound.node, claim
+    state = state_of(compound)
+    with state.lock:
+        held = state.find(compound.client, stateid)
+    if not isinstance(held, Delegation) or held.file != node.handle:
+        raise Refused(_S.NFS4ERR_BAD_STATEID)
+    return _Target(node)
+
+
 _TARGETS: Final[dict[open_claim_type4, Callable[[Compound, OPEN4args], _Target]]] = {
     _CLAIM.CLAIM_NULL: _named,
     _CLAIM.CLAIM_FH: _current,
     _CLAIM.CLAIM_PREVIOUS: _current,
+    _CLAIM.CLAIM_DELEGATE_CUR: _delegated,
+    _CLAIM.CLAIM_DELEG_CUR_FH: _delegated,
 }
-
-
-def _no_delegation(wish: int) -> open_delegation4:
-    """The answer to a wish for a delegation, or to none."""
-    if not wish:
-        return open_delegation4(open_delegation_type4.OPEN_DELEGATE_NONE, None)
-    why = {
-        OPEN4_SHARE_ACCESS_WANT_NO_DELEG: open_none_delegation4(why_no_delegation4.WND4_NOT_WANTED, None),
-        OPEN4_SHARE_ACCESS_WANT_CANCEL: open_none_delegation4(why_no_delegation4.WND4_CANCELLED, None),
-    }.get(wish, open_none_delegation4(why_no_delegation4.WND4_RESOURCE, False))
-    return open_delegation4(open_delegation_type4.OPEN_DELEGATE_NONE_EXT, why)
 
 
 # The other operations
@@ -427,7 +437,8 @@ def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
     """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked."""
     state = state_of(compound)
     with state.locked():
-        held = state.find(compound.client, _resolved(compound, args.fsa_stateid))
-        if isinstance(held, Open) or state.claims.ranges(held.file, held):
+        held = state.find(compound.client, _resolved(compound, args.fsa_stateid), revoked=True)
+        in_use = isinstance(held, Open | Delegation) or state.claims.ranges(held.file, held)
+        if in_use and not held.revoked:
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
         state.drop(held)

@@ -27,6 +27,7 @@ from rpcrdma.nfs.export.tree import (
     Entry,
     Exports,
     FileKind,
+    Lease,
     Made,
     Make,
     Node,
@@ -273,6 +274,9 @@ class _Directory:
         raise Refused(errno.EISDIR)
 
     def opened_for_writing(self) -> OpenFile | None:
+        return None
+
+    def lease(self) -> Lease | None:
         return None
 
     def range_locks(self) -> RangeLocks | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
 from rpcrdma.nfs.v4.server import (
+    delegations,
     handles,
     information,
     listing,
@@ -22,6 +24,7 @@ from rpcrdma.nfs.v4.server import (
     session_operations,
     writing,
 )
+from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.server.state import State
@@ -40,6 +43,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_COMMIT: writing.commit,
     _O.OP_CREATE: names.create,
     _O.OP_CREATE_SESSION: session_operations.create_session,
+    _O.OP_DELEGRETURN: delegations.give_back,
     _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
     _O.OP_DESTROY_SESSION: session_operations.destroy_session,
     _O.OP_EXCHANGE_ID: session_operations.exchange_id,
@@ -101,11 +105,14 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.state = state
         self.lease_s = int(state.clients.lease_s)
         self._clock = clock
+        self._recalls: Recalls | None = None
         self._faults: set[tuple[str, type[Exception]]] = set()
 
     @inline_or_worker
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
         """Answers COMPOUND."""
+        if self._recalls is None:
+            self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
 
     def sweep(self) -> None:

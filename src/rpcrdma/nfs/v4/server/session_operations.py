@@ -17,6 +17,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     EXCHGID4_FLAG_USE_PNFS_DS,
     EXCHGID4_FLAG_USE_PNFS_MDS,
     SEQ4_STATUS_CB_PATH_DOWN,
+    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
     BACKCHANNEL_CTL4args,
     BIND_CONN_TO_SESSION4args,
     BIND_CONN_TO_SESSION4resok,
@@ -164,8 +165,12 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
         back = session.back_channel
-        down = back.caller is not None and not back.alive and not state.sessions.calls_back(session.client)
-    compound.session, compound.slot, compound.client = session, slot, session.client
+        client = session.client
+        down = back.caller is not None and not back.alive and state.sessions.with_back_channel(client) is None
+        flags = (SEQ4_STATUS_CB_PATH_DOWN if down else 0) | (
+            SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
+        )
+    compound.session, compound.slot, compound.client = session, slot, client
     compound.reply_octets_max, compound.too_big = octets_max, too_big
     if answer is Answer.UNCACHED:
         compound.uncached = True
@@ -184,7 +189,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
         args.sa_slotid,
         highest,
         highest,
-        SEQ4_STATUS_CB_PATH_DOWN if down else 0,
+        flags,
     )
 
 

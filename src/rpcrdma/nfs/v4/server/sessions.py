@@ -213,9 +213,10 @@ class SessionTable:
         self._clients.renew(client, now_s)
         return Placed(answer, session, slot)
 
-    def calls_back(self, client: Client) -> bool:
-        """Whether a session of a client has a connection for calls to it."""
-        return any(self._by_id[number].back_channel.alive for number in client.sessions)
+    def with_back_channel(self, client: Client) -> Session | None:
+        """A session of a client with a connection for calls to it."""
+        sessions = (self._by_id[number] for number in client.sessions)
+        return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Session, caller: ReverseCaller, *, back: bool) -> None:
         """Binds a connection to a session, and drops connections that have ended."""

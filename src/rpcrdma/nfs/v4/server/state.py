@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
@@ -16,7 +17,7 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Held, InTheWay
+from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Delegation, Held, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
@@ -24,6 +25,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_HELD_MAX,
     NFS4_HELD_TOTAL_MAX,
     NFS4_LEASE_S,
+    NFS4_RECALLED_FILES_MAX,
 )
 
 __all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
@@ -73,6 +75,7 @@ class State:
         now_s: the time, of the clock of all calls.
         identity: octets that no other server has: clients take servers with equal ones for one.
         lease_s: seconds of a lease.
+        held_max: opens, lock states and delegations of all clients.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class State:
         *,
         identity: bytes,
         lease_s: float = NFS4_LEASE_S,
+        held_max: int = NFS4_HELD_TOTAL_MAX,
     ) -> None:
         self.claims = claims
         self.identity = identity
@@ -96,11 +100,20 @@ class State:
         self._disk = threading.Lock()
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
+        self._held_max = held_max
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
         self._ended: list[Held] = []
         """States whose files are closed when the lock is free."""
+        self.delegations: dict[Delegation, None] = {}
+        """All that have not been revoked."""
+        self.recalls: deque[Delegation] = deque()
+        """Delegations whose clients are to be asked for them."""
+        self.wake: Callable[[], object] = lambda: None
+        """Tells the event loop that has the connections of new `recalls`."""
+        self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
+        """The time of the last recall, by file."""
         self._shrunk: set[bytes] = set()
         """Files whose local locks follow when the lock is free."""
         self.mirrors = LockMirrors(claims)
@@ -185,8 +198,10 @@ class State:
         with self.locked():
             self.clients.pass_leases(now_s)
             ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
+            self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
+        self._recall_again(now_s)
         self.end_grace(now_s)
 
     # Recovery
@@ -229,15 +244,54 @@ class State:
         if self.claims.in_grace or not client.reclaim_complete:
             raise Refused(_S.NFS4ERR_GRACE)
 
+    # Delegations
+
+    def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
+        """Begins to recall delegations, if that has not begun; those that were recalled a lease ago are revoked."""
+        for each in delegations:
+            if each.revoked:
+                continue
+            if each.recalled_s is None:
+                each.recalled_s = now_s
+                self.recalled_files[each.file] = now_s
+                self.recalled_files.move_to_end(each.file)
+                if len(self.recalled_files) > NFS4_RECALLED_FILES_MAX:
+                    self.recalled_files.popitem(last=False)
+                self._ask(each)
+            elif now_s - each.recalled_s > self.clients.lease_s:
+                each.revoke(self.claims)
+                del self.delegations[each]
+
+    def recall_those_in_the_way(self, now_s: float) -> None:
+        """Recalls the delegations that callers without state wait for; the lock is free."""
+        with self.lock:
+            found = [each for each in self.claims.in_the_way if isinstance(each, Delegation)]
+            self.recall(found, now_s)
+
+    def _recall_again(self, now_s: float) -> None:
+        """Recalls delegations of which a local writer has come, and again those whose clients have not heard of it."""
+        with self.lock:
+            delegations = list(self.delegations)
+            recalled = [each for each in delegations if each.recalled_s is not None]
+        broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
+        with self.lock:
+            self.recall(broken, now_s)
+            for each in recalled:
+                if each in self.delegations:
+                    self.recall([each], now_s)
+                    if not each.asked and not each.revoked and each not in self.recalls:
+                        self._ask(each)
+
+    def _ask(self, delegation: Delegation) -> None:
+        self.recalls.append(delegation)
+        self.wake()
+
     # Stateids
 
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that has too many states, or ends; so that the server has not too many."""
-        if (
-            len(client.held) >= NFS4_HELD_MAX
-            or len(self._held) >= NFS4_HELD_TOTAL_MAX
-            or client.state in {ClientState.EXPIRING, ClientState.GONE}
-        ):
+        """Refuses with DELAY a client that ends, or has as many states as it may have."""
+        most = min(NFS4_HELD_MAX, self._held_max - len(self._held))
+        if len(client.held) >= most or client.state in {ClientState.EXPIRING, ClientState.GONE}:
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
@@ -248,29 +302,35 @@ class State:
 
     def add(self, held: Held) -> None:
         """Enters a new state."""
-        client = held.client
-        self._held[held.other] = client.held[held.other] = client.owned[held.key] = held
+        self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
         """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
-        del self._held[held.other], client.held[held.other], client.owned[held.key]
+        del self._held[held.other], client.held[held.key]
         if self.claims.ranges(held.file, held):
             self._shrunk.add(held.file)
+        if isinstance(held, Delegation):
+            client.delegations -= 1
+            client.revoked -= held.revoked
+            self.delegations.pop(held, None)
         held.release(self.claims)
         self._ended.append(held)
 
-    def find(self, client: Client, stateid: stateid4) -> Held:
+    def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """The state of a client's stateid (RFC 8881 section 8.2.4).
 
         Raises:
-            Refused: BAD_STATEID: the client has none, or not yet; OLD_STATEID: it has changed since.
+            Refused: BAD_STATEID: the client has none, or not yet; OLD_STATEID: it has changed since; DELEG_REVOKED: it
+                is lost, unless `revoked`.
         """
         held = self._held.get(stateid.other)
         if held is None or held.client is not client:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
+        if held.revoked and not revoked:
+            raise Refused(_S.NFS4ERR_DELEG_REVOKED)
         if stateid.seqid not in {0, held.seqid}:
             # Serial numbers: the nearer way around says which one is older.
             older = (held.seqid - stateid.seqid) % SEQIDS < SEQIDS // 2

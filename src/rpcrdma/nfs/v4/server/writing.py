@@ -23,6 +23,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 
 __all__ = ["commit", "set_attributes", "write"]
@@ -76,6 +77,7 @@ def set_attributes(compound: Compound, args: SETATTR4args) -> SETATTR4resok:
         check_regular(node)
         # Refuses what share reservations, locks and a grace period forbid.
         io_file(compound, args.stateid, claims.WRITE)
+    wait_for_delegations(compound, node)
     attributes = bits_of(args.obj_attributes.attrmask)
     if node.kind is FileKind.SYMLINK:
         # Linux has no permissions of symbolic links; its own server passes over them, too.

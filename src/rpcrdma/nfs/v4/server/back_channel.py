@@ -1,0 +1,120 @@
+"""The calls of a server of NFS version 4.1 to its clients: CB_RECALL, one at a time for each session.
+
+The state queues delegations to be recalled, and wakes this module in its event loop. A recall whose call fails is
+tried again with the next sweep, over whatever connection the client has bound by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final
+
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.nfs4 import (
+    CB_COMPOUND4args,
+    CB_RECALL4args,
+    CB_SEQUENCE4args,
+    nfs_cb_argop4,
+    nfs_cb_opnum4,
+    nfsstat4,
+    stateid4,
+)
+from rpcrdma.nfs.v4.server.clients import Delegation
+from rpcrdma.nfs.v4.server.sessions import Session
+from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.nfs.v4.session_slots import SEQUENCES
+from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
+from rpcrdma.rpc.reply_bound import ReplyBound
+
+__all__ = ["Recalls"]
+
+_CALL_S: Final = 10.0
+"""Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
+_REPLY_OCTETS: Final = 256
+_MINOR_VERSION: Final = 1
+_REPEATED: Final = {nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
+"""The client has run the request with this number, whose reply was lost: the next number is free."""
+
+
+class Recalls:
+    """The recalls of a server, as tasks of an event loop.
+
+    Args:
+        state: the state.
+        loop: the event loop that has the connections.
+        clock: the clock of the state, in seconds.
+    """
+
+    def __init__(self, state: State, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
+        self._state = state
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns: dict[bytes, asyncio.Lock] = {}
+        """By session: it has one slot in use."""
+        state.wake = lambda: self._soon(self._start)
+        state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        """Calls a function in the event loop, from any thread; not after the server has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+
+    def _start(self) -> None:
+        while self._state.recalls and len(self._tasks) < NFS4_RECALLS_MAX:
+            task = self._loop.create_task(self._recall(self._state.recalls.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+        self._start()
+
+    async def _recall(self, delegation: Delegation) -> None:
+        """Asks a client for a delegation, if it has not given it back by now."""
+        with self._state.lock:
+            session = self._state.sessions.with_back_channel(delegation.client)
+        if session is None:
+            return
+        turn = self._turns.setdefault(session.id, asyncio.Lock())
+        try:
+            async with turn:
+                if delegation.client.held.get(delegation.key) is delegation:
+                    delegation.asked = await self._ask(session, delegation)
+        except RpcRdmaError:
+            # The next sweep asks again.
+            return
+        finally:
+            if not turn.locked():
+                self._turns.pop(session.id, None)
+
+    async def _ask(self, session: Session, delegation: Delegation) -> bool:
+        """Sends CB_RECALL; returns whether the client has taken it."""
+        channel = session.back_channel
+        procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))
+        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.file)
+        for _ in range(2):
+            caller = channel.caller
+            if caller is None:
+                return False
+            number = (channel.sequence + 1) % SEQUENCES
+            operations = [
+                nfs_cb_argop4(nfs_cb_opnum4.OP_CB_SEQUENCE, CB_SEQUENCE4args(session.id, number, 0, 0, False, [])),
+                nfs_cb_argop4(nfs_cb_opnum4.OP_CB_RECALL, recalled),
+            ]
+            reply: Any = await caller.call(
+                procedure,
+                CB_COMPOUND4args(b"", _MINOR_VERSION, 0, operations),
+                timeout_s=_CALL_S,
+                credential=channel.credential,
+            )
+            if len(reply.resarray) > 1 or reply.status in _REPEATED:
+                channel.sequence = number
+            if reply.status not in _REPEATED:
+                return bool(reply.status == nfsstat4.NFS4_OK)
+        return False

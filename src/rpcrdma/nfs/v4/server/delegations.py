@@ -1,0 +1,148 @@
+"""Read delegations: a client that has one reads a file without asking whether it has changed (RFC 8881 section 10).
+
+A delegation is given with an OPEN for reading, while no other client has the file open for writing, and its tree tells
+of writers that are no clients (`Node.lease`). Whatever changes the file is answered with DELAY until the delegations of
+the other clients have come back; a client never waits for its own. `back_channel` asks for them. A delegation that has
+not come back within a lease is revoked.
+
+The caller holds the lock of the state, unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from rpcrdma.nfs.export.claims import WRITE
+from rpcrdma.nfs.export.tree import Node, OpenFile
+from rpcrdma.nfs.v4.nfs4 import (
+    OPEN4_SHARE_ACCESS_WANT_CANCEL,
+    OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
+    DELEGRETURN4args,
+    nfsace4,
+    nfsstat4,
+    open_delegation4,
+    open_delegation_type4,
+    open_none_delegation4,
+    open_read_delegation4,
+    stateid4,
+    why_no_delegation4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.clients import Client, Delegation
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
+
+__all__ = [
+    "AGAIN_S",
+    "check_delegations",
+    "delegate",
+    "give_back",
+    "no_delegation",
+    "wait_for_delegations",
+    "wait_for_delegations_of_name",
+]
+
+_S, _TYPE, _WHY = nfsstat4, open_delegation_type4, why_no_delegation4
+AGAIN_S: Final = 10.0
+"""Seconds after a recall in which no client is given a delegation of the same file: two that fight for it would spend
+their time with recalls."""
+
+
+def no_delegation(wish: int) -> open_delegation4:
+    """The answer of an OPEN that gives none, by the wish of the client."""
+    if not wish:
+        return open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
+    why = {
+        OPEN4_SHARE_ACCESS_WANT_NO_DELEG: open_none_delegation4(_WHY.WND4_NOT_WANTED, None),
+        OPEN4_SHARE_ACCESS_WANT_CANCEL: open_none_delegation4(_WHY.WND4_CANCELLED, None),
+    }.get(wish, open_none_delegation4(_WHY.WND4_RESOURCE, False))
+    return open_delegation4(_TYPE.OPEN_DELEGATE_NONE_EXT, why)
+
+
+def delegate(compound: Compound, wish: int, access: int, reader: OpenFile) -> open_delegation4:
+    """The delegation of the current file that an OPEN brings; the lock is free.
+
+    Args:
+        compound: the COMPOUND.
+        wish: the client's wish for a delegation, in the bits of OPEN.
+        access: bits of share access of the OPEN.
+        reader: the file.
+    """
+    state, client, node = state_of(compound), compound.client, compound.node
+    wanted = wish not in {OPEN4_SHARE_ACCESS_WANT_NO_DELEG, OPEN4_SHARE_ACCESS_WANT_CANCEL}
+    if not wanted or access & WRITE or not compound.session.back_channel.alive:
+        return no_delegation(wish)
+    with state.lock:
+        if not _may_delegate(state, client, node.handle, compound.now_s):
+            return no_delegation(wish)
+    lease = node.lease()
+    if lease is None:
+        return no_delegation(wish)
+    with state.lock:
+        # Another client may have opened the file for writing meanwhile.
+        if not _may_delegate(state, client, node.handle, compound.now_s):
+            return no_delegation(wish)
+        given = Delegation(client, state.new_other(client), node.handle, reader, lease)
+        state.add(given)
+        state.delegations[given] = None
+        client.delegations += 1
+        state.claims.delegate(given.file, given)
+    everybody_else = nfsace4(0, 0, 0, b"")
+    stateid = stateid4(given.seqid, given.other)
+    return open_delegation4(_TYPE.OPEN_DELEGATE_READ, open_read_delegation4(stateid, False, everybody_else))
+
+
+def _may_delegate(state: State, client: Client, file: bytes, now_s: float) -> bool:
+    claims = state.claims
+    return (
+        (Delegation, b"", file) not in client.held
+        and claims.delegations < NFS4_DELEGATIONS_TOTAL_MAX
+        and client.delegations < NFS4_DELEGATIONS_MAX
+        and now_s - state.recalled_files.get(file, float("-inf")) >= AGAIN_S
+        and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
+    )
+
+
+def check_delegations(state: State, client: Client | None, file: bytes, now_s: float) -> None:
+    """Refuses a change of a file with DELAY while other clients have delegations of it, and recalls these.
+
+    Raises:
+        Refused: DELAY.
+        InTheWay: all of them are courteous.
+    """
+    others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
+    if others:
+        state.clients.in_the_way([each.client for each in others], now_s)
+        state.recall(others, now_s)
+        raise Refused(_S.NFS4ERR_DELAY)
+
+
+def wait_for_delegations(compound: Compound, node: Node) -> None:
+    """Refuses a change of an object with DELAY while other clients have delegations of it; the lock is free."""
+    claims = state_of(compound).claims
+    if claims.delegations:
+        own = compound.client.held.get((Delegation, b"", node.handle))
+        if claims.waits_for_delegates(node.handle, own):
+            raise Refused(_S.NFS4ERR_DELAY)
+
+
+def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
+    """The same for the object of a name, if there is one; may block where there are delegations."""
+    if state_of(compound).claims.delegations:
+        compound.wait()
+        with contextlib.suppress(FileNotFoundError):
+            found = directory.lookup(compound.caller, name, at_once=False)
+            assert found is not None
+            wait_for_delegations(compound, found)
+
+
+def give_back(compound: Compound, args: DELEGRETURN4args) -> None:
+    """DELEGRETURN (RFC 8881 section 18.6)."""
+    state = state_of(compound)
+    with state.locked():
+        held = state.find(compound.client, args.deleg_stateid)
+        if not isinstance(held, Delegation) or held.file != compound.node.handle:
+            raise Refused(_S.NFS4ERR_BAD_STATEID)
+        state.drop(held)

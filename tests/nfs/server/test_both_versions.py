@@ -1,0 +1,46 @@
+"""Versions 3 and 4 over one directory: an open of version 4 and a restart of the server are seen by version 3."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversation import Conversation
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.services import build_version_4
+from support.nfs4_client import READ, WRITE, Client, close, putfh
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
+
+
+def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
+    """Conversations with version 4 beside the version 3 of `server`."""
+    service = build_version_4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
+    conversation = Conversation()
+    service._recalls = conversation.recalled
+    conversation.service, conversation.state = service, service.state
+    return conversation
+
+
+def written(server: Any, file: bytes) -> str:
+    status: str = server.status("write", v3.WRITE3args(v3.nfs_fh3(file), 0, 1, v3.stable_how.FILE_SYNC, b"x"))
+    return status
+
+
+def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(server: Any, tmp_path: Path) -> None:
+    four = with_version_4(server, tmp_path)
+    client: Client = four.client().start()
+    handle = client.handle("hello.txt")
+    stateid = client.opened(handle, READ, WRITE)
+    assert written(server, handle) == "ACCES"
+    assert client.run(putfh(handle), close(stateid)).status == "OK"
+    assert written(server, handle) == "OK"
+    four.service.close()
+    restarted = with_version_4(server, tmp_path, 1000.0)
+    assert written(server, handle) == "JUKEBOX"
+    assert restarted.client().start().opened(handle, READ)
+    assert written(server, handle) == "OK"
+    restarted.service.close()

@@ -1,0 +1,247 @@
+"""Read delegations: when they are given, what waits for them, and their return, loss and revocation."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from conversation import Conversation, FakeConnection
+from rpcrdma.nfs.export.claims import READ as READ_CLAIM
+from rpcrdma.nfs.v4.server.delegations import AGAIN_S
+from state_rig import LEASE_S
+from support.cases import each_case
+from support.nfs4_client import (
+    ANONYMOUS,
+    READ,
+    UNCHECKED,
+    WRITE,
+    Client,
+    Stateid,
+    close,
+    delegreturn,
+    free_stateid,
+    lock,
+    open_,
+    open_downgrade,
+    putfh,
+    setattr_size,
+    test_stateid,
+)
+
+FILE, ROOT = putfh(b"file"), putfh(b"root")
+REVOKED, NONE_WANTED = 0x40, 0x400
+DELEG = "delegation"
+
+
+class Two:
+    """A server that can give delegations, and two clients of it."""
+
+    def __init__(self) -> None:
+        self.server = Conversation()
+        self.server.files.leases = True
+        self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+
+    def delegated(self, client: Client | None = None, access: int = READ) -> Stateid | None:
+        """The delegation that an OPEN brings."""
+        reply = (client or self.client).run(FILE, open_(b"owner", access))
+        assert reply.status == "OK", reply
+        found: Stateid | None = reply.value(18)[DELEG]
+        return found
+
+    def given(self, client: Client | None = None) -> Stateid:
+        found = self.delegated(client)
+        assert found is not None
+        return found
+
+
+def test_readers_are_given_a_delegation_and_a_lease_lasts_as_long() -> None:
+    two = Two()
+    first, second = two.given(), two.given(two.other)
+    assert first.other != second.other
+    assert two.delegated() is None, "a client has one for a file"
+    assert two.server.files.open_leases == 2
+    for client, stateid in ((two.client, first), (two.other, second)):
+        assert client.run(FILE, delegreturn(stateid)).status == "OK"
+        assert client.run(FILE, delegreturn(stateid)).status == "BAD_STATEID"
+    gc.collect()
+    assert two.server.files.open_leases == 0
+    assert two.server.claims.delegations == 0
+
+
+@each_case("access", [READ | 0x400, READ | 0x500, WRITE, READ | WRITE])
+def test_writers_and_those_who_want_none_get_none(access: int) -> None:
+    assert Two().delegated(access=access) is None
+
+
+def test_no_delegation_without_a_lease_a_back_channel_or_while_another_client_writes() -> None:
+    two = Two()
+    two.server.files.leases = False
+    assert two.delegated() is None
+    two.server.files.leases = True
+    connection = FakeConnection()
+    mute = two.server.client("mute", connection=connection).start()
+    connection.closed = True
+    assert two.delegated(mute) is None
+    written = two.other.run(FILE, open_(b"writer", READ | WRITE)).value(18)["stateid"]
+    assert two.delegated() is None
+    assert two.other.run(FILE, close(written)).status == "OK"
+    assert two.delegated() is not None
+
+
+def test_a_client_that_writes_the_file_itself_may_have_one() -> None:
+    two = Two()
+    two.client.run(FILE, open_(b"writer", READ | WRITE))
+    assert two.delegated() is not None
+
+
+@pytest.mark.req("NF4-131")
+@each_case(
+    "change",
+    [
+        (FILE, open_(b"o", WRITE)),
+        (FILE, open_(b"o", READ, READ)),
+        (ROOT, open_(b"o", READ, name="file", create=UNCHECKED, size=0)),
+        (FILE, setattr_size(ANONYMOUS, 0)),
+    ],
+)
+def test_a_change_by_another_client_waits_until_the_delegation_is_back(change: tuple[bytes, ...]) -> None:
+    two = Two()
+    stateid = two.given()
+    two.client.run(FILE, close(two.client.opened(b"file")))
+    for _ in range(3):
+        assert two.other.run(*change).status == "DELAY"
+    assert [each.other for each in two.server.recalled] == [stateid.other], "it is recalled once"
+    assert two.client.run(FILE, delegreturn(stateid)).status == "OK"
+    assert two.other.run(*change).status == "OK"
+
+
+def test_reads_and_the_clients_own_changes_wait_for_nothing() -> None:
+    two = Two()
+    two.given()
+    assert two.other.run(FILE, open_(b"o", READ | NONE_WANTED)).status == "OK"
+    assert two.client.run(FILE, open_(b"o", READ | WRITE)).status == "OK"
+    assert two.client.run(FILE, setattr_size(ANONYMOUS, 3)).status == "OK"
+    assert two.server.recalled == []
+
+
+def test_callers_without_state_wait_too() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.server.claims.waits_for_delegates(b"file")
+    assert not two.server.claims.waits_for_delegates(b"another")
+    assert not two.server.claims.denies_io(b"file", READ_CLAIM)
+    assert [each.other for each in two.server.recalled] == [stateid.other]
+
+
+def test_a_local_writer_breaks_the_lease_and_the_delegation_is_recalled() -> None:
+    two = Two()
+    stateid = two.given()
+    two.server.state.sweep(two.server.now_s)
+    assert two.server.recalled == []
+    two.server.files.broken = True
+    two.server.state.sweep(two.server.now_s)
+    assert [each.other for each in two.server.recalled] == [stateid.other]
+
+
+def test_after_a_recall_no_client_is_given_one_for_some_seconds() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
+    two.client.run(FILE, delegreturn(stateid))
+    assert two.delegated() is None
+    two.server.now_s += AGAIN_S
+    assert two.delegated() is not None
+
+
+def test_a_recall_that_no_client_has_heard_of_is_made_again_with_each_sweep() -> None:
+    two = Two()
+    two.given()
+    two.other.run(FILE, open_(b"o", WRITE))
+    two.server.state.sweep(two.server.now_s)
+    two.server.state.sweep(two.server.now_s)
+    assert len(two.server.recalled) == 3
+    two.server.recalled[0].asked = True
+    two.server.state.sweep(two.server.now_s)
+    assert len(two.server.recalled) == 3
+
+
+@pytest.mark.req("NF4-132")
+def test_a_delegation_that_does_not_come_back_is_revoked_and_its_client_told() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
+    two.server.now_s += LEASE_S / 2
+    two.client.run()
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
+    two.server.now_s += LEASE_S / 2 + 1
+    assert two.client.run().value(53)[-1] == 0
+    two.other.run(FILE, open_(b"o", WRITE))
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "OK"
+    assert two.client.run().value(53)[-1] == REVOKED
+    assert two.client.run(test_stateid(stateid)).value(55) == ["DELEG_REVOKED"]
+    assert two.client.run(FILE, delegreturn(stateid)).status == "DELEG_REVOKED"
+    assert two.client.run(free_stateid(stateid)).status == "OK"
+    assert two.client.run().value(53)[-1] == 0
+    assert two.client.run(test_stateid(stateid)).value(55) == ["BAD_STATEID"]
+
+
+def test_the_sweep_revokes_what_nobody_asks_for_any_more() -> None:
+    two = Two()
+    two.given()
+    two.other.run(FILE, open_(b"o", WRITE))
+    two.server.now_s += LEASE_S + 1
+    two.client.run()
+    two.server.state.sweep(two.server.now_s)
+    assert two.client.run().value(53)[-1] == REVOKED
+    assert two.server.claims.delegations == 0
+
+
+def test_the_delegation_of_a_courteous_client_ends_with_it() -> None:
+    two = Two()
+    two.given()
+    two.server.now_s += LEASE_S + 1
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "OK"
+    assert two.server.recalled == []
+    assert two.client.run().status == "BADSESSION"
+
+
+def test_opens_made_by_a_delegation_are_told_to_the_server_before_it_goes_back() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
+    assert two.other.run(FILE, open_(b"local", READ, delegated=stateid)).status == "BAD_STATEID"
+    assert two.client.run(FILE, open_(b"local", READ, delegated=stateid)).status == "OK"
+    assert two.client.run(ROOT, open_(b"local", READ, delegated=stateid)).status == "BAD_STATEID"
+    opened = two.client.opened(b"file", owner=b"local")
+    assert two.client.run(FILE, open_(b"local", READ, delegated=opened)).status == "BAD_STATEID"
+
+
+def test_a_delegation_is_no_open_and_no_lock() -> None:
+    two = Two()
+    stateid = two.given()
+    for operation in (
+        close(stateid),
+        open_downgrade(stateid, READ),
+        lock(stateid, b"l", 1, 0, 1),
+        delegreturn(stateid),
+    ):
+        expected = "OK" if operation == delegreturn(stateid) else "BAD_STATEID"
+        assert two.client.run(FILE, operation).status == expected
+    assert two.client.run(free_stateid(two.given(two.other))).status == "BAD_STATEID"
+
+
+def test_a_delegation_is_freed_by_its_return_alone() -> None:
+    two = Two()
+    assert two.client.run(free_stateid(two.given())).status == "LOCKS_HELD"
+
+
+@each_case("limit", ["NFS4_DELEGATIONS_MAX", "NFS4_DELEGATIONS_TOTAL_MAX"])
+def test_delegations_are_bounded(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.delegations.{limit}", 1)
+    two = Two()
+    two.server.files.add("second")
+    two.given()
+    reply = two.client.run(putfh(b"second"), open_(b"owner", READ))
+    assert (reply.status, reply.value(18)[DELEG]) == ("OK", None)
+    assert (two.delegated(two.other) is None) is (limit == "NFS4_DELEGATIONS_TOTAL_MAX")
