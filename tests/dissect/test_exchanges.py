@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma import file_limits
+from rpcrdma.cli.definition import own_definition
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -18,7 +19,10 @@ from rpcrdma.dissect.exchanges import Exchange, Exchanges
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.v4.definition import with_compound
 from support.cases import each_case
+from support.nfs4_client import ANONYMOUS, getattr_, putfh, sequence
+from support.nfs4_client import read as read_operation
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -164,6 +168,21 @@ def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) 
         *(True, True, True),
         *(False, False, False),
     ]
+
+
+def test_a_compound_of_version_4_has_the_names_of_its_operations(grouped, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ProgramNames()
+    known.interfaces.add_when_met(100003, 4, lambda: with_compound(own_definition("nfs4.x").read_text()), "nfs4.x")
+    monkeypatch.setattr(f"{__name__}.ProgramNames", lambda _programs: known)
+    operations = [sequence(bytes(16), 1), putfh(b"file"), read_operation(ANONYMOUS, 0, 100), getattr_(1 << 4)]
+    header = words(7, 0, 2, 100003, 4, 1, 0, 0, 0, 0)
+    compound = words(7, 1, 32, 0, 0, 0, 0) + header + words(0, 1, len(operations)) + b"".join(operations)
+    (found,) = grouped(lambda capture: capture.send(CLIENT, compound))
+    assert found.procedure == "NFS_V4 SEQUENCE+PUTFH+READ+GETATTR"
+    assert [found.is_of(name) for name in ("read", "GETATTR", "WRITE")] == [True, True, False]
+    arguments = found.body("arguments")
+    assert arguments is not None
+    assert [each.value for each in arguments.walk() if each.name == "count"] == [100]
 
 
 def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are(grouped) -> None:

@@ -34,6 +34,15 @@ _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
 _DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x", "watch.x")
 
 
+_NFS4 = 100003, 4
+
+
+def _version_4() -> str:
+    from rpcrdma.nfs.v4.definition import with_compound  # noqa: PLC0415
+
+    return with_compound(own_definition("nfs4.x").read_text(encoding="utf-8"))
+
+
 def add_input_options(parser: CommandParser, forms: str) -> None:
     """The file, which is one of these `forms`, and the options by which it is read."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
@@ -127,6 +136,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
     names = ProgramNames()
     for file in _DEFINITIONS_KNOWN:
         names.interfaces.add(own_definition(file).read_text(encoding="utf-8"), file)
+    names.interfaces.add_when_met(*_NFS4, _version_4, "nfs4.x")
     for file in args.program:
         text = read_text(file)
         if text is None:
