@@ -91,6 +91,8 @@ a Linux client mounts it, by version 4.2:
 """
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
+_DESCRIPTORS_WANTED = 1 << 17
+"""16,384 open files of version 4; a system without such a limit has no trouble with it."""
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _WORKERS = 8
 _IDLE_S = 5.0
@@ -356,7 +358,8 @@ def _raise_file_limit(connections: int) -> int:
     from rpcrdma.aio.server.admission import connections_that_fit, descriptors_for  # noqa: PLC0415
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = descriptors_for(connections)
+    # Eight times what clients of version 4 may have open (`build_version_4`), where the system allows it.
+    wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from state_rig import LEASE_S
-from support.nfs4_client import MAX64, Client, Stateid, lock, lockt, locku, putfh
+from support.nfs4_client import MAX64, Client, Stateid, close, lock, lockt, locku, putfh
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
 
@@ -170,3 +171,43 @@ def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
     assert [each.split()[0] for each in order] == ["first", "second"]
     assert len({each.split()[1] for each in order}) == 1
     assert len(mirrors) == 0
+
+
+@pytest.mark.thorough
+def test_threads_that_fight_for_a_file_leave_nothing_behind(served: Served) -> None:
+    faults: list[BaseException] = []
+    granted: list[str] = []
+    served.server.service.log_fault = lambda name, error: faults.append(error)  # type: ignore[method-assign]
+
+    def fight(number: int) -> None:
+        try:
+            client = served.server.client(f"fighter {number}").start()
+            draw = random.Random(number)
+            for turn in range(60):
+                opened = served.opened(client)
+                start, kind = draw.randrange(8), draw.choice((READ_LT, WRITE_LT))
+                reply = client.run(served.file, lock(opened, b"l", kind, start, draw.randrange(1, 4)))
+                assert reply.status in {"OK", "DENIED"}
+                if reply.status == "OK":
+                    granted.append(f"{number} {turn}")
+                    assert not served.is_free(WRITE_LT, start)
+                    assert client.run(served.file, locku(reply.value(12), 0, MAX64)).status == "OK"
+                if turn % 20 == 19:
+                    client.locked(served.handle, opened, owner=b"kept", start=100 + number, length=1)
+                    client.verifier = b"boot %3d" % turn
+                    client.start()
+                else:
+                    assert client.run(served.file, close(opened)).status == "OK"
+        except BaseException as error:  # noqa: BLE001 - for the thread of the test
+            faults.append(error)
+
+    threads = [threading.Thread(target=fight, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert faults == []
+    assert len(granted) > 60
+    assert len(served.server.claims) == 0
+    assert len(served.server.state.mirrors) == 0
+    assert served.is_free(WRITE_LT, 0, 0)

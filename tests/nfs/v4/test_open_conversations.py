@@ -423,8 +423,18 @@ def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pyt
     assert client.run(FILE, open_(b"3", READ)).status == "DELAY"
     assert client.run(FILE, lock(opened, b"l 2", READ_LT, 50, 1)).status == "DELAY"
     other.opened(b"file")
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_HELD_TOTAL_MAX", 4)
-    assert other.run(FILE, open_(b"3", READ)).status == "DELAY"
+
+
+def test_a_client_gets_no_more_opens_than_are_left_for_others() -> None:
+    server, client, other = two_clients()
+    server.state._held_max = 20
+    counts = []
+    for each in (client, other, server.client("c").start()):
+        owners = 0
+        while each.run(FILE, open_(b"%d" % owners, READ)).status == "OK":
+            owners += 1
+        counts.append(owners)
+    assert counts == [10, 5, 3]
 
 
 @each_case("limit, status", [("NFS4_RANGES_MAX", "OK"), ("NFS4_RANGES_TOTAL_MAX", "DELAY")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,8 +74,12 @@ def build_version_4(
     from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.service import Nfs4Service  # noqa: PLC0415
     from rpcrdma.nfs.v4.server.state import State  # noqa: PLC0415
+    from rpcrdma.nfs.v4.state_limits import NFS4_HELD_TOTAL_MAX  # noqa: PLC0415
 
     database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
     identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
-    clients = State(version_3.claims, database, random_bytes, clock(), identity=identity)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    unlimited = descriptors == resource.RLIM_INFINITY
+    held_max = NFS4_HELD_TOTAL_MAX if unlimited else min(NFS4_HELD_TOTAL_MAX, descriptors // 8)
+    clients = State(version_3.claims, database, random_bytes, clock(), identity=identity, held_max=held_max)
     return Nfs4Service(PseudoRoot(version_3.exports, wall_clock_ns()), clients, clock=clock)

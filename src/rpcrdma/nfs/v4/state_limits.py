@@ -37,7 +37,8 @@ NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
-"""The same of all clients."""
+"""The same of all clients, or an eighth of the descriptors that the server may have, since an open file takes up to
+three. A client may hold as many as are left, so that none takes the last ones: a single client gets half of them."""
 
 NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""

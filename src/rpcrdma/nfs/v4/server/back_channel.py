@@ -7,6 +7,7 @@ tried again with the next sweep, over whatever connection the client has bound b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
@@ -54,8 +55,13 @@ class Recalls:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns: dict[bytes, asyncio.Lock] = {}
         """By session: it has one slot in use."""
-        state.wake = lambda: loop.call_soon_threadsafe(self._start)
-        state.claims.wake = lambda: loop.call_soon_threadsafe(state.recall_those_in_the_way, clock())
+        state.wake = lambda: self._soon(self._start)
+        state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        """Calls a function in the event loop, from any thread; not after the server has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
 
     def _start(self) -> None:
         while self._state.recalls and len(self._tasks) < NFS4_RECALLS_MAX:
@@ -78,7 +84,7 @@ class Recalls:
         turn = self._turns.setdefault(session.id, asyncio.Lock())
         try:
             async with turn:
-                if delegation.client.held.get(delegation.other) is delegation:
+                if delegation.client.held.get(delegation.key) is delegation:
                     delegation.asked = await self._ask(session, delegation)
         except RpcRdmaError:
             # The next sweep asks again.

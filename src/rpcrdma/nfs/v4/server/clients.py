@@ -227,7 +227,7 @@ class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "held", "id", "introduction", "owned", "reclaim_complete", "renewed_s", "revoked", "sequence",
+        "created", "delegations", "held", "id", "introduction", "reclaim_complete", "renewed_s", "revoked", "sequence",
         "sessions", "state",
     )  # fmt: skip
 
@@ -242,10 +242,10 @@ class Client:
         self.created: Any = None
         """Its result, for a repeat."""
         self.sessions: set[bytes] = set()
-        self.held: dict[bytes, Held] = {}
-        """Its states by `Held.other`."""
-        self.owned: dict[tuple[type[Held], bytes, bytes], Held] = {}
+        self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
         """Its states by `Held.key`."""
+        self.delegations = 0
+        """Delegations among its states, revoked ones included."""
         self.revoked = 0
         """Delegations that were revoked, until the client frees their stateids."""
         self.reclaim_complete = False

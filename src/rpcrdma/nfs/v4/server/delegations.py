@@ -87,6 +87,7 @@ def delegate(compound: Compound, wish: int, access: int, reader: OpenFile) -> op
         given = Delegation(client, state.new_other(client), node.handle, reader, lease)
         state.add(given)
         state.delegations[given] = None
+        client.delegations += 1
         state.claims.delegate(given.file, given)
     everybody_else = nfsace4(0, 0, 0, b"")
     stateid = stateid4(given.seqid, given.other)
@@ -96,9 +97,9 @@ def delegate(compound: Compound, wish: int, access: int, reader: OpenFile) -> op
 def _may_delegate(state: State, client: Client, file: bytes, now_s: float) -> bool:
     claims = state.claims
     return (
-        (Delegation, b"", file) not in client.owned
+        (Delegation, b"", file) not in client.held
         and claims.delegations < NFS4_DELEGATIONS_TOTAL_MAX
-        and sum(isinstance(held, Delegation) for held in client.held.values()) < NFS4_DELEGATIONS_MAX
+        and client.delegations < NFS4_DELEGATIONS_MAX
         and now_s - state.recalled_files.get(file, float("-inf")) >= AGAIN_S
         and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
     )
@@ -122,7 +123,7 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Refuses a change of an object with DELAY while other clients have delegations of it; the lock is free."""
     claims = state_of(compound).claims
     if claims.delegations:
-        own = compound.client.owned.get((Delegation, b"", node.handle))
+        own = compound.client.held.get((Delegation, b"", node.handle))
         if claims.waits_for_delegates(node.handle, own):
             raise Refused(_S.NFS4ERR_DELAY)
 

@@ -130,7 +130,7 @@ def lock_test(compound: Compound, args: LOCKT4args) -> None:
             raise Refused(_S.NFS4ERR_GRACE)
         with state.mirrors.of(node) as local:
             with state.lock:
-                mine = client.owned.get((LockState, args.owner.owner, node.handle))
+                mine = client.held.get((LockState, args.owner.owner, node.handle))
                 _check_conflicts(state, compound, mine, wanted)
             found = None if local is None else local.in_the_way(wanted)
         if found is not None:
@@ -181,7 +181,7 @@ def _locker(compound: Compound, args: LOCK4args) -> tuple[LockState | None, Open
         return mine, mine.opened, mine.owner
     opened = find(compound, locker.open_stateid, Open)
     owner = locker.lock_owner.owner
-    known = opened.client.owned.get((LockState, owner, opened.file))
+    known = opened.client.held.get((LockState, owner, opened.file))
     return known if isinstance(known, LockState) else None, opened, owner
 
 

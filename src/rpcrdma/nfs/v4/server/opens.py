@@ -206,7 +206,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
 
     def claimed() -> tuple[Open, stateid4, tuple[int, int]]:
         owner, handle = args.owner.owner, node.handle
-        mine = client.owned.get((Open, owner, handle))
+        mine = client.held.get((Open, owner, handle))
         conflicts = state.claims.share_conflicts(handle, mine, access, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)

@@ -75,6 +75,7 @@ class State:
         now_s: the time, of the clock of all calls.
         identity: octets that no other server has: clients take servers with equal ones for one.
         lease_s: seconds of a lease.
+        held_max: opens, lock states and delegations of all clients.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class State:
         *,
         identity: bytes,
         lease_s: float = NFS4_LEASE_S,
+        held_max: int = NFS4_HELD_TOTAL_MAX,
     ) -> None:
         self.claims = claims
         self.identity = identity
@@ -98,6 +100,7 @@ class State:
         self._disk = threading.Lock()
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
+        self._held_max = held_max
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
@@ -286,12 +289,9 @@ class State:
     # Stateids
 
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that has too many states, or ends; so that the server has not too many."""
-        if (
-            len(client.held) >= NFS4_HELD_MAX
-            or len(self._held) >= NFS4_HELD_TOTAL_MAX
-            or client.state in {ClientState.EXPIRING, ClientState.GONE}
-        ):
+        """Refuses with DELAY a client that ends, or has as many states as it may have."""
+        most = min(NFS4_HELD_MAX, self._held_max - len(self._held))
+        if len(client.held) >= most or client.state in {ClientState.EXPIRING, ClientState.GONE}:
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
@@ -302,21 +302,20 @@ class State:
 
     def add(self, held: Held) -> None:
         """Enters a new state."""
-        client = held.client
-        self._held[held.other] = client.held[held.other] = client.owned[held.key] = held
+        self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
         """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
-        del self._held[held.other], client.held[held.other], client.owned[held.key]
+        del self._held[held.other], client.held[held.key]
         if self.claims.ranges(held.file, held):
             self._shrunk.add(held.file)
-        if held.revoked:
-            client.revoked -= 1
-        elif isinstance(held, Delegation):
-            del self.delegations[held]
+        if isinstance(held, Delegation):
+            client.delegations -= 1
+            client.revoked -= held.revoked
+            self.delegations.pop(held, None)
         held.release(self.claims)
         self._ended.append(held)
 
