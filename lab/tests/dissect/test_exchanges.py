@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.commands import own_definition_text
 from rpcrdma.nfs import v3
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
@@ -19,6 +20,8 @@ from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
 from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
 from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from support.cases import each_case
+from support.nfs4_client import ANONYMOUS, getattr_, putfh, sequence
+from support.nfs4_client import read as read_operation
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -164,6 +167,21 @@ def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) 
         *(True, True, True),
         *(False, False, False),
     ]
+
+
+def test_a_compound_of_version_4_has_the_names_of_its_operations(grouped, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ProgramNames()
+    known.interfaces.add_when_met(100003, 4, lambda: own_definition_text("nfs4.x"), "nfs4.x")
+    monkeypatch.setattr(f"{__name__}.ProgramNames", lambda _programs: known)
+    operations = [sequence(bytes(16), 1), putfh(b"file"), read_operation(ANONYMOUS, 0, 100), getattr_(1 << 4)]
+    header = words(7, 0, 2, 100003, 4, 1, 0, 0, 0, 0)
+    compound = words(7, 1, 32, 0, 0, 0, 0) + header + words(0, 1, len(operations)) + b"".join(operations)
+    (found,) = grouped(lambda capture: capture.send(CLIENT, compound))
+    assert found.procedure == "NFS_V4 SEQUENCE+PUTFH+READ+GETATTR"
+    assert [found.is_of(name) for name in ("read", "GETATTR", "WRITE")] == [True, True, False]
+    arguments = found.body("arguments")
+    assert arguments is not None
+    assert [each.value for each in arguments.walk() if each.name == "count"] == [100]
 
 
 def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are(grouped) -> None:

@@ -298,10 +298,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
         watch = WatchService(services.nfs.local)
-        version_4 = _version_4(args, services, state)
-        if version_4 is not None:
-            stack.callback(version_4.close)
-        offered = [*(services if "3" in args.nfs else ()), *([version_4] if version_4 is not None else ()), watch]
+        nfs4 = _nfs4(args, services, state)
+        if nfs4 is not None:
+            stack.callback(nfs4.close)
+        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ()), watch]
         hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
@@ -338,7 +338,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
         _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
-        await _wait(stop, services, version_4)
+        await _wait(stop, services, nfs4)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
         await server.close()
@@ -360,7 +360,7 @@ def _raise_file_limit(connections: int) -> int:
     from rpcrdma.aio.server.admission import connections_that_fit, descriptors_for  # noqa: PLC0415
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Eight times what clients of version 4 may have open (`build_version_4`), where the system allows it.
+    # Eight times what clients of version 4 may have open (`build_nfs4`), where the system allows it.
     wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(
@@ -421,14 +421,14 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
     )
 
 
-def _version_4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
+def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
     """Version 4 over the same exports; None unless it is wanted."""
     if "4" not in args.nfs:
         return None
-    from rpcrdma.nfs.server.services import build_version_4  # noqa: PLC0415
+    from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
 
     directory, clocks = args.state_dir or default_state_dir(), (time.monotonic, time.time_ns)
-    return build_version_4(services.nfs, state, directory, secrets.token_bytes, *clocks)
+    return build_nfs4(services.nfs, state, directory, secrets.token_bytes, *clocks)
 
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
@@ -442,7 +442,7 @@ def _security(args: argparse.Namespace, export: Exported) -> tuple[SecurityFlavo
     return UNPROVED if flavors is None else flavors
 
 
-async def _wait(stop: asyncio.Event, services: NfsServices, version_4: Nfs4Service | None) -> None:
+async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None) -> None:
     """Waits for `stop`; meanwhile closes files that are no longer in use, and ends leases."""
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
@@ -450,8 +450,8 @@ async def _wait(stop: asyncio.Event, services: NfsServices, version_4: Nfs4Servi
                 await stop.wait()
                 return
         await asyncio.to_thread(services.nfs.close_idle)
-        if version_4 is not None:
-            await asyncio.to_thread(version_4.sweep)
+        if nfs4 is not None:
+            await asyncio.to_thread(nfs4.sweep)
 
 
 def _announce(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.commands.arguments import octets, service_url, uint32
     from rpcrdma.commands.command_parser import CommandParser
-    from rpcrdma.commands.definition import DefinitionText, own_definition, read_text
+    from rpcrdma.commands.definition import DefinitionText, own_definition_text, read_text
     from rpcrdma.commands.failures import describe
     from rpcrdma.commands.options import add_json, connect_options
     from rpcrdma.commands.progress import progress_line
@@ -37,7 +37,7 @@ __all__ = [
     "console",
     "describe",
     "octets",
-    "own_definition",
+    "own_definition_text",
     "progress_line",
     "read_text",
     "service_url",
@@ -52,7 +52,7 @@ __getattr__, __dir__ = deferred(
         "rpcrdma.aio.urls": ("Url",),
         "rpcrdma.commands.arguments": ("octets", "service_url", "uint32"),
         "rpcrdma.commands.command_parser": ("CommandParser",),
-        "rpcrdma.commands.definition": ("DefinitionText", "own_definition", "read_text"),
+        "rpcrdma.commands.definition": ("DefinitionText", "own_definition_text", "read_text"),
         "rpcrdma.commands.failures": ("describe",),
         "rpcrdma.commands.options": ("add_json", "connect_options"),
         "rpcrdma.commands.progress": ("progress_line",),

@@ -24,6 +24,7 @@ __all__ = [
     "DefinitionText",
     "add_definition_options",
     "own_definition",
+    "own_definition_text",
     "read_definition",
     "read_regular_file",
     "read_text",
@@ -49,6 +50,20 @@ def own_definition(name: str) -> Path:
     """
     # Importing the package would import the client and the server.
     return Path(__file__).parents[1] / "nfs" / OWN_DEFINITIONS[name]
+
+
+def own_definition_text(name: str) -> str:
+    """Reads a definition that comes with the library; that of NFS version 4 with the COMPOUND of its operations.
+
+    Args:
+        name: a key of `OWN_DEFINITIONS`, such as "nfs3.x".
+    """
+    text = own_definition(name).read_text(encoding="utf-8")
+    if name != "nfs4.x":
+        return text
+    from rpcrdma.nfs.v4.definition import with_compound  # noqa: PLC0415
+
+    return with_compound(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, Held, Introduction
+from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
 from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
-from rpcrdma.nfs.v4.server.sessions import Placed, Session
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session, Placed
 from rpcrdma.nfs.v4.server.state import State
 
 __all__ = ["FORE", "LEASE_S", "Caller", "Holding", "StateRig", "counted_octets", "refused_with"]
@@ -81,7 +81,7 @@ class StateRig:
     def introduce(
         self, owner: str = "a", verifier: str = "1", principal: str = "sys:0", *, update: bool = False, **more: Any
     ) -> Client:
-        introduction = Introduction(owner.encode(), verifier.encode(), principal, **more)
+        introduction = ClientIdentity(owner.encode(), verifier.encode(), principal, **more)
         return self.state.settle(
             lambda: self.state.clients.exchange_id(introduction, self.now_s, update=update), self.wait
         )
@@ -110,7 +110,7 @@ class StateRig:
             self.wait,
         )
 
-    def session(self, *introduction: str, **more: Any) -> Session:
+    def session(self, *introduction: str, **more: Any) -> Nfs4Session:
         """A session of a client that has introduced itself."""
         return self.state.sessions.find(self.create_session(self.introduce(*introduction, **more)).csr_sessionid)
 
@@ -122,7 +122,7 @@ class StateRig:
 
     def sequence(
         self,
-        session: Session,
+        session: Nfs4Session,
         number: int | None = None,
         *,
         slot: int = 0,

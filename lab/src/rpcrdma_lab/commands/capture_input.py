@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.commands import CommandParser, DefinitionText, console, own_definition, read_text, uint32
+from rpcrdma.commands import CommandParser, DefinitionText, console, own_definition_text, read_text, uint32
 from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ __all__ = [
 
 _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
 _DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x", "watch.x")
+
+
+_NFS4 = 100003, 4
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
@@ -124,7 +127,8 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
 
     names = ProgramNames()
     for file in _DEFINITIONS_KNOWN:
-        names.interfaces.add(own_definition(file).read_text(encoding="utf-8"), file)
+        names.interfaces.add(own_definition_text(file), file)
+    names.interfaces.add_when_met(*_NFS4, lambda: own_definition_text("nfs4.x"), "nfs4.x")
     for file in args.program:
         text = read_text(file)
         if text is None:

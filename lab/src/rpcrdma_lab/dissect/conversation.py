@@ -200,7 +200,7 @@ class Conversation:
             message.facts["procedure"] = procedure or None
             if rpc is not None:
                 self._tell_arguments(made, rpc, payload, _items(header), message)
-            return f"call {procedure}".rstrip() if rpc is not None or not header.faults else "cannot be read"
+            return f"call {made.procedure}".rstrip() if rpc is not None or not header.faults else "cannot be read"
         call = self._answered(end, header.xid, message, "answers")
         if rpc is None and call is not None and call.long_reply is not None:
             payload = call.long_reply.joined(header.reply or ())
@@ -236,6 +236,12 @@ class Conversation:
             return
         message.groups.append(body.group)
         message.notes += [body.remark] if body.remark else []
+        operations = [one.shown for one in body.group.walk() if one.name == "argop"] if part is Part.ARGUMENTS else []
+        if operations:
+            # A COMPOUND of NFS version 4 is known by its operations: "NFS_V4 SEQUENCE+PUTFH+READ".
+            names = "+".join(shown.partition("(OP_")[2].rstrip(")") or shown for shown in operations)
+            call.procedure = f"{call.procedure.rpartition(' ')[0]} {names}"
+            message.facts["procedure"] = call.procedure
         first = body.group.fields[0]
         if part is Part.RESULTS and isinstance(first.value, int) and first.shown != str(first.value):
             # Results of most protocols begin with a status, as a union or by itself.

@@ -95,9 +95,10 @@ class Exchange:
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
     def is_of(self, procedure: str) -> bool:
-        """Whether it calls this procedure: "NFS_V3 READ" or "READ", in any case."""
+        """Whether it calls this procedure: "NFS_V3 READ" or "READ", or one with this operation, in any case."""
         own = (self.procedure or "").lower()
-        return procedure.lower() in {own, own.rpartition(" ")[2]}
+        last = own.rpartition(" ")[2]
+        return procedure.lower() in {own, last, *last.split("+")}
 
     def _fact(self, name: str) -> Any:
         return next((message.facts[name] for message in self.messages if message.facts.get(name) is not None), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.xdr.language import check, model, parse
@@ -47,6 +47,18 @@ class Interfaces:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[model.ProgramVersion, Definition]] = {}
+        self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
+
+    def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
+        """Adds the definition that `text` returns once a message of this program is met: reading one takes a while."""
+        self._unread[program, version] = text, file
+
+    def _find(self, program: int, version: int) -> tuple[model.ProgramVersion, Definition] | None:
+        key = program, version
+        if key in self._unread and key not in self._known:
+            text, file = self._unread[key]
+            self.add(text(), file)
+        return self._known.get(key)
 
     def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
         """Adds the programs of a definition, and returns their versions; one that was known before is replaced.
@@ -63,7 +75,7 @@ class Interfaces:
 
     def name(self, program: int, version: int, procedure: int) -> str | None:
         """For example "NFS_V3 READ"; None where no definition names the procedure."""
-        known = self._known.get((program, version))
+        known = self._find(program, version)
         found = self._procedure(known, procedure)
         return _name(known[0], found) if known and found else None
 
@@ -74,7 +86,7 @@ class Interfaces:
 
         `items` are in chunks, and not in `data`. `whole`: `data` ends where the message does.
         """
-        known = self._known.get(called[:2])
+        known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])
         kind = None if procedure is None else procedure.arguments if part is Part.ARGUMENTS else procedure.result
         if known is None or procedure is None or kind is None:

@@ -18,7 +18,7 @@ from rpcrdma.nfs.v3.server.service import NfsService
 if TYPE_CHECKING:
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["NfsServices", "ServedNfs", "build_services", "build_version_4"]
+__all__ = ["NfsServices", "ServedNfs", "build_nfs4", "build_services"]
 
 _CLIENTS_FILE = "clients.sqlite3"
 
@@ -63,7 +63,7 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
     return NfsServices(ServedNfs(served), MountService(served))
 
 
-def build_version_4(
+def build_nfs4(
     version_3: ServedNfs,
     state: ServerState,
     directory: Path,

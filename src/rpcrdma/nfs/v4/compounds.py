@@ -25,11 +25,11 @@ from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, PlacedByPosit
 __all__ = [
     "COMPOUND",
     "MINOR_VERSIONS",
+    "CalledOperation",
     "CompoundCall",
     "CompoundReply",
     "EncodedReply",
     "Result",
-    "Step",
     "append",
     "decode_call",
     "decode_compound_reply",
@@ -46,7 +46,7 @@ MINOR_VERSIONS: Final = tuple(OPERATIONS)
 _OK = nfsstat4.NFS4_OK
 
 
-class Step(NamedTuple):
+class CalledOperation(NamedTuple):
     """One operation of a call.
 
     `fault` is the status of an operation that cannot be run, the last of its call.
@@ -67,14 +67,14 @@ class CompoundCall:
 
     tag: bytes
     minor_version: int
-    steps: Sequence[Step]
+    steps: Sequence[CalledOperation]
     count: int
     kinds: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """The call with operations by their numbers and arguments."""
-        steps = [Step(OPERATIONS[minor_version].get(number, ILLEGAL), args) for number, args in operations]
+        steps = [CalledOperation(OPERATIONS[minor_version].get(number, ILLEGAL), args) for number, args in operations]
         return cls(tag, minor_version, steps, len(steps))
 
 
@@ -103,7 +103,7 @@ class EncodedReply:
     payload: Payload
 
 
-def name_of(steps: Sequence[Step]) -> str:
+def name_of(steps: Sequence[CalledOperation]) -> str:
     """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE"."""
     names = [step.operation.name for step in steps]
     telling = [name for name in names if name not in _SILENT]
@@ -123,7 +123,7 @@ def decode_call(dec: Decoder) -> CompoundCall:
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
     minor_version = dec.u32("COMPOUND4args.minorversion")
     count = dec.u32("COMPOUND4args.argarray")
-    steps: list[Step] = []
+    steps: list[CalledOperation] = []
     kinds: list[int] = []
     begun = dec.begun = []
     if minor_version not in MINOR_VERSIONS:
@@ -145,19 +145,19 @@ def decode_call(dec: Decoder) -> CompoundCall:
     return CompoundCall(tag, minor_version, steps, count, tuple(kinds))
 
 
-def _decode_step(dec: Decoder, operations: Mapping[int, Operation]) -> Step:
+def _decode_step(dec: Decoder, operations: Mapping[int, Operation]) -> CalledOperation:
     try:
         operation = operations.get(dec.u32("nfs_argop4.argop"), ILLEGAL)
     except DecodeError:
-        return Step(ILLEGAL, None, nfsstat4.NFS4ERR_BADXDR)
+        return CalledOperation(ILLEGAL, None, nfsstat4.NFS4ERR_BADXDR)
     if operation is ILLEGAL:
-        return Step(operation, None, nfsstat4.NFS4ERR_OP_ILLEGAL)
+        return CalledOperation(operation, None, nfsstat4.NFS4ERR_OP_ILLEGAL)
     if operation.decode_args is None:
-        return Step(operation, None, nfsstat4.NFS4ERR_NOTSUPP)
+        return CalledOperation(operation, None, nfsstat4.NFS4ERR_NOTSUPP)
     try:
-        return Step(operation, operation.decode_args(dec))
+        return CalledOperation(operation, operation.decode_args(dec))
     except DecodeError:
-        return Step(operation, None, nfsstat4.NFS4ERR_BADXDR)
+        return CalledOperation(operation, None, nfsstat4.NFS4ERR_BADXDR)
 
 
 def _drop_rest(dec: Decoder) -> None:

@@ -24,7 +24,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     stateid4,
 )
 from rpcrdma.nfs.v4.server.clients import Delegation
-from rpcrdma.nfs.v4.server.sessions import Session
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import SEQUENCES
 from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
@@ -93,7 +93,7 @@ class Recalls:
             if not turn.locked():
                 self._turns.pop(session.id, None)
 
-    async def _ask(self, session: Session, delegation: Delegation) -> bool:
+    async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
         """Sends CB_RECALL; returns whether the client has taken it."""
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))

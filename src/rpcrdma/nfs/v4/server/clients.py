@@ -36,12 +36,12 @@ __all__ = [
     "VERDICTS",
     "Client",
     "ClientEvent",
+    "ClientIdentity",
     "ClientState",
     "ClientTable",
     "Delegation",
     "Held",
     "InTheWay",
-    "Introduction",
     "Known",
     "Verdict",
     "principal_of",
@@ -140,7 +140,7 @@ def principal_of(credential: Credential) -> str:
     return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"
 
 
-class Introduction(NamedTuple):
+class ClientIdentity(NamedTuple):
     """The identity of a client in EXCHANGE_ID."""
 
     owner: bytes
@@ -231,7 +231,7 @@ class Client:
         "sessions", "state",
     )  # fmt: skip
 
-    def __init__(self, number: int, introduction: Introduction, now_s: float) -> None:
+    def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
         self.id = number
         self.introduction = introduction
         self.state = ClientState.UNCONFIRMED
@@ -302,7 +302,7 @@ class ClientTable:
             raise Refused(_S.NFS4ERR_DELAY)
         return client
 
-    def exchange_id(self, introduction: Introduction, now_s: float, *, update: bool = False) -> Client:
+    def exchange_id(self, introduction: ClientIdentity, now_s: float, *, update: bool = False) -> Client:
         """Finds or makes the record of a client that introduces itself.
 
         Raises:
@@ -455,7 +455,7 @@ class ClientTable:
         return False
 
 
-def _compare(confirmed: Client | None, introduction: Introduction) -> Known:
+def _compare(confirmed: Client | None, introduction: ClientIdentity) -> Known:
     if confirmed is None:
         return Known.NONE
     same_verifier = confirmed.introduction.verifier == introduction.verifier

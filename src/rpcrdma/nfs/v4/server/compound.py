@@ -13,7 +13,13 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Step, encode_operation_result
+from rpcrdma.nfs.v4.compounds import (
+    MINOR_VERSIONS,
+    CalledOperation,
+    CompoundCall,
+    EncodedReply,
+    encode_operation_result,
+)
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
@@ -339,7 +345,7 @@ def _is_text(octets: bytes) -> bool:
     return True
 
 
-def _check_place(compound: Compound, position: int, step: Step) -> None:
+def _check_place(compound: Compound, position: int, step: CalledOperation) -> None:
     """Refuses an operation that may not stand at its place, or did not decode."""
     operation, _, fault = step
     place = operation.place

@@ -41,9 +41,9 @@ from rpcrdma.nfs.v4.nfs4 import (
     state_protect_ops4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientState, Introduction, principal_of
+from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, ClientState, principal_of
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
-from rpcrdma.nfs.v4.server.sessions import Session, callback_credential
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
 from rpcrdma.nfs.v4.server.state import state_of
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer
 from rpcrdma.rpc.gss.flavors import GssService
@@ -109,7 +109,7 @@ def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok
     state = state_of(compound)
     protection, enforced = _agree(compound, args.eia_state_protect)
     owner = args.eia_clientowner
-    introduction = Introduction(
+    introduction = ClientIdentity(
         owner.co_ownerid, owner.co_verifier, principal_of(compound.caller), compound.context.peer, enforced
     )
     update = bool(args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
@@ -211,7 +211,7 @@ def backchannel_ctl(compound: Compound, args: BACKCHANNEL_CTL4args) -> None:
     credential = callback_credential(args.bca_sec_parms)
     if credential is None:
         raise Refused(_S.NFS4ERR_INVAL)
-    session: Session = compound.session
+    session: Nfs4Session = compound.session
     with state_of(compound).lock:
         session.back_channel.program, session.back_channel.credential = args.bca_cb_program, credential
 

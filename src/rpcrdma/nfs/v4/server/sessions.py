@@ -34,7 +34,7 @@ from rpcrdma.nfs.v4.state_limits import (
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
 
-__all__ = ["REFUSED_ANSWERS", "BackChannel", "Placed", "Session", "SessionTable", "callback_credential"]
+__all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "Placed", "SessionTable", "callback_credential"]
 
 _S = nfsstat4
 _FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
@@ -76,7 +76,7 @@ class BackChannel:
         return self.caller is not None and not self.caller.closed
 
 
-class Session:
+class Nfs4Session:
     """A session of a client; `fore` and `back` are the agreed attributes of its channels."""
 
     __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "slots")
@@ -100,7 +100,7 @@ class Placed(NamedTuple):
     """A SEQUENCE at its slot; `answer` is RUN, REPEAT or UNCACHED."""
 
     answer: Answer
-    session: Session
+    session: Nfs4Session
     slot: Slot[Any]
 
 
@@ -115,14 +115,14 @@ class SessionTable:
     def __init__(self, clients: ClientTable, random_bytes: Callable[[int], bytes]) -> None:
         self._clients = clients
         self._random_bytes = random_bytes
-        self._by_id: dict[bytes, Session] = {}
+        self._by_id: dict[bytes, Nfs4Session] = {}
         self._promised = 0
         """Octets of kept replies that all sessions may hold."""
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def find(self, number: bytes) -> Session:
+    def find(self, number: bytes) -> Nfs4Session:
         """The session of an id; BADSESSION if there is none."""
         session = self._by_id.get(number)
         if session is None:
@@ -161,7 +161,7 @@ class SessionTable:
         credential = callback_credential(args.csa_sec_parms)
         calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
         channel = BackChannel(args.csa_cb_program, credential or AuthNone(), caller if calls_back else None)
-        session = Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
+        session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
         session.connections.add(caller)
         self._by_id[session.id] = session
         client.sessions.add(session.id)
@@ -213,18 +213,18 @@ class SessionTable:
         self._clients.renew(client, now_s)
         return Placed(answer, session, slot)
 
-    def with_back_channel(self, client: Client) -> Session | None:
+    def with_back_channel(self, client: Client) -> Nfs4Session | None:
         """A session of a client with a connection for calls to it."""
         sessions = (self._by_id[number] for number in client.sessions)
         return next((session for session in sessions if session.back_channel.alive), None)
 
-    def bind(self, session: Session, caller: ReverseCaller, *, back: bool) -> None:
+    def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
         """Binds a connection to a session, and drops connections that have ended."""
         session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:
             session.back_channel.caller = caller
 
-    def destroy(self, session: Session) -> None:
+    def destroy(self, session: Nfs4Session) -> None:
         """Ends a session; requests in its slots go on."""
         del self._by_id[session.id]
         session.client.sessions.discard(session.id)

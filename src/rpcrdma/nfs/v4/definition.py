@@ -1,0 +1,61 @@
+"""The definition of version 4 with COMPOUND as unions of its operations, by which tools read whole messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from rpcrdma.nfs.v4.operations import OPERATIONS
+
+__all__ = ["with_compound"]
+
+_PROGRAMS: Final = "/* COMPOUND, procedure 1"
+"""Begins the last part of nfs4.x, which declares the programs without COMPOUND."""
+_COMPOUND: Final = """
+struct COMPOUND4args { utf8str_cs tag; uint32 minorversion; nfs_argop4 argarray<>; };
+struct COMPOUND4res { nfsstat4 status; utf8str_cs tag; nfs_resop4 resarray<>; };
+program NFS4_PROGRAM {
+    version NFS_V4 {
+        void NFSPROC4_NULL(void) = 0;
+        COMPOUND4res NFSPROC4_COMPOUND(COMPOUND4args) = 1;
+    } = 4;
+} = 100003;
+"""
+_DENIED: Final = "case NFS4ERR_DENIED: LOCK4denied denied; default: void;"
+_FAILURES: Final = {"LOCK": _DENIED, "LOCKT": _DENIED, "SETATTR": "default: bitmap4 attrsset;"}
+"""The arms of failures that have a value."""
+
+
+def with_compound(types: str) -> str:
+    """The text of nfs4.x with a union of all arguments, a union of all results, and the program with COMPOUND.
+
+    What follows an operation that is not supported cannot be read.
+    """
+    operations = [each for each in OPERATIONS[2].values() if each.decode_args is not None]
+    arguments = [f"case OP_{each.name}: {_member(each.decode_args, 'op' + each.name.lower())};" for each in operations]
+    results, cases = [], []
+    for each in operations:
+        union = f"{each.name}_result"
+        success, failure = _member(each.decode_resok, "value"), _FAILURES.get(each.name, "default: void;")
+        results.append(f"union {union} switch (nfsstat4 status) {{ case NFS4_OK: {success}; {failure} }};")
+        cases.append(f"case OP_{each.name}: {union} op{each.name.lower()};")
+    return "\n".join(
+        (
+            types.partition(_PROGRAMS)[0],
+            "union nfs_argop4 switch (nfs_opnum4 argop) {",
+            *arguments,
+            "};",
+            *results,
+            "union nfs_resop4 switch (nfs_opnum4 resop) {",
+            *cases,
+            "default: nfsstat4 status;",
+            "};",
+            _COMPOUND,
+        )
+    )
+
+
+def _member(decode: Callable[..., Any] | None, name: str) -> str:
+    """The declaration of a member of the type that a generated function decodes; void for none."""
+    kind = "" if decode is None else decode.__name__
+    return f"{kind.removeprefix('decode_')} {name}" if kind.startswith("decode_") else "void"
