@@ -34,9 +34,9 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.rpc.auth import AuthStat, AuthSys
+from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority

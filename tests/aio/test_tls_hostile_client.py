@@ -31,9 +31,9 @@ from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.limits import TLS_HANDSHAKE_S, TLS_TURN_RECORDS_MAX
+from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Role
 from support.cases import each_case
 from support.host_pair import Hosts

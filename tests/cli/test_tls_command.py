@@ -17,7 +17,7 @@ from rpcrdma.commands.failures import describe
 from rpcrdma.commands.options import XPRTSEC, connect_options
 from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 from support.cases import each_case
 from support.host_pair import Hosts
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, protects
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.tls_probe import answer_probe, is_probe, offers_tls, probe_call, refuse_in_clear
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, protects
 
 XID = 0x01020304
 PROBE = bytes.fromhex("01020304 00000000 00000002 20000003 00000001 00000000 00000007 00000000 00000000 00000000")

@@ -14,8 +14,7 @@ from typing import Final, Literal, NoReturn
 
 from rpcrdma.aio.drivers.tls_socket import ALPN
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.rpc.host_identity import HostName, host_name
-from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.rpc.host_identity import HostName, XprtSec, host_name
 from rpcrdma.transport import Role, offered
 from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 __all__ = [
     "Exported",

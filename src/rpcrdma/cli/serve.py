@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import secrets
 import signal
 import sys
@@ -84,8 +83,6 @@ a Linux client mounts it, by version 4.2:
 """
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
-_DESCRIPTORS_WANTED = 1 << 17
-"""16,384 open files of version 4; a system without such a limit has no trouble with it."""
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _WORKERS = 8
 _IDLE_S = 5.0
@@ -272,7 +269,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
-    from rpcrdma.aio.server.admission import descriptors_for  # noqa: PLC0415
+    from rpcrdma.aio.server.admission import (
+        descriptors_for,
+        raise_file_limit,
+    )
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
@@ -280,7 +280,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
-    if (fitting := _raise_file_limit(args.connections)) < args.connections:
+    if (fitting := raise_file_limit(args.connections)) < args.connections:
         limit = f"ulimit -Hn {descriptors_for(args.connections)}"
         if args.connections > RPC_CONNECTIONS_MAX:
             return console.error(
@@ -350,23 +350,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         console.error(f"written data may be lost: {message}")
     _event(args, {"event": "stopped"}, "stopped")
     return ExitStatus.FAILED if failures else ExitStatus.DONE
-
-
-def _raise_file_limit(connections: int) -> int:
-    """Raises the limit of open files so that `connections` of RDMA and of TCP each fit, as far as the system allows.
-
-    Returns the number of connections that fit.
-    """
-    from rpcrdma.aio.server.admission import connections_that_fit, descriptors_for  # noqa: PLC0415
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Eight times what clients of version 4 may have open (`build_nfs4`), where the system allows it.
-    wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
-    return connections_that_fit(connections)
 
 
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.commands.options import host_authentication
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication

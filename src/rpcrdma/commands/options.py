@@ -36,7 +36,7 @@ VERSIONS = ("auto", "1", "2")
 """`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
 XPRTSEC = ("none", "tls", "mtls")
-"""`rpcrdma.rpc.xprtsec.XPRTSEC_CHOICES`; a test compares them."""
+"""`rpcrdma.rpc.host_identity.XPRTSEC_CHOICES`; a test compares them."""
 
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 _DEFAULTS: dict[str, Any] = {

@@ -1,15 +1,30 @@
-"""Which host a peer is: the names in its certificate, and whether they are the wanted ones (RFC 9525)."""
+"""How TLS protects a connection (RFC 9289), and which host a peer proves to be (RFC 9525)."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from rpcrdma.wire.peer_text import printable
 
-__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named"]
+__all__ = [
+    "XPRTSEC_CHOICES",
+    "HostIdentity",
+    "HostName",
+    "XprtSec",
+    "host_identity",
+    "host_name",
+    "is_named",
+    "protects",
+]
+
+XprtSec = Literal["none", "tls", "mtls"]
+"""In the words of Linux's mount option `xprtsec`: no protection; TLS with the certificate of the server; TLS with the
+certificates of both hosts."""
+XPRTSEC_CHOICES: Final[tuple[XprtSec, ...]] = get_args(XprtSec)
+"""From the weakest to the strongest."""
 
 _WILDCARD: Final = "*."
 
@@ -128,3 +143,8 @@ def _address(text: str) -> str | None:
 
 def _distinguished(name: Sequence[Sequence[tuple[str, str]]]) -> str:
     return printable(", ".join(f"{key}={value}" for part in name for key, value in part))
+
+
+def protects(present: XprtSec, wanted: XprtSec) -> bool:
+    """Returns whether a connection with the protection `present` is good enough for a use that asks for `wanted`."""
+    return XPRTSEC_CHOICES.index(present) >= XPRTSEC_CHOICES.index(wanted)

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.program import Caller, Procedure, Program
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.wire.buffers import Memory
 
 __all__ = [

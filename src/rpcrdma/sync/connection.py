@@ -10,9 +10,8 @@ from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.rpc.client_stub import WaitingCaller
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, waiting
 from rpcrdma.transport import TransportStatistics
 from rpcrdma.wire.buffers import Memory

@@ -38,9 +38,9 @@ from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,

@@ -26,9 +26,8 @@ from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calling import XidSource
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Memory

@@ -22,10 +22,9 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.rpc.calling import XidSource
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Program, null_procedure
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics
 
 __all__ = ["BREACHES_MAX", "ConnectionKeeper", "ReconnectPolicy", "SilenceWatch", "SingleConnection"]

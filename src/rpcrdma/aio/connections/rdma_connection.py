@@ -25,9 +25,8 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
-from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import (
     Call,
     CallArrived,

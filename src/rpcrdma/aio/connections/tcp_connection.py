@@ -33,11 +33,10 @@ from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity, XprtSec, protects
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
 from rpcrdma.rpc.tls_probe import answer_probe, is_probe, refuse_in_clear
-from rpcrdma.rpc.xprtsec import XprtSec, protects
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload

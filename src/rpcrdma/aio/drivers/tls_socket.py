@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rpcrdma.limits import TLS_HANDSHAKE_OCTETS_MAX, TLS_TURN_RECORDS_MAX, TLS_UNSENT_OCTETS_MAX
-from rpcrdma.rpc.host_identity import HostIdentity, HostName
-from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, XprtSec
 from rpcrdma.transport.host_authentication import proved_host, refusal_of
 from rpcrdma.transport.host_refusals import HostCause, refused
 from rpcrdma.wire.buffers import Buffer

@@ -15,10 +15,12 @@ from typing import Generic, TypeVar
 
 from rpcrdma.limits import CONNECTIONS_KEPT_PARTS, RDMA_STARTING_S, RPC_CONNECTIONS_MAX
 
-__all__ = ["Admission", "connections_that_fit", "descriptors_for"]
+__all__ = ["Admission", "connections_that_fit", "descriptors_for", "raise_file_limit"]
 
 _OTHER_DESCRIPTORS = 64
 """Descriptors beside files and connections: standard streams, listeners, the state's database, wake-ups."""
+_DESCRIPTORS_WANTED = 1 << 17
+"""Eight times the 16,384 files that clients of NFS version 4 may have open."""
 
 C = TypeVar("C")
 V = TypeVar("V")
@@ -38,6 +40,24 @@ def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
     if descriptors == resource.RLIM_INFINITY:
         return most
     return max(1, min(most, (descriptors * 5 // 8 - _OTHER_DESCRIPTORS) // 2))
+
+
+def raise_file_limit(connections: int) -> int:
+    """Raises this process's limit of open files so that connections and files fit, as far as the system allows.
+
+    Args:
+        connections: the wanted number of RDMA connections, and of TCP connections.
+
+    Returns:
+        The number that fits, 1 to `connections`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+    return connections_that_fit(connections)
 
 
 class Admission(Generic[C]):

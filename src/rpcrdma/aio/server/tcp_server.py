@@ -29,7 +29,7 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.transport import Role
 from rpcrdma.wire.peer_text import printable
 

@@ -11,8 +11,8 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_identity import XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
-from rpcrdma.rpc.xprtsec import XprtSec, protects
 
 __all__ = ["HostAdmission"]
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 __all__ = ["ANONYMOUS", "UNPROVED", "VALID_S", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
 
