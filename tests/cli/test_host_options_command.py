@@ -100,7 +100,7 @@ def test_hosts_that_know_each_other(
         assert capfd.readouterr().out == "a"
         assert main(["ls", "--json", f"{rdma}/"]) == 3
         without = json.loads(capfd.readouterr().out)["error"]
-        assert main(["ls", "--json", f"{served.urls['tcp']}/"]) == 3
+        assert main(["ping", "-c", "1", "--json", served.urls["tcp"]]) == 1
         over_tcp = json.loads(capfd.readouterr().out)["error"]
         assert served.stop() == 0
     assert "host: server.example, 2001:db8::1, urn:host:server (commonName=the server)" in text.splitlines()

@@ -28,8 +28,10 @@ until rpcinfo -T tcp 127.0.0.1 100000 4 >/dev/null 2>&1; do kill -0 "$mapper"; d
 """
 
 
-@pytest.mark.parametrize("program", [100003, 100005], ids=["nfs", "mount"])
-def test_rpcinfo_finds_our_programs(program: int, serve: Callable[..., object], open_directory: Path) -> None:
+@pytest.mark.parametrize(("program", "high"), [(100003, 4), (100005, 3)], ids=["nfs", "mount"])
+def test_rpcinfo_finds_our_programs(
+    program: int, high: int, serve: Callable[..., object], open_directory: Path
+) -> None:
     with serve(str(open_directory)) as url:  # type: ignore[attr-defined]
         address = f"127.0.0.1.{url.port >> 8}.{url.port & 255}"
 
@@ -37,10 +39,11 @@ def test_rpcinfo_finds_our_programs(program: int, serve: Callable[..., object], 
             words = ["rpcinfo", "-a", address, "-T", "tcp", str(program), str(version)]
             return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
 
-        offered, other = ask(3), ask(4)
-    assert offered.returncode == 0, offered.stderr
-    assert "version 3 ready and waiting" in offered.stdout
-    assert "low version = 3, high version = 3" in other.stderr + other.stdout
+        offered, other = [ask(version) for version in range(3, high + 1)], ask(high + 1)
+    for version, answer in enumerate(offered, 3):
+        assert answer.returncode == 0, answer.stderr
+        assert f"version {version} ready and waiting" in answer.stdout
+    assert f"low version = 3, high version = {high}" in other.stderr + other.stdout
 
 
 def test_our_command_and_rpcinfo_say_the_same_of_rpcbind(rpcrdma_command: str) -> None:
