@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from rpcrdma.cli.definition import own_definition
-from rpcrdma.dissect.rpc_body import Interfaces, Part
-
+from rpcrdma.commands.definition import own_definition_text
 from rpcrdma.nfs.v4.compounds import encode_operation_result
-from rpcrdma.nfs.v4.definition import with_compound
 from rpcrdma.nfs.v4.nfs4 import LOCK4denied, SETATTR4resok, nfs_lock_type4, nfs_opnum4, nfsstat4, state_owner4
 from rpcrdma.nfs.v4.operations import OPERATIONS
 from rpcrdma.xdr.codec import Encoder
+from rpcrdma_lab.dissect.rpc_body import Interfaces, Part
 
 COMPOUND = (100003, 4, 1)
 
 
 def known() -> Interfaces:
     interfaces = Interfaces()
-    interfaces.add(with_compound(own_definition("nfs4.x").read_text()), "nfs4.x")
+    interfaces.add(own_definition_text("nfs4.x"), "nfs4.x")
     return interfaces
 
 
