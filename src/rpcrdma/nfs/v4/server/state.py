@@ -294,7 +294,7 @@ class State:
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
-                    if not each.asked and not each.revoked and each not in self.recalls:
+                    if not each.asked and not each.revoked:
                         self._ask(each)
 
     def _ask(self, delegation: Delegation) -> None:
