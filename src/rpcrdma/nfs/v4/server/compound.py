@@ -150,9 +150,12 @@ class Compound:
 
     @property
     def request(self) -> Hashable:
-        """A value that differs where the caller or the operations of two calls differ."""
+        """A value that differs where the caller or the operations of two calls differ.
+
+        It is short, since every slot keeps one.
+        """
         call = self.call
-        return self.caller, call.count, call.kinds
+        return hash((self.caller, call.count, call.kinds))
 
     @property
     def octets(self) -> int:
