@@ -105,9 +105,33 @@ def test_ranges_conflict_if_they_overlap_and_one_is_exclusive() -> None:
         wanted = Range(start, end, exclusive)
         held = [Range(0, 2, its_exclusive), Range(4, 10, its_exclusive)]
         expected = [("a", each) for each in held if each.start < end and start < each.end and exclusive | its_exclusive]
-        assert list(claims.range_conflicts(FILE, "b", wanted)) == expected
+        assert list(claims.range_conflicts(FILE, "b", wanted)) == expected[:1]
         assert list(claims.range_conflicts(FILE, "a", wanted)) == [], "a holder replaces its own ranges"
         assert list(claims.range_conflicts(OTHER_FILE, "b", wanted)) == []
+
+
+def test_the_unlocked_parts_of_a_range_are_found() -> None:
+    claims: Claims[str, str] = Claims()
+    for holder, start, end in (("a", 0, 5), ("a", 10, 20), ("b", 15, 30), ("b", 40, END)):
+        claims.change_range(FILE, holder, start, end, False)
+    assert claims.unlocked(FILE, 0, END) == [(5, 10), (30, 40)]
+    assert claims.unlocked(FILE, 4, 10) == [(5, 10)]
+    assert claims.unlocked(FILE, 6, 8) == [(6, 8)]
+    assert claims.unlocked(FILE, 12, 30) == []
+    assert claims.unlocked(FILE, 12, 41) == [(30, 40)]
+
+
+@each_case(
+    "start, end, splits", [(1, 4, True), (0, 4, False), (1, 5, False), (5, 9, False), (6, 7, False), (12, 13, True)]
+)
+def test_a_range_is_split_by_unlocking_within_it(start: int, end: int, splits: bool) -> None:
+    claims: Claims[str, str] = Claims()
+    claims.change_range(FILE, "a", 0, 5, True)
+    claims.change_range(FILE, "a", 10, 20, True)
+    assert claims.splits(FILE, "a", start, end) is splits
+    assert not claims.splits(FILE, "b", start, end)
+    claims.change_range(FILE, "a", start, end, None)
+    assert (claims.range_count > 2) is splits
 
 
 def test_ranges_and_their_holders_are_counted_until_they_are_unlocked() -> None:
@@ -119,8 +143,8 @@ def test_ranges_and_their_holders_are_counted_until_they_are_unlocked() -> None:
     assert claims.ranges(FILE, "b") == [Range(30, 31, False)]
     claims.change_range(FILE, "a", 5, 20, True)
     assert claims.range_count == 2
-    claims.unlock(FILE, "a")
+    claims.change_range(FILE, "a", 0, END, None)
     assert (claims.range_count, claims.range_holders(FILE)) == (1, 1)
-    claims.unlock(FILE, "b")
-    claims.unlock(FILE, "b")
+    for _ in range(2):
+        claims.change_range(FILE, "b", 0, END, None)
     assert (claims.range_count, claims.range_holders(FILE), len(claims)) == (0, 0, 0)

@@ -379,7 +379,7 @@ def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:
     def read(_compound: Compound, _args: Any) -> None:
         raise MustWait
 
-    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read})
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, kept_octets_max=256)
     next(one.steps)
     one.steps.close()
     (kept,) = one.kept

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+from typing import Any
 
 import pytest
 
 from conversation import Conversation, FakeConnection
+from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs.export.claims import READ as READ_CLAIM
+from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
+from rpcrdma.nfs.v4.server.back_channel import Recalls
+from rpcrdma.nfs.v4.server.clients import Delegation
 from rpcrdma.nfs.v4.server.delegations import AGAIN_S
-from state_rig import LEASE_S
+from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
+from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
     ANONYMOUS,
@@ -164,6 +171,59 @@ def test_a_recall_that_no_client_has_heard_of_is_made_again_with_each_sweep() ->
     two.server.recalled[0].asked = True
     two.server.state.sweep(two.server.now_s)
     assert len(two.server.recalled) == 3
+
+
+def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() -> None:
+    async def main() -> None:
+        rig = StateRig()
+        asked: list[tuple[str, bytes]] = []
+        silence = asyncio.Event()
+
+        class Answering(Caller):
+            def __init__(self, owner: str) -> None:
+                super().__init__()
+                self.owner = owner
+
+            async def call(self, _procedure: Any, args: Any, **_more: Any) -> Any:
+                asked.append((self.owner, args.argarray[1].value.fh))
+                if self.owner == "silent":
+                    await silence.wait()
+                    raise CallTimeout("no answer")
+                return CB_COMPOUND4res(nfsstat4.NFS4_OK, b"", args.argarray)
+
+        def given(owner: str, count: int) -> list[Delegation]:
+            client = rig.introduce(owner)
+            rig.create_session(client, caller=Answering(owner))
+            found = []
+            for number in range(count):
+                lease: Any = None
+                found.append(Delegation(client, rig.state.new_other(client), b"%d" % number, None, lease))
+                rig.state.add(found[-1])
+                rig.state.delegations[found[-1]] = None
+            return found
+
+        async def turns() -> None:
+            for _ in range(100):
+                await asyncio.sleep(0)
+
+        many, one = given("silent", 2 * NFS4_RECALLS_MAX), given("other", 1)
+        Recalls(rig.state, asyncio.get_running_loop(), lambda: rig.now_s)
+        with rig.state.lock:
+            rig.state.recall(many + one, rig.now_s)
+        await turns()
+        assert asked == [("silent", b"0"), ("other", b"0")]
+        assert one[0].asked
+        rig.state.sweep(rig.now_s)
+        await turns()
+        silence.set()
+        await turns()
+        assert len(asked) == 2, "those that wait are not tried one after another"
+        many[0].revoke(rig.state.claims)
+        rig.state.sweep(rig.now_s)
+        await turns()
+        assert asked[2:] == [("silent", b"1")]
+
+    asyncio.run(main())
 
 
 @pytest.mark.req("NF4-132")

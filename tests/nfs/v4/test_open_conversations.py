@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -439,11 +440,11 @@ def test_a_client_gets_no_more_opens_than_are_left_for_others() -> None:
     assert counts == [10, 5, 3]
 
 
-@each_case("limit, status", [("NFS4_RANGES_MAX", "OK"), ("NFS4_RANGES_TOTAL_MAX", "DELAY")])
+@each_case("limit, most, status", [("NFS4_RANGES_MAX", 4, "OK"), ("NFS4_RANGES_TOTAL_MAX", 7, "DELAY")])
 def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
-    limit: str, status: str, monkeypatch: pytest.MonkeyPatch
+    limit: str, most: int, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.locks.{limit}", 4)
+    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.locks.{limit}", most)
     _, client, _ = two_clients()
     opened = client.opened(b"file", BOTH)
     for start in (0, 10, 20):
@@ -452,8 +453,32 @@ def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
     assert client.run(FILE, lock(opened, b"l", WRITE_LT, 30, 5)).status == "DELAY"
     assert client.run(FILE, locku(reply.value(12), 1, 1)).status == "DELAY", "it would split a range"
     assert client.run(FILE, lock(opened, b"other", WRITE_LT, 30, 5)).status == status
-    assert client.run(FILE, locku(reply.value(12), 0, MAX64)).status == "OK"
+    for start, length in ((20, 5), (9, 3), (3, 2)):
+        reply = client.run(FILE, locku(reply.value(12 if start == 20 else 14), start, length))
+        assert reply.status == "OK", "it adds no range"
     assert client.run(FILE, lock(opened, b"l", WRITE_LT, 50, 5)).status == "OK"
+
+
+def test_a_client_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGES_TOTAL_MAX", 20)
+    _, *clients = two_clients()
+    opened = [client.opened(b"file", BOTH) for client in clients]
+
+    def lock_all(number: int) -> list[Stateid]:
+        replies = []
+        while (reply := clients[number].run(FILE, next_lock(number))).status == "OK":
+            replies.append(reply.value(12))
+        return replies
+
+    def next_lock(number: int) -> bytes:
+        return lock(opened[number], b"l", WRITE_LT, 10 * next(starts), 5)
+
+    starts = itertools.count()
+    first, second = lock_all(0), lock_all(1)
+    assert (len(first), len(second)) == (10, 5)
+    assert clients[0].run(FILE, locku(first[-1], 0, MAX64)).status == "OK"
+    assert len(lock_all(1)) == 5
+    assert clients[1].run(FILE, close(opened[1])).status == "LOCKS_HELD"
 
 
 def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,22 @@ def test_a_call_whose_connection_ends_before_it_has_run_is_answered_with_delay_a
     assert client.run(putfh(b"file"), open_(b"owner", 1)).status == "OK"
 
 
+def test_a_call_whose_connection_ends_leaves_no_reply_that_is_longer_than_its_slot_may_keep() -> None:
+    server = Conversation()
+    connection = FakeConnection()
+    fore = FORE._replace(operations=64, kept_octets=256)
+    client = server.client(connection=connection).start(fore=fore)
+    server.files.cold = True
+    operations = [putfh(b"file"), *[getfh()] * 60, open_(b"owner", 1)]
+    call = struct.pack(">III", 0, 1, 1 + len(operations)) + sequence(client.session, 2) + b"".join(operations)
+    server.answer(call, connection, lost=True)
+    slot = server.state.sessions.find(client.session).slots[0]
+    assert slot.reply is None
+    client.number = 2
+    assert client.repeat(*operations).status == "RETRY_UNCACHED_REP"
+    assert client.run(putfh(b"file"), open_(b"owner", 1)).status == "OK"
+
+
 def test_a_reply_that_is_to_be_kept_fits_the_slot_or_the_operation_does_not_run() -> None:
     server = Conversation()
     client = server.client().start(fore=FORE._replace(kept_octets=150))
@@ -238,6 +254,7 @@ def test_the_credential_and_program_of_calls_to_the_client_can_be_changed() -> N
 def test_a_session_ends_itself_by_the_last_operation_alone() -> None:
     client = Conversation().client().start()
     assert client.run(destroy_session(client.session), putfh(b"file")).status == "NOT_ONLY_OP"
+    assert client.run(destroy_session(client.session), destroy_session(client.session)).status == "NOT_ONLY_OP"
     assert client.run(destroy_session(client.session), kept=True).status == "OK"
     assert client.run().status == "BADSESSION"
 

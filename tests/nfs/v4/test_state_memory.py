@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import struct
 import tracemalloc
 from collections.abc import Callable
 
-from conversation import Conversation
+from conversation import Conversation, FakeConnection
+from rpcrdma.rpc.auth import AuthSys
 from state_rig import StateRig
-from support.nfs4_client import lock, open_, putfh
+from support.nfs4_client import lock, opaque, open_, putfh, putrootfh, sequence
 
 MANY = 200
 
@@ -34,6 +36,19 @@ def test_a_client_takes_2_kib_and_its_session_with_64_slots_12() -> None:
     assert clients < 2 << 10
     sessions = octets_of_each(lambda number: rig.session(f"another client with a name {number}"))
     assert sessions - clients < 12 << 10
+
+
+def test_a_slot_keeps_little_of_its_newest_call() -> None:
+    server, connection = Conversation(), FakeConnection()
+    client = server.client(connection=connection).start()
+
+    def call(number: int) -> None:
+        octets = opaque(b"") + struct.pack(">II", 1, 8) + sequence(client.session, 1, number % 64) + 7 * putrootfh()
+        caller = AuthSys(machine="m" * 255, uid=number, gid=number, gids=tuple(range(number << 8, (number << 8) + 16)))
+        server.answer(octets, connection, caller)
+
+    slots = server.state.sessions.find(client.session).slots
+    assert octets_of_each(lambda number: call(number) if number < len(slots) else None) < 64
 
 
 def test_an_open_file_with_a_lock_takes_2_kib() -> None:

@@ -71,6 +71,13 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
     ranges[first:last] = changed
 
 
+def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The ranges, without their kind, that have octets from `start` to before `end`."""
+    for ranges in held:
+        for number in range(bisect_right(ranges, start, key=_END), bisect_left(ranges, end, key=_START)):
+            yield ranges[number][:2]
+
+
 def _nothing() -> None:
     """Wakes nobody."""
 
@@ -213,7 +220,10 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """The ranges of other holders that are in conflict with a range; the claims must not change meanwhile."""
+        """The first range of each other holder that is in conflict with a range.
+
+        The claims must not change meanwhile.
+        """
         claims = self._files.get(file)
         for other, ranges in () if claims is None else claims.ranges.items():
             if other is holder:
@@ -224,11 +234,18 @@ class Claims(Generic[S, L]):
                     break
                 if each.exclusive or wanted.exclusive:
                     yield HeldRange(other, each)
+                    break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
         """The ranges of a holder in order; the list is not to be changed."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
+
+    def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
+        """Whether a range of a holder becomes two when the octets from `start` to before `end` are unlocked."""
+        ranges = self.ranges(file, holder)
+        number = bisect_right(ranges, start, key=_END)
+        return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> int:
         """The number of holders of ranges of a file."""
@@ -249,17 +266,13 @@ class Claims(Generic[S, L]):
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that no holder has locked, in order."""
         claims = self._files.get(file)
-        held = [] if claims is None else sorted(each[:2] for ranges in claims.ranges.values() for each in ranges)
+        held = [] if claims is None else sorted(_overlapping(claims.ranges.values(), start, end))
         found = []
         for left, right in held:
             if start < left and start < end:
                 found.append((start, min(left, end)))
             start = max(start, right)
         return [*found, (start, end)] if start < end else found
-
-    def unlock(self, file: bytes, holder: L) -> None:
-        """Unlocks all ranges of a holder."""
-        self.change_range(file, holder, 0, 1 << 64, None)
 
     def _drop_empty(self, file: bytes, claims: _File[S, L]) -> None:
         if not claims.shares and not claims.ranges and not claims.delegates:

@@ -56,7 +56,8 @@ NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
 
 NFS4_RANGES_TOTAL_MAX = 100_000
-"""Locked ranges of all clients, 150 octets each."""
+"""Locked ranges of all clients, 150 octets each. A client may lock as many as are left, so that none takes the last
+ones: a single client gets half of them."""
 
 NFS4_RANGE_OWNERS_MAX = 4096
 """Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""

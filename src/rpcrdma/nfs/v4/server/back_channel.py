@@ -1,4 +1,4 @@
-"""The calls of a server of NFS version 4.1 to its clients: CB_RECALL, one at a time for each session.
+"""The calls of a server of NFS version 4.1 to its clients: CB_RECALL, one at a time for each client.
 
 The state queues delegations to be recalled, and wakes this module in its event loop. A recall whose call fails is
 tried again with the next sweep, over whatever connection the client has bound by then.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
     stateid4,
 )
-from rpcrdma.nfs.v4.server.clients import Delegation
+from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import SEQUENCES
@@ -53,8 +54,10 @@ class Recalls:
         self._state = state
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turns: dict[bytes, asyncio.Lock] = {}
-        """By session: it has one slot in use."""
+        self._waiting: dict[Client, dict[Delegation, None]] = {}
+        """By client, those that no task is busy with yet."""
+        self._running: dict[Client, dict[Delegation, None]] = {}
+        """By client with a task: its session has one slot in use."""
         state.wake = lambda: self._soon(self._start)
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
@@ -64,34 +67,44 @@ class Recalls:
             self._loop.call_soon_threadsafe(function)
 
     def _start(self) -> None:
-        while self._state.recalls and len(self._tasks) < NFS4_RECALLS_MAX:
-            task = self._loop.create_task(self._recall(self._state.recalls.popleft()))
+        recalls = self._state.recalls
+        while recalls:
+            delegation = recalls.popleft()
+            client = delegation.client
+            (self._running if client in self._running else self._waiting).setdefault(client, {})[delegation] = None
+        while self._waiting and len(self._tasks) < NFS4_RECALLS_MAX:
+            client = next(iter(self._waiting))
+            self._running[client] = self._waiting.pop(client)
+            task = self._loop.create_task(self._recall(client, self._running[client]))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(functools.partial(self._ended, client))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, client: Client, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        left = self._running.pop(client)
+        if left:
+            self._waiting[client] = left
         if not task.cancelled():
             task.exception()
         self._start()
 
-    async def _recall(self, delegation: Delegation) -> None:
-        """Asks a client for a delegation, if it has not given it back by now."""
-        with self._state.lock:
-            session = self._state.sessions.with_back_channel(delegation.client)
-        if session is None:
-            return
-        turn = self._turns.setdefault(session.id, asyncio.Lock())
+    async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
+        """Asks a client for those delegations that it has not given back by now, up to the first call that fails.
+
+        A client that does not answer would keep the recalls of others waiting: the next sweep asks it again.
+        """
         try:
-            async with turn:
-                if delegation.client.held.get(delegation.key) is delegation:
+            while delegations:
+                delegation = next(iter(delegations))
+                del delegations[delegation]
+                with self._state.lock:
+                    session = self._state.sessions.with_back_channel(client)
+                if session is None:
+                    delegations.clear()
+                elif client.held.get(delegation.key) is delegation and not delegation.revoked:
                     delegation.asked = await self._ask(session, delegation)
         except RpcRdmaError:
-            # The next sweep asks again.
-            return
-        finally:
-            if not turn.locked():
-                self._turns.pop(session.id, None)
+            delegations.clear()
 
     async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
         """Sends CB_RECALL; returns whether the client has taken it."""

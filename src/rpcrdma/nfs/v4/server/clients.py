@@ -227,8 +227,8 @@ class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "delegations", "held", "id", "introduction", "reclaim_complete", "renewed_s", "revoked", "sequence",
-        "sessions", "state",
+        "created", "delegations", "held", "id", "introduction", "ranges", "reclaim_complete", "renewed_s", "revoked",
+        "sequence", "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
@@ -248,6 +248,8 @@ class Client:
         """Delegations among its states, revoked ones included."""
         self.revoked = 0
         """Delegations that were revoked, until the client frees their stateids."""
+        self.ranges = 0
+        """Locked ranges of all its lock states."""
         self.reclaim_complete = False
         """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
 

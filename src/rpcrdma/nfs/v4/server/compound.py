@@ -99,12 +99,13 @@ class Compound:
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
         keeps_reply: the slot keeps the reply.
+        kept_octets_max: the most octets of a reply that the slot may keep; set by SEQUENCE.
     """
 
     __slots__ = (
-        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
-        "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session", "slot", "stateid",
-        "too_big", "uncached",
+        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "kept_octets_max", "now_s",
+        "on_end", "partial", "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session",
+        "slot", "stateid", "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -128,6 +129,7 @@ class Compound:
         self.partial: tuple[memoryview, int] | None = None
         self.uncached = False
         self.keeps_reply = False
+        self.kept_octets_max = 0
         self.on_end: Callable[[EncodedReply | None], None] | None = None
 
     @property
@@ -148,9 +150,12 @@ class Compound:
 
     @property
     def request(self) -> Hashable:
-        """A value that differs where the caller or the operations of two calls differ."""
+        """A value that differs where the caller or the operations of two calls differ.
+
+        It is short, since every slot keeps one.
+        """
         call = self.call
-        return self.caller, call.count, call.kinds
+        return hash((self.caller, call.count, call.kinds))
 
     @property
     def octets(self) -> int:
@@ -263,7 +268,8 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
     """Runs the operations of a COMPOUND in order, up to the first that fails.
 
     A slot that SEQUENCE has taken is freed in any case. If the connection ends while the rest waits for a worker
-    thread, the reply that is kept for the repeat says DELAY for the first operation that has not run.
+    thread, the reply that is kept for the repeat says DELAY for the first operation that has not run; a reply that
+    the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.
@@ -332,7 +338,9 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
     finally:
         ended = reply.ended()
         if compound.on_end is not None:
-            keeps = compound.keeps_reply or let_go
+            # A call that is let go was not checked to fit its slot.
+            length = len(compound.encoded.reduced) + compound.encoded.removed
+            keeps = compound.keeps_reply or (let_go and length <= compound.kept_octets_max)
             compound.on_end(EncodedReply(ended.status, detached(ended.payload)) if keeps else None)
     return ended
 

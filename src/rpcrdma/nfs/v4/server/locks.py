@@ -59,9 +59,15 @@ class LockState(Held):
 
     def release(self, claims: Claims[Any, Any]) -> None:
         """See `Held.release`."""
-        claims.unlock(self.file, self)
+        self.change(claims, 0, _ALL, None)
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
+
+    def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
+        """Locks a range, or unlocks it if `exclusive` is None, and counts the ranges of the client."""
+        before = claims.range_count
+        claims.change_range(self.file, self, start, end, exclusive)
+        self.client.ranges += claims.range_count - before
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`: that of the open."""
@@ -84,7 +90,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
         else:
             state.check_new(client)
         _check_conflicts(state, compound, mine, wanted, reclaims=args.reclaim)
-        _check_room(state, opened.file, mine)
+        _check_room(state, client, opened.file, mine)
         if mine is None:
             state.check_room(client)
         return mine, opened, owner
@@ -97,7 +103,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
             stateid = stateid4(mine.seqid, mine.other)
         else:
             stateid = bump(mine)
-        state.claims.change_range(mine.file, mine, wanted.start, wanted.end, wanted.exclusive)
+        mine.change(state.claims, *wanted)
         return stateid
 
     def step() -> stateid4:
@@ -147,9 +153,10 @@ def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
     with state.mirrors.of(node) as local:
         with state.lock:
             mine = find(compound, args.lock_stateid, LockState)
-            if wanted.end < _ALL and wanted.start:
-                _check_room(state, mine.file, mine)
-            state.claims.change_range(mine.file, mine, wanted.start, wanted.end, None)
+            # Whatever adds no range is granted, or a client could not get below its bounds again.
+            if state.claims.splits(mine.file, mine, wanted.start, wanted.end):
+                _check_room(state, mine.client, mine.file, mine)
+            mine.change(state.claims, wanted.start, wanted.end, None)
             compound.stateid = bump(mine)
         if local is not None:
             state.mirrors.unlock(local, node.handle, wanted)
@@ -207,13 +214,13 @@ def _denied(found: Range, owner: state_owner4) -> Refused:
     return Refused(_S.NFS4ERR_DENIED, LOCK4denied(start, length, kind, owner))
 
 
-def _check_room(state: State, file: bytes, mine: LockState | None) -> None:
+def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:
     """Refuses with DELAY what would make too many ranges."""
     claims = state.claims
     own = 0 if mine is None else len(claims.ranges(file, mine))
     if (
         own + _SPLIT > NFS4_RANGES_MAX
-        or claims.range_count + _SPLIT > NFS4_RANGES_TOTAL_MAX
+        or client.ranges + _SPLIT > NFS4_RANGES_TOTAL_MAX - claims.range_count
         or (not own and claims.range_holders(file) >= NFS4_RANGE_OWNERS_MAX)
     ):
         raise Refused(_S.NFS4ERR_DELAY)

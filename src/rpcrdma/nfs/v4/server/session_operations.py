@@ -176,6 +176,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
         compound.uncached = True
     else:
         compound.keeps_reply = args.sa_cachethis
+        compound.kept_octets_max = session.fore.ca_maxresponsesize_cached
 
         def finish(reply: EncodedReply | None) -> None:
             with state.lock:
@@ -222,7 +223,7 @@ def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
     with state.lock:
         session = state.sessions.find(args.dsa_sessionid)
         _check_machine(compound, session.client, _O.OP_DESTROY_SESSION)
-        if session is compound.session and compound.call.steps[-1].operation.number != _O.OP_DESTROY_SESSION:
+        if session is compound.session and compound.next_operation is not None:
             raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
         state.sessions.destroy(session)
 
