@@ -150,7 +150,7 @@ def seconds_or_never(text: str) -> float | None:
 
 
 def microseconds(text: str) -> int:
-    """From 0 to a second, in microseconds."""
+    """Parses a whole number of microseconds, from 0 to 1000000."""
     if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
     return int(text)

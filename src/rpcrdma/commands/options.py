@@ -268,7 +268,7 @@ def add_busy_poll(group: argparse._ActionsContainer) -> None:
 
 
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
-    """Adds `--rpcrdma-version`."""
+    """Adds `--rpcrdma-version`, the choice of the protocol version, with the help `text`."""
     group.add_argument(
         "--rpcrdma-version",
         choices=VERSIONS,

@@ -308,7 +308,10 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object."""
+        """Returns whether `path` leads to an object, or is above an export.
+
+        `refresh`: asks the server even if the answer is kept.
+        """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
 

@@ -209,7 +209,10 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with all calls counted: another thread than the reader's may count in this one."""
+        """Returns a copy without `_waited`, in which the calls of `_recent` are counted too.
+
+        This object stays as it is, since another thread may be counting in it.
+        """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
         copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns

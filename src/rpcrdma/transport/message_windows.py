@@ -215,10 +215,9 @@ class MessageWindow:
 
     @property
     def _refreshable(self) -> bool:
-        """Whether the peer may be waiting for credits, or soon will be; no connection begins with a grant.
+        """Returns whether the peer may be waiting for credits, or soon will be; False until a message has arrived.
 
-        The peer has no credits left, or half of its due credits are owed. That half must be two or more, since no
-        message waits for a single one.
+        Credits are owed, and the peer has none left; or at least two are owed, and at least as many as it has left.
         """
         owed = self.owed
         return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))

@@ -293,7 +293,13 @@ class Requester:
             )
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
-        """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
+        """Ends the call of a reply; `results`: of an extension that carried it.
+
+        `invalidated`: the handle that its Send ended.
+
+        False if no call waits for the reply. True also if the reply breaks the protocol, which ends the call or the
+        connection.
+        """
         call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:

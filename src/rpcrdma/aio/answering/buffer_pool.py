@@ -133,7 +133,10 @@ class BufferPool:
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a whole buffer if it takes at most `room` octets, else returns None; for shares, under the lock."""
+        """Lends a buffer of at least `length` and at most `room` octets, and counts its whole size.
+
+        None if `length` exceeds `room`. `share` is its borrower. The caller holds `lock`.
+        """
         if length > room:
             return None
         size = octets_taken(length)

@@ -66,10 +66,14 @@ class GssSessions:
         """The client's principal, once a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
-        """Returns the result of a call on `connection`, which is made twice if the server does not know the context.
+        """Returns the result of a call on `connection`; tries again once with a new context if the first was of no use.
+
+        The second try follows a `GssFailure`, or an `AuthError` whose status says that the server does not know the
+        context.
 
         Raises:
-            UserAuthenticationFailed: no context can be made.
+            UserAuthenticationFailed: no context can be made, or the second try ended with a `GssFailure`.
+            AuthError: the server refuses the call for another reason, or the second time.
             Everything that the calls of connections raise.
         """
         again = False

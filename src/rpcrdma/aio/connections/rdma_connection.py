@@ -351,7 +351,10 @@ class RdmaConnection(CallsMade):
             self._turn()
 
     def drain(self) -> None:
-        """Answers only calls that run already: the connection is about to end."""
+        """Drops calls that wait and those that arrive later, without replies; running ones are answered.
+
+        The connection is about to end.
+        """
         self._calls_taken.drain()
 
     async def close(self) -> None:

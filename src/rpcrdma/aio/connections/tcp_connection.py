@@ -384,7 +384,11 @@ class TcpConnection(CallsMade):
         self.abort("the connection was closed on this side")
 
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends the connection at once; no effect on one that has ended."""
+        """Ends the connection at once; no effect on one that has ended.
+
+        Calls fail with `TransportClosed`, which states `reason`, and with `protocol_error` that the peer broke the
+        protocol.
+        """
         if not self._stream.closed:
             self._stream.close()
             self._lost(TransportClosed(reason, protocol_error=protocol_error))

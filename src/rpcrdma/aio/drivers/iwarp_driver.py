@@ -239,7 +239,7 @@ class IwarpDriver:
             self._finish()
 
     def _block(self) -> None:
-        """Waits until the socket takes octets again."""
+        """Has the loop call `_writable` when the socket takes octets again; `blocked` until then."""
         self.blocked = True
         self._loop.add_writer(self._descriptor, self._writable)
 

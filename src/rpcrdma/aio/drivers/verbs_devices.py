@@ -144,7 +144,10 @@ class WatchedDevice:
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Returns the port that is down at present, in words; "" if none is. Port 0 stands for each port."""
+        """Returns in words which ports are down at present: `port`, or with 0 all that are; "" if none is.
+
+        Schedules `lose` if the device has failed.
+        """
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))

@@ -210,7 +210,10 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """Waits briefly for the peer after the owner has ended the connection."""
+        """Sets a short time limit, after which the connection is ended without the peer.
+
+        To be called when the owner has ended it.
+        """
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()

@@ -171,7 +171,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def space(self) -> Space:
-        """See `tree.Node.space`; the libraries do not tell it."""
+        """Returns zeros: the libraries do not report the space."""
         return Space(0, 0, 0, 0, 0, 0)
 
     def path_limits(self) -> PathLimits:

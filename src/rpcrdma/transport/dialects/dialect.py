@@ -101,7 +101,10 @@ class Window(Protocol):
         """
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the reply or error to a call of this side; False if the peer had no credit."""
+        """Counts a call of the peer, or the reply or error to a call of this side.
+
+        False if the peer has more unanswered calls than this side has permitted.
+        """
 
     def reserve(self, messages: int) -> None:
         """Lets the peer send more messages than its calls and replies need; a negative number ends a reservation."""

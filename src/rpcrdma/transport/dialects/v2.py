@@ -201,7 +201,10 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes a header with MORE; the last piece has handle and chunks."""
+        """Encodes the header of a piece that others follow: with MORE, without the handle and chunks.
+
+        `encode` puts these into the header of the last piece.
+        """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):

@@ -67,7 +67,7 @@ class Symbols:
         return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
-        """Notes a new global name; False if it is taken."""
+        """Registers a new global name; False, and an error, if it is taken. A reserved word is an error, too."""
         self.check_word(name)
         first = self._places.get(name.name)
         if first is not None:

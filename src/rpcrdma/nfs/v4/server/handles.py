@@ -118,7 +118,7 @@ def get_handle(compound: Compound, _args: None) -> GETFH4resok:
 
 
 def save_handle(compound: Compound, _args: None) -> None:
-    """SAVEFH: with the current stateid."""
+    """SAVEFH: saves the current filehandle and the current stateid."""
     compound.saved, compound.saved_stateid = compound.current, compound.stateid
 
 
