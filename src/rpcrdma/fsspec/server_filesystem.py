@@ -224,7 +224,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Returns the server's answer about a path, which is cached."""
+        """Asks the server about a path; returns the info and the entry, and caches them."""
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):

@@ -263,16 +263,19 @@ class ConnectionIdentifier(Protocol):
         """Address and port of the other end."""
 
     def bind(self, host: str, port: int, scope: int = 0, /) -> None:
-        """Takes a local address and port; port 0 takes a free one."""
+        """Binds the identifier to a local address; port 0 takes a free one.
+
+        `scope`: the interface of a link-local address.
+        """
 
     def listen(self, backlog: int, /) -> None:
-        """Takes requests for connections."""
+        """Accepts requests for connections from now on, with at most `backlog` of them waiting."""
 
     def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
-        """Looks for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
+        """Begins the search for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Looks for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
+        """Begins the search for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
 
     def domain(self) -> Domain:
         """Returns a protection domain on the device that was found."""
@@ -327,9 +330,9 @@ class EventChannel(Protocol):
         """Returns a new identifier, whose events this channel reports."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
-        """Takes events that have happened: the fields of ManagerEvent.
+        """Returns, and takes off the channel, events that have happened: the fields of ManagerEvent.
 
-        The descriptor stays readable where there are more than one call takes.
+        The descriptor stays readable where there are more than one call returns.
         """
 
 

@@ -49,7 +49,7 @@ def padding(length: int) -> int:
 
 
 def padded_octets(lengths: Iterable[int]) -> int:
-    """The octets of items of variable length in the stream, without their length words."""
+    """Returns the octets of items of variable length in the stream, padding included, without their length words."""
     return sum(length + padding(length) for length in lengths)
 
 

@@ -109,7 +109,10 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """Returns the result of a use of the context, in its turn."""
+        """Returns the result of `work`, run in its turn among the uses of the context.
+
+        `octets`: the length of its data.
+        """
         result: asyncio.Future[T] = self._loop.create_future()
 
         def done(outcome: Outcome[T]) -> None:
@@ -238,7 +241,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Returns the result of a step of the mechanism, which asks the KDC at times."""
+        """Returns the result of a step of the mechanism, which runs in a thread if it may ask the KDC."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

@@ -325,7 +325,7 @@ class RdmaConnection(CallsMade):
         self._driver.flush()
 
     def _note_sent(self) -> None:
-        """Notes the time of calls that waited for a credit and have got one."""
+        """Sets `sent_ns` of calls that waited for a credit and have got one."""
         queued, now_ns = self._queued, perf_counter_ns()
         while queued and queued[0].state is not _QUEUED:
             queued.pop(0).sent_ns = now_ns

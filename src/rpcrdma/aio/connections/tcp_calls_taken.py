@@ -158,7 +158,7 @@ class TcpCallsTaken:
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Takes no more calls."""
+        """Takes no more calls, and reads only as long as calls of this side are unanswered."""
         self.draining = True
         if not self._pending:
             self.stream.pause()

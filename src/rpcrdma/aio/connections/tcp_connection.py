@@ -316,7 +316,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Lets another call be sent after the end of a call."""
+        """Removes an ended call, and sends calls that waited for its place."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -367,7 +367,10 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when it has been idle; None: it is in use, or the client takes calls (RFC 8167 section 5.4)."""
+        """Loop time at which the connection became idle.
+
+        None: it is in use, or the client takes calls (RFC 8167 section 5.4).
+        """
         return None if self.busy or self._ready else self._last_active_at
 
     @property

@@ -67,7 +67,7 @@ class Announcements(Protocol):
 
 
 def announced(datagram: bytes) -> tuple[str, str] | None:
-    """Reads an announcement (uevent): the action and the node of an RDMA device, or None for other announcements."""
+    """Parses an announcement (uevent): the action and the node of an RDMA device; None for other announcements."""
     fields = dict(field.partition("=")[::2] for field in datagram.decode(errors="replace").split("\0")[1:])
     node = fields.get("DEVPATH", "").rpartition("/")[2]
     if fields.get("SUBSYSTEM") != _CLASS or not node:
@@ -165,7 +165,7 @@ class WatchedDevice:
             self.lose()
 
     def _fatal(self) -> bool:
-        """Takes the events of the device; whether it has failed as a whole."""
+        """Reads the events of the device; returns whether one of them reports that it has failed as a whole."""
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:
                 return True
@@ -188,7 +188,7 @@ class WatchedDevice:
             tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
-        """Takes an event of the guard."""
+        """Handles an event of the guard."""
         if event.kind == ManagerEventKind.DEVICE_REMOVED:
             self.lose()
 

@@ -174,7 +174,9 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes; returns True.
+        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes.
+
+        Returns True: `_asked` is called with the outcome.
 
         The thread is a daemon, so that the program's end does not wait for it.
         """

@@ -15,7 +15,8 @@ __all__ = ["check_containment"]
 
 
 def check_containment(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.recursive`, and notes classes that contain themselves in any value, or are nested too deeply."""
+    """Fills `module.recursive`. Classes that contain themselves in any value, or are nested too deeply, become errors.
+    """
     endless = module.classes.keys() - _finite(module)
     for name in module.classes:
         if name in endless:
