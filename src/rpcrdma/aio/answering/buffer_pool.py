@@ -201,7 +201,9 @@ class BufferPool:
         self.turns.part(share)
 
     def serve_soon(self) -> None:
-        """Schedules a callback that gives out free memory: the connection that freed it may be in the midst of a turn.
+        """Schedules a callback that gives out free memory.
+
+        The connection that freed it may be in the midst of a turn.
         """
         if self.turns.waiting and not self._serving:
             self._serving = True

@@ -380,7 +380,7 @@ class RdmaConnection(CallsMade):
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes completions, answers calls until CONNECTION_TURN_S are over, and sends.
+        """Handles completions, answers calls until CONNECTION_TURN_S are over, and sends.
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """

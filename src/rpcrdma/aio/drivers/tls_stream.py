@@ -202,7 +202,9 @@ async def begin_tls(
 
 
 async def _offers_tls(sock: socket.socket, xid: int) -> bool:
-    """Returns whether the reply to the probe with this XID offers TLS; False also for octets that are no reply to it.
+    """Returns whether the reply to the probe with this XID offers TLS.
+
+    False also for octets that are no reply to it.
     """
     head = int.from_bytes(await _read(sock, 4), "big")
     if not LAST_FRAGMENT < head <= LAST_FRAGMENT + _REPLY_OCTETS_MAX:

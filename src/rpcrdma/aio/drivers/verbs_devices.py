@@ -60,9 +60,10 @@ class Announcements(Protocol):
         """Becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Takes all announcements that have arrived: the action, "add" or "remove", and the device's node ("uverbs0").
+        """Returns all announcements that have arrived, each with its action and the device's node ("uverbs0").
 
-        The action "lost", without a node, stands for announcements that the kernel could not deliver.
+        The action is "add" or "remove". "lost", without a node, stands for announcements that the kernel could not
+        deliver.
         """
 
 
