@@ -39,7 +39,10 @@ class TreeSize:
 
 
 def candidate_roots() -> list[tuple[str, Path]]:
-    """(name in the tree, directory): the Python standard library, its packages, then directories of the system."""
+    """Returns (name in the tree, directory) pairs.
+
+    They are the Python standard library, its packages, then directories of the system.
+    """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
     for name, place in [
