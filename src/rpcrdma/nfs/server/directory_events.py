@@ -45,7 +45,7 @@ class Renaming(NamedTuple):
 
 
 def paired(events: Sequence[DirectoryEvent]) -> Iterable[DirectoryEvent | Renaming]:
-    """The events in order, two halves of a renaming as one where the first of them stands.
+    """Yields the events in order, with both halves of a renaming as one `Renaming` where the first of them stands.
 
     Other events may stand between the halves. A half whose other directory is not watched stays alone.
     """
