@@ -137,14 +137,14 @@ class Durations:
         self.max_ns = 0
 
     def add(self, duration_ns: int) -> None:
-        """Counts one."""
+        """Counts a duration."""
         self.sum_ns += duration_ns
         if duration_ns > self.max_ns:  # noqa: PLR1730 - max() takes three times as long
             self.max_ns = duration_ns
         self.buckets[bucket_of(duration_ns)] += 1
 
     def add_all(self, durations_ns: list[int]) -> None:
-        """Counts several, for less than `add` takes for each."""
+        """Counts several durations, for less than `add` takes for each."""
         if not durations_ns:
             return
         durations_ns.sort()
@@ -184,7 +184,10 @@ class CallCounts(Durations):
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
-        """Counts a call that did not wait, soon; for successes only, as no peer can make more kinds of these."""
+        """Records a call that did not wait, to be counted soon.
+
+        Only a success, as no peer can make more kinds of these.
+        """
         recent = self._recent
         recent += (octets_sent, octets_received, duration_ns)
         if len(recent) >= _RECENT_MAX:
