@@ -118,7 +118,10 @@ class Introduction:
         return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
-        """Begins after the provider has connected."""
+        """Begins the introduction, after the provider has connected.
+
+        A client sends its first message, now or after the pause.
+        """
         if self._session.role is Role.CLIENT:
             if self._settle_s:
                 self._wait_s = self._settle_s
@@ -289,7 +292,10 @@ class Introduction:
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a stored piece, and grants credits for the rest; False for a message to discard."""
+        """Counts a stored piece, and grants credits for the rest.
+
+        False if it also invalidated a handle, which no piece may.
+        """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()
         return invalidated is None

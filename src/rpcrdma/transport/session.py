@@ -161,7 +161,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Takes the private data that the peer sent while connecting."""
+        """Agrees on thresholds by the private data that the peer sent while connecting."""
         self._peer_data = peer
         self._agree()
 
@@ -171,7 +171,7 @@ class Session:
         self._limit(agreed.send_octets, agreed.receive_octets)
 
     def measure(self, round_trip_s: float) -> None:
-        """Takes the measured distance of the peer."""
+        """Stores the measured round trip to the peer, in seconds, and sets the limits that depend on it."""
         self.round_trip_s = round_trip_s
         self._limit(self.send_octets, self.receive_octets)
 
@@ -256,7 +256,7 @@ class Session:
                 self.far_limits = self.plan_limits._replace(call_octets_max=far)
 
     def move(self, moved: Input) -> None:
-        """Changes the state."""
+        """Changes the state by this input, as the table of transitions says."""
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
