@@ -200,11 +200,11 @@ class QueuePairHandle(Protocol):
         """Posts a list of (object, entries) to the receive queue in one call."""
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
-        """Takes up to `most` completions (object, status, octets received, handle that the peer invalidated or 0).
+        """Removes and returns up to `most` completions, each with a posted object, status, octets and a handle.
 
-        A flag that rxe sets for an invalidated handle is one for checksums elsewhere: the handle may be any number.
-
-        The descriptor becomes readable for later ones only with `arm`, and when fewer than `most` were taken.
+        These are (object, status, octets received, handle that the peer invalidated or 0). A flag that rxe sets for an
+        invalidated handle is one for checksums elsewhere: the handle may be any number. The descriptor becomes readable
+        for later ones only with `arm`, and when fewer than `most` were returned.
         """
 
     def broken(self) -> bool:
@@ -228,7 +228,7 @@ class Device(Protocol):
         """Becomes readable when there is an event of the device."""
 
     def events(self) -> list[tuple[int, int]]:
-        """Takes all events of the device and its ports: the kind, and the number of the port."""
+        """Removes and returns all events of the device and its ports: the kind, and the number of the port."""
 
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
@@ -240,7 +240,7 @@ class Device(Protocol):
         """
 
     def close(self) -> None:
-        """Takes no more events."""
+        """Closes the descriptor of events."""
 
 
 class ConnectionIdentifier(Protocol):

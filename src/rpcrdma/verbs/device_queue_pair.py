@@ -360,7 +360,10 @@ class DeviceQueuePair:
         return works
 
     def asked(self, error: OSError | None) -> None:
-        """Notes that the call that asks the peer for the connection has ended; see `asks`."""
+        """Continues after the call that asks the peer for the connection: see `asks`.
+
+        Ends the connection on `error`, and handles the events held meanwhile.
+        """
         self.asking = False
         if self.state is EndState.CLOSED:
             self._part(EndState.CONNECTING)

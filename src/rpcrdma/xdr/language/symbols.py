@@ -57,7 +57,10 @@ class Symbols:
         self.errors.append(Diagnostic(place, message, hint))
 
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Notes a construct that is against the language but whose meaning is clear."""
+        """Adds a remark on a construct that is against the language but has a clear meaning.
+
+        An error unless `lenient`.
+        """
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
