@@ -132,7 +132,7 @@ class _AwaitedCall(Generic[T]):
             raise LocalProtocolError(_ENDED) from None
 
     def start(self) -> None:
-        """Begins, in the loop's thread."""
+        """Begins the coroutine, in the loop's thread."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:

@@ -97,7 +97,13 @@ class KerberosMechanism:
         return self._gssapi.OID.from_int_seq(_OID)
 
     def _credentials(self, usage: str) -> Any:
-        """Returns the tickets, or the keys, in the places that the options or the system name."""
+        """Returns the tickets for the usage "initiate", else the keys.
+
+        They are in the places that the options or the system name.
+
+        Raises:
+            GSSError: there are none.
+        """
         gssapi = self._gssapi
         store = {"ccache": self._ccache} if usage == "initiate" else {"keytab": self._keytab}
         given = {key: os.fspath(value) for key, value in store.items() if value is not None}

@@ -127,7 +127,10 @@ class MetricsEndpoint(ABC, Generic[T]):
 
     @abstractmethod
     def _ask(self) -> Asked[T]:
-        """Asks the event loops."""
+        """Asks each event loop for its `T`, without waiting.
+
+        Returns the futures, and the function that makes metrics of their results.
+        """
 
     def collect(self) -> Iterable[Metric]:
         """Collects the metrics, in any thread; the registry of prometheus-client calls it.

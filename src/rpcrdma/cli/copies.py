@@ -100,7 +100,11 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Returns whether copies belong into the directory `dest`; raises if the number of sources contradicts that."""
+        """Returns whether copies belong into `dest`, not in its place; `directory`: `dest` is a directory.
+
+        Raises:
+            OSError: ENOTDIR: the number of sources, or -T, contradicts that.
+        """
         if sources == 1:
             return directory and not args.own_name
         if args.own_name:
@@ -213,7 +217,7 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """`message` with the path in front: it may start with the last name alone, or with another path."""
+    """Returns `message` with the path in front: it may start with the last name alone, or with another path."""
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 
     name, shown = path.rpartition("/")[2], readable_path(path)

@@ -47,7 +47,10 @@ class EventLines(logging.Handler):
             self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
-        """Queues an event, which is written as soon as the reader takes it."""
+        """Queues an event; never waits.
+
+        If the queue is full, the event is left out and counted in a later event `lost`.
+        """
         with self._guard:
             try:
                 if self._lost:

@@ -110,7 +110,10 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Returns the signals that the process does not ignore: background scripts ignore SIGINT, nohup ignores SIGHUP."""
+    """Returns those of SIGINT, SIGTERM and SIGHUP that the process does not ignore.
+
+    None outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup ignores SIGHUP.
+    """
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]

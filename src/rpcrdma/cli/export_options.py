@@ -111,7 +111,7 @@ def parse_export(text: str) -> Exported:
 
 
 def parse_root(text: str) -> Exported:
-    """An argument DIR or URL, to be exported as /."""
+    """Parses an argument DIR or URL, to be exported as /."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
     return Exported(name="/", source=_source(text))

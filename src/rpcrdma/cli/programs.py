@@ -194,7 +194,7 @@ async def _probe(
 
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
-    """Returns the versions that the server states."""
+    """Returns the versions of a program that the server states on refusing one that does not exist; empty if none."""
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 

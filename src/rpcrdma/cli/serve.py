@@ -402,7 +402,7 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
 
 
 def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
-    """Version 4 over the same exports; None unless it is wanted."""
+    """Returns the service of version 4 over the same exports; None unless it is wanted."""
     if "4" not in args.nfs:
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415

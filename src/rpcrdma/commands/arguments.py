@@ -32,19 +32,22 @@ __all__ = [
 
 
 def is_url(text: str) -> bool:
-    """Whether `text` is the URL of a server, not a local path."""
+    """Returns whether `text` is the URL of a server, not a local path."""
     return text.startswith(("rdma://", "tcp://"))
 
 
 def no_url(text: str) -> ExitStatus:
-    """Prints that an argument is no URL, and what to write."""
+    """Prints that an argument is no URL, and the form of URLs; returns the exit status."""
     from rpcrdma.aio.urls import url_form  # noqa: PLC0415
 
     return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
 
 
 def local_name(text: str) -> str:
-    """An argument that names a local file or directory: an empty one would be the current directory."""
+    """Returns an argument that names a local file or directory.
+
+    Refuses an empty one, which would be the current directory.
+    """
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
     return text
@@ -78,14 +81,14 @@ def _url(text: str, *, listens: bool) -> Url:
 
 
 def port_number(text: str) -> int:
-    """An argument from 1 to 65535."""
+    """Parses a port number from 1 to 65535."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
     return int(text)
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """HOST:PORT, an IPv6 address in brackets; the port may be 0."""
+    """Parses HOST:PORT, an IPv6 address in brackets; the port may be 0."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
@@ -94,7 +97,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """The number of a program, decimal or with 0x.
+    """Parses the number of a program, decimal or with 0x.
 
     Raises:
         argparse.ArgumentTypeError: the text is none.
@@ -122,14 +125,14 @@ def uint32(text: str, complaint: str) -> int:
 
 
 def positive_count(text: str) -> int:
-    """An argument of at least 1."""
+    """Parses a whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """A positive, finite number of seconds."""
+    """Parses a positive, finite number of seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -140,7 +143,7 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_never(text: str) -> float | None:
-    """A positive, finite number of seconds; None for 0, which means never."""
+    """Parses a positive, finite number of seconds; returns None for 0, which means never."""
     if text.strip() == "0":
         return None
     try:
@@ -150,14 +153,14 @@ def seconds_or_never(text: str) -> float | None:
 
 
 def microseconds(text: str) -> int:
-    """From 0 to a second, in microseconds."""
+    """Parses a whole number of microseconds, from 0 to 1000000."""
     if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
     return int(text)
 
 
 def octal_mode(text: str) -> int:
-    """File permissions as chmod takes them, in octal."""
+    """Parses file permissions in octal, as chmod takes them."""
     try:
         value = int(text, 8)
     except ValueError:

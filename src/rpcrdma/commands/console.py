@@ -109,7 +109,7 @@ def shown(name: str) -> str:
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """Yields an error in the context names standard output, where no file is named."""
+    """Lets an error in the context name standard output, where it names no file."""
     try:
         yield
     except OSError as error:

@@ -162,7 +162,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
 
 
 def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> argparse._ArgumentGroup:
-    """Adds `--xprtsec`, `--host-auth` and the certificates that both need; their group."""
+    """Adds `--xprtsec`, `--host-auth` and the options for certificates, which both need; returns their group."""
     title = "certificates of hosts (TLS over TCP, host authentication over RDMA)"
     group = parser.add_argument_group(title, argument_default=argparse.SUPPRESS)
     add = group.add_argument
@@ -228,7 +228,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
 
 
 def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
-    """The settings from the options; `in_tls`: the certificates are for TLS unless an option says otherwise."""
+    """Returns the settings from the options; `in_tls`: the certificates are for TLS unless an option says otherwise."""
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
@@ -245,7 +245,7 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
 
 
 def add_provider(group: argparse._ActionsContainer) -> None:
-    """Adds `--provider`."""
+    """Adds `--provider`, the choice of the RDMA provider."""
     group.add_argument(
         "--provider",
         choices=("auto", "iwarp", "verbs"),
@@ -256,7 +256,7 @@ def add_provider(group: argparse._ActionsContainer) -> None:
 
 
 def add_busy_poll(group: argparse._ActionsContainer) -> None:
-    """Adds `--busy-poll`."""
+    """Adds `--busy-poll`, the microseconds for which completions of RDMA devices are looked for before sleeping."""
     group.add_argument(
         "--busy-poll",
         type=microseconds,
@@ -268,7 +268,7 @@ def add_busy_poll(group: argparse._ActionsContainer) -> None:
 
 
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
-    """Adds `--rpcrdma-version`."""
+    """Adds `--rpcrdma-version`, the choice of the protocol version, with the help `text`."""
     group.add_argument(
         "--rpcrdma-version",
         choices=VERSIONS,
@@ -279,14 +279,14 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
 
 
 def add_extension(group: argparse._ActionsContainer, text: str) -> None:
-    """Adds `--extension`."""
+    """Adds `--extension`, the choice of the round-trip extension, with the help `text`."""
     group.add_argument(
         "--extension", choices=("auto", "rtr", "off"), default=argparse.SUPPRESS, metavar="CHOICE", help=text
     )
 
 
 def add_no_crc(group: argparse._ActionsContainer) -> None:
-    """Adds `--no-crc`."""
+    """Adds `--no-crc`, which does without the software RNIC's CRC unless the peer asks for it."""
     group.add_argument(
         "--no-crc",
         action="store_true",
@@ -297,7 +297,7 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
 
 
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds `--exclude`."""
+    """Adds `--exclude`, patterns of names; `what` is the beginning of its help."""
     parser.add_argument(
         "--exclude",
         action="append",

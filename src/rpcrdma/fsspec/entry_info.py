@@ -88,7 +88,8 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
     """Returns the info of a symbolic link in a listing: the size and type of the file that it leads to.
 
-    A link to a directory, or to a missing object, has type "other": walks through trees do not follow it.
+    A link to anything but a file, or to a missing object, has type "other" and size 0, so that walks through trees do
+    not follow it. One that the server refuses to read or follow has type "other", size None, and a warning.
     """
     try:
         destination = await fs.readlink(entry)

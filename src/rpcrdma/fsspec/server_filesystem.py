@@ -224,7 +224,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Returns the server's answer about a path, which is cached."""
+        """Asks the server about a path; returns the info and the entry, and caches them."""
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):
@@ -308,7 +308,10 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object."""
+        """Returns whether `path` leads to an object, or is above an export.
+
+        `refresh`: asks the server even if the answer is kept.
+        """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
 

@@ -132,7 +132,11 @@ class Servers:
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
-        """Returns the URL of a server with the ports that the path leaves to the options."""
+        """Returns the URL with the ports of the options where it names none.
+
+        These are `port` (for the host of the option `host`, or any host without that), and the mount port of its
+        server.
+        """
         if not url.port_given and (self.own is None or self.own.host == url.host):
             url = replace(url, port=self._port)
         if url.mount_port is None:

@@ -76,7 +76,9 @@ class FilesLoop:
         return self._pid != os.getpid()
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Waits for the coroutine that `begin` makes; its result.
+        """Returns the result of the coroutine that `begin` makes, which runs in the loop.
+
+        Blocks this thread until then.
 
         Raises:
             RuntimeError: the loop does not run, is this thread's own, or the parent's.

@@ -52,7 +52,10 @@ def size_fpdu(ulpdu_octets: int) -> int:
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
-    """Builds the gather list of an FPDU from `ulpdu`, its octets with the length field, `octets` in all."""
+    """Returns the gather list of an FPDU: `ulpdu`, then padding and CRC (without `crc`: the fixed `NO_CRC`).
+
+    `ulpdu` begins with the length field and has `octets` in all.
+    """
     pad = PADS[octets & 3]
     if not crc:
         return [*ulpdu, pad + NO_CRC]

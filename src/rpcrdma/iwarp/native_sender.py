@@ -123,7 +123,7 @@ class NativeSender(Sender):
         return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
 
     def _note_sent(self, messages: list[Work], done: int) -> None:
-        """Notes that `done` of the messages are sent, and of the next one the octets up to `_position`."""
+        """Removes sent messages from the queues: `done` whole ones; the next one is sent up to `_position`."""
         self._responding = False
         current, self.current = self.current, None
         for work in messages[: done + (self._position > 0)]:

@@ -61,7 +61,7 @@ class Outbound:
         self.built += len(frame)
 
     def put_rest(self, rest: bytes) -> None:
-        """Notes that the native step has sent all octets up to `built` but `rest`, the end of an FPDU partly sent."""
+        """Counts all octets up to `built` as sent, except `rest`, the end of an FPDU partly sent by the native step."""
         self.pieces = [rest]
         self.frames = [(self.built, None)]
         self.sent -= len(rest)

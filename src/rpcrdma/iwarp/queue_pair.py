@@ -315,7 +315,7 @@ class IwarpQueuePair:
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """Notes that TCP has taken the first `octets`, more than 0, of the last `next_gather`."""
+        """Removes the first `octets`, more than 0, of the last `next_gather`, which TCP has taken."""
         sender = self._sender
         sender.report(octets)
         state = self.state

@@ -213,7 +213,7 @@ class Receiver:
         return _DISCARD[: direct.left]
 
     def received(self, octets: int) -> None:
-        """Takes `octets` more, which fill the buffers of `next_buffers` in order.
+        """Processes `octets` more, which fill the buffers of `next_buffers` in order.
 
         Raises:
             TerminateFault: the peer broke a rule.
@@ -241,9 +241,9 @@ class Receiver:
         self._full = full and not (self._bulk or direct.trailer)
 
     def _take_fpdu(self, pos: int) -> int:
-        """Takes the FPDU at octet `pos` of the scratch buffer, if it is whole or may go straight to its target.
+        """Processes the FPDU at octet `pos` of the scratch buffer, if it is whole or may go straight to its target.
 
-        Returns how many octets of it were taken; 0 if more have to come first.
+        Returns the number of its octets that were processed; 0 if more have to arrive first.
         """
         available = self.filled - pos
         if available < _LENGTH_OCTETS:

@@ -272,7 +272,11 @@ class Sender:
         return True
 
     def _wait(self, work: Work) -> None:
-        """Notes why the first message waits: it is a disconnect, or an RDMA Read beyond the agreed depth."""
+        """Sets `drained` if the first message is a disconnect; an RDMA Read beyond the agreed depth waits.
+
+        Raises:
+            LocalProtocolError: an RDMA Read was posted to a peer that takes none.
+        """
         if work.verb is None:
             self.drained = True
         elif not self.outbound_reads:

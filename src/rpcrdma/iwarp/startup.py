@@ -124,7 +124,7 @@ def encode_startup_frame(frame: StartupFrame) -> bytes:
 
 
 def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
-    """Reads exactly one frame of `kind`.
+    """Decodes exactly one frame of `kind`.
 
     Raises:
         RemoteProtocolError: it is malformed: close the TCP connection (RFC 5044 section 8, error 4).

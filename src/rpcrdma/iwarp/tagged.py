@@ -68,7 +68,7 @@ class TaggedMessages:
         return None
 
     def take(self, header: tuple[int, ...], payload: memoryview, _ready_frame: ReadyFrame | None) -> None:
-        """Takes a whole segment that has passed `check`.
+        """Places the payload of a whole segment that has passed `check`.
 
         Raises:
             TerminateFault: it breaks the rules of memory access.
@@ -83,7 +83,7 @@ class TaggedMessages:
         self.end(header, octets)
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Notes that a segment with `octets` of payload is in place."""
+        """Completes a segment with `octets` of payload that are in place, and with the last one the message."""
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
             read = self._sender.reads[0]

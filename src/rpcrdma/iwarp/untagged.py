@@ -134,7 +134,7 @@ class UntaggedMessages:
             buffer[start : start + len(data)] = data
 
     def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
-        """Takes a whole segment that has passed `check`.
+        """Processes a whole segment that has passed `check`: part of a Send, a Read Request, or a Terminate.
 
         Raises:
             TerminateFault: it breaks a rule that shows in its payload, or the rules of memory access.
@@ -189,7 +189,7 @@ class UntaggedMessages:
         responses.append(ReadResponse(request, header))
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Notes that a segment of a Send with `octets` of payload is in place; the last one delivers the message.
+        """Completes a segment of a Send with `octets` of payload that are in place; the last one delivers the message.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

@@ -137,14 +137,14 @@ class Durations:
         self.max_ns = 0
 
     def add(self, duration_ns: int) -> None:
-        """Counts one."""
+        """Counts a duration."""
         self.sum_ns += duration_ns
         if duration_ns > self.max_ns:  # noqa: PLR1730 - max() takes three times as long
             self.max_ns = duration_ns
         self.buckets[bucket_of(duration_ns)] += 1
 
     def add_all(self, durations_ns: list[int]) -> None:
-        """Counts several, for less than `add` takes for each."""
+        """Counts several durations, for less than `add` takes for each."""
         if not durations_ns:
             return
         durations_ns.sort()
@@ -184,7 +184,10 @@ class CallCounts(Durations):
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
-        """Counts a call that did not wait, soon; for successes only, as no peer can make more kinds of these."""
+        """Records a call that did not wait, to be counted soon.
+
+        Only a success, as no peer can make more kinds of these.
+        """
         recent = self._recent
         recent += (octets_sent, octets_received, duration_ns)
         if len(recent) >= _RECENT_MAX:
@@ -209,7 +212,10 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with all calls counted: another thread than the reader's may count in this one."""
+        """Returns a copy without `_waited`, in which the calls of `_recent` are counted too.
+
+        This object stays as it is, since another thread may be counting in it.
+        """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
         copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns

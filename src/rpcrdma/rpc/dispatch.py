@@ -332,7 +332,7 @@ def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Ca
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
-    """Tells a stream that lacks an item because it came in a Read chunk, wrongly, from one with another fault.
+    """Checks whether a stream that does not decode lacks an item which came, wrongly, in a Read chunk.
 
     Where an item that is not DDP-eligible was taken out of the stream, decoding fails at its Position or takes the
     octets that follow for the item. A chunk whose Position is beyond the failure is not its cause.

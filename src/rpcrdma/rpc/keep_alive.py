@@ -62,7 +62,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """Notes that the NULL call was answered, even by a refusal: the next deadline is that of silence again."""
+        """Ends the wait for the answer to the NULL call, which may be a refusal: silence has the next deadline."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

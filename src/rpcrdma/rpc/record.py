@@ -229,7 +229,10 @@ class RecordReceiver:
         return length
 
     def _skip(self, pos: int, end: int) -> int:
-        """Passes over the octets of a skipped fragment in the scratch buffer from `pos` on; returns where they end."""
+        """Skips the octets of a skipped fragment in the scratch buffer from `pos` on.
+
+        Returns the position of their end.
+        """
         count = min(self._to_skip, end - pos)
         missing = _HEAD.size - len(self._head)
         if missing and count:
@@ -330,7 +333,9 @@ class RecordSender:
         return list(itertools.islice((buffer for queued in queue for buffer in queued.buffers), _GATHER_MAX))
 
     def bytes_sent(self, count: int) -> list[Any]:
-        """Notes that the first `count` octets of `next_gather` were sent; returns the tickets of messages sent whole.
+        """Removes the first `count` octets of `next_gather`, which were sent.
+
+        Returns the tickets of messages sent whole.
 
         Raises:
             AssertionError: `count` is 0, or more than there are: the stream must end.

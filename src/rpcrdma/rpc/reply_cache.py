@@ -142,12 +142,12 @@ class RefusedReplies(Generic[K]):
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:
-        """Returns the reply, if it is held."""
+        """Returns the reply; None if it is not held."""
         client = self._clients.get(address)
         return None if client is None else client.replies.get(key)
 
     def drop(self, address: str, key: K) -> None:
-        """Holds the reply no longer; no effect if it is not held."""
+        """Drops the reply; no effect if it is not held."""
         client = self._clients.get(address)
         reply = None if client is None else client.replies.pop(key, None)
         if client is None or reply is None:
@@ -204,7 +204,7 @@ class ReplyCache:
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """Returns the call with this key, if it runs or has been answered lately."""
+        """Returns the call with this key; None unless it runs or has been answered lately."""
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -212,13 +212,13 @@ class ReplyCache:
         return self._answered.get(key)
 
     def begin(self, key: CallKey) -> KnownCall:
-        """Notes a call that is about to run; `find` must not know it."""
+        """Registers a call that is about to run; `find` must not know it."""
         assert key not in self._running
         call = self._running[key] = KnownCall(key)
         return call
 
     def forget(self, call: KnownCall) -> None:
-        """Ends `begin` of a call that has not run after all."""
+        """Removes a call that was begun and has not run after all."""
         del self._running[call.key]
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:

@@ -53,7 +53,11 @@ _AUTH = struct.Struct(">II")
 
 
 class _Choice(NamedTuple):
-    """The location of each directed item, and the layout of the transmissions."""
+    """The chosen placement.
+
+    For each direction: `Way.EXPLICIT`, `Way.SEGMENTS`, or why it has no placed item (`NotPlaced`); and the layout of
+    the transmissions.
+    """
 
     ways: tuple[Location | Way, ...]
     layout: GroupLayout

@@ -69,7 +69,7 @@ class Item(NamedTuple):
 
 
 class Way(enum.IntEnum):
-    """xmddp_type of a direction: the placement that the responder must use for an item of the response."""
+    """How the responder must place an item of the response: xmddp_type of a direction."""
 
     EXPLICIT = 1
     """By RDMA Write."""

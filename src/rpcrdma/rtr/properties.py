@@ -101,7 +101,7 @@ class BufferStructure:
 
     @cached_property
     def segments(self) -> tuple[tuple[int, int, bool], ...]:
-        """Start, length and placeability of each segment, in order."""
+        """Returns (start, length, whether it is placeable) for each segment, in order."""
         expanded = []
         start = 0
         for count, (length, _, placeable) in self.groups:
@@ -112,7 +112,7 @@ class BufferStructure:
 
     @cached_property
     def placeable(self) -> tuple[tuple[int, int], ...]:
-        """Start and length of each placeable segment, by its number within one buffer."""
+        """Returns (start, length) for each placeable segment, in the order of their numbers within one buffer."""
         return tuple((start, length) for start, length, placeable in self.segments if placeable)
 
 
@@ -176,7 +176,7 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def _structure(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> BufferStructure:
-    """Shares one value between peers with the same structure, which takes a kilobyte and a half."""
+    """Returns the structure; peers with equal ones share an object, which takes a kilobyte and a half."""
     return BufferStructure(octets, groups)
 
 

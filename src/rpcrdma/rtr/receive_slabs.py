@@ -73,7 +73,10 @@ class Slab:
 
 
 class LentSlots:
-    """Adjacent slots in the memory of another owner: behind `count` heads of `head_octets`, as many slots."""
+    """Slots in memory of another owner.
+
+    The memory begins with `count` heads of `head_octets`; the rest is `count` adjacent slots of equal size (`octets`).
+    """
 
     __slots__ = ("_memory", "octets", "pinned_octets")
 

@@ -147,13 +147,13 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply the given number of messages."""
+        """Promises one reply the given number of messages beyond its first one."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
 
     def end(self, messages: int) -> None:
-        """Ends the promise to one reply."""
+        """Ends the promise to one reply of the given number of messages."""
         self._take(-messages)
 
 

@@ -52,7 +52,7 @@ class WaitedLoop(Protocol):
         """Whether this process is a child of the process with the thread."""
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Waits until the loop has run the coroutine that `begin` makes; its result."""
+        """Returns the result of the coroutine that `begin` makes, which the loop runs; blocks until then."""
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
@@ -89,7 +89,7 @@ class BackgroundLoop:
         *,
         undo: Callable[[T], Coroutine[Any, Any, None]] | None = None,
     ) -> T:
-        """Waits until the loop has run the coroutine that `begin` makes; its result.
+        """Returns the result of the coroutine that `begin` makes, which the loop runs; blocks until then.
 
         See `wait_for` for interrupts and `undo`.
 

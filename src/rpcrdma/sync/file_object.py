@@ -175,7 +175,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
             self._loop.run(self._asynchronous.flush)
 
     def fsync(self) -> None:
-        """The same as `flush`."""
+        """Waits, as `flush` does, until all written data is on the server's stable storage."""
         self.flush()
 
     @without_frames

@@ -197,7 +197,7 @@ class EndpointPair:
         return self
 
     def client_events(self) -> list[EndpointEvent]:
-        """Takes the events of the client's endpoint.
+        """Removes and returns the events of the client's endpoint.
 
         Returns:
             The events, the oldest first.
@@ -205,7 +205,7 @@ class EndpointPair:
         return _drain(self.client)
 
     def server_events(self) -> list[EndpointEvent]:
-        """Takes the events of the server's endpoint.
+        """Removes and returns the events of the server's endpoint.
 
         Returns:
             The events, the oldest first.
@@ -213,7 +213,7 @@ class EndpointPair:
         return _drain(self.server)
 
     def arrived(self) -> list[IncomingCall]:
-        """Runs, and takes the server's events, which must all be arrived calls.
+        """Runs, then removes and returns the server's events, which must all be arrived calls.
 
         Returns:
             The calls.
@@ -363,7 +363,7 @@ class BarePeer:
         self.qp.post_write("write", gather, handle, offset, signaled=False)
 
     def endpoint_events(self) -> list[EndpointEvent]:
-        """Takes the events of the endpoint.
+        """Removes and returns the events of the endpoint.
 
         Returns:
             The events, the oldest first.

@@ -26,7 +26,7 @@ class ByteStreamQueuePair(Protocol):
         """Returns the buffers for the next octets to be received."""
 
     def bytes_received(self, octets: int) -> object:
-        """Takes `octets` that were received into those buffers."""
+        """Processes `octets` that were received into those buffers."""
 
     def end_of_stream(self) -> None:
         """Handles the end of the peer's stream."""
@@ -35,7 +35,7 @@ class ByteStreamQueuePair(Protocol):
         """Returns octets to send, as a gather list."""
 
     def bytes_sent(self, octets: int) -> None:
-        """Notes that the first `octets` of the gather list were sent."""
+        """Removes the first `octets` of the gather list, which were sent."""
 
 
 def whole(available: int) -> int:

@@ -43,13 +43,13 @@ class Authenticator(Protocol):
         """Returns the value for a client's first message; None for no HOSTAUTH."""
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        """Takes the value in the peer's first message; None for no value, or no properties at all.
+        """Handles the value in the peer's first message; None for no value, or no properties at all.
 
         Returns the value to send, or None: a server sends it with its own properties, a client in a message of its own.
         """
 
     def receive(self, value: bytes) -> bytes | None:
-        """Takes a further value; returns the next one to send, or None.
+        """Handles a further value; returns the next one to send, or None.
 
         Called after the end as well: a peer that continues, or withdraws, causes an error.
         """

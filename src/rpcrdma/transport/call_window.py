@@ -39,7 +39,7 @@ class CallWindow:
         self.receives_wanted = (granted if promised else 1) + SPARE_RECEIVES
 
     def admit(self, message: Outgoing) -> int:
-        """Counts a call; replies and errors carry the grant."""
+        """Counts the message if it is a call; returns the credit word for its header, the grant."""
         if message.kind is _CALL:
             self.in_flight += 1
             self.receives_wanted += 1

@@ -150,7 +150,7 @@ class Carrier(Protocol):
     eager: bool
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
-        """Takes a call, or returns None to leave it to the version."""
+        """Accepts a call and returns its state, or returns None to leave it to the version."""
 
 
 class Batcher(Protocol):

@@ -75,7 +75,7 @@ class _Tables(NamedTuple):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _tables(extensions: tuple[Extension, ...]) -> _Tables:
-    """Raises LocalProtocolError: see `check_extensions`."""
+    """Returns the tables of these extensions; raises LocalProtocolError as `check_extensions` does."""
     check_extensions(extensions)
     rows = [(extension.name, row) for extension in extensions for row in extension.headers]
     return _Tables(
@@ -139,7 +139,7 @@ class Extensions:
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Takes the peer's properties and returns them with those of the version that follow from them.
+        """Stores the peer's properties, and returns them with those of the version that follow from them.
 
         Raises:
             DecodeError: a value is invalid for its row.

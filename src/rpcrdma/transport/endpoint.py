@@ -215,7 +215,7 @@ class Endpoint:
 
     @property
     def statistics(self) -> TransportStatistics:
-        """Live counters."""
+        """The connection's counters, which continue to count."""
         return self._session.statistics
 
     @property
@@ -250,7 +250,10 @@ class Endpoint:
 
     @property
     def reverse_credits_granted(self) -> int:
-        """Likewise for the reverse direction: this side's grant at a client, the peer's at a server; 0 if unused."""
+        """The calls in the reverse direction that the responder allows now; 0 if unused.
+
+        This is the grant of this side at a client, that of the peer at a server.
+        """
         return self._granted(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
 
     def _granted(self, role: Role) -> int:
@@ -290,7 +293,7 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Whether deadlines (`untimed`) or memory (`wanted_octets`) need the owner; often neither."""
+        """Returns whether a deadline (`untimed`) or memory (`wanted_octets`) needs the owner; often neither does."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0

@@ -55,9 +55,10 @@ class Exposure:
         *,
         carried: bool = False,
     ) -> None:
-        """Registers the memory, also that of `memory` for results for which `into` has none.
+        """Registers the memory that `plan` exposes: arguments, and the results' buffers in `into`.
 
-        `carried`: an extension sends the data that is not exposed; `inline` has none of it.
+        Where `into` has None, and for a long reply, memory is taken from `memory`. `carried`: an extension sends the
+        data that is not exposed; `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.

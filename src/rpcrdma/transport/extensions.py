@@ -342,7 +342,7 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message to a function until a group is complete, within the usual time limit.
+        """Gives every received message to a function first, until a group is complete, within the usual time limit.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled it; None ends the group.
@@ -372,7 +372,7 @@ class ExtensionLink:
         self._hub.session.window.reserve(messages)
 
     def stop_learning(self) -> None:
-        """Notes that the peer reserves messages: its credits no longer show how many calls it takes."""
+        """Stops learning from the peer's credits how many calls it takes, since it reserves messages with them."""
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:

@@ -49,11 +49,16 @@ _START = struct.Struct(">IIII")
 
 
 class Introduction:
-    """The beginning of a connection at one end. `dialects` are its versions, the preferred one first.
+    """The beginning of a connection at one end: the properties, the version and the authentication of the hosts.
 
-    `settle_s`: the time that the client waits before its first message. `unanswered`: the client's first message had no
-    answer, perhaps because the server has another version; the owner decides how long it waits. Without an
-    `authenticator` the peer's host authentication is ignored.
+    Args:
+        session: limits and statistics that both ends agree on.
+        outbox: sends the messages of this side.
+        dialects: the versions of this side, the preferred one first.
+        move: takes each step of the connection's state.
+        extensions: those whose properties are sent with this side's; None: none.
+        settle_s: seconds that a client waits before its first message; 0: none.
+        authenticator: proves and checks the hosts; None: the peer's host authentication is ignored.
     """
 
     __slots__ = (
@@ -113,7 +118,10 @@ class Introduction:
         return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
-        """Begins after the provider has connected."""
+        """Begins the introduction, after the provider has connected.
+
+        A client sends its first message, now or after the pause.
+        """
         if self._session.role is Role.CLIENT:
             if self._settle_s:
                 self._wait_s = self._settle_s
@@ -279,12 +287,15 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts an asynchronous grant; False for a message to discard."""
+        """Counts an asynchronous grant; False if it also invalidated a handle, which no grant may."""
         self._session.statistics.grants_received += 1
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a stored piece, and grants credits for the rest; False for a message to discard."""
+        """Counts a stored piece, and grants credits for the rest.
+
+        False if it also invalidated a handle, which no piece may.
+        """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()
         return invalidated is None

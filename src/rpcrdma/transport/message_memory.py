@@ -19,7 +19,7 @@ class MessageRoom(Protocol):
         """Counts arrived octets; False if there is no room for them."""
 
     def give_back(self, octets: int, /) -> None:
-        """Returns all or some of the octets of `take_in`."""
+        """Gives back octets of `take_in`, all or some."""
 
 
 class MessageMemory:
@@ -51,7 +51,7 @@ class MessageMemory:
         return True
 
     def release(self, octets: int) -> None:
-        """Returns the octets of an answered call."""
+        """Ends the count of an answered call's octets."""
         self._octets -= octets
         less = self._counted - max(0, self._octets - RPC_UNCOUNTED_CALL_OCTETS)
         if less > 0 and self._room is not None:
@@ -73,13 +73,13 @@ class MessageMemory:
         return True
 
     def release_group(self) -> None:
-        """Returns the octets of the group after its end."""
+        """Ends the count of the group's octets, after its end."""
         group, self._group = self._group, 0
         if group:
             self.release(group)
 
     def release_pieces(self) -> None:
-        """Returns the octets of the pieces after the last one, or after they were given up."""
+        """Ends the count of all pieces' octets, after the last one, or after they were given up."""
         pieces, self._pieces = self._pieces, 0
         if pieces:
             self.release(pieces)

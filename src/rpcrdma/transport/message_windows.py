@@ -122,7 +122,7 @@ class MessageWindow:
         self._learns = False
 
     def admit(self, message: Outgoing) -> int:
-        """Takes a credit for a message, and grants the credits that the peer should have."""
+        """Spends a credit for a message, and grants the credits that the peer should have; returns the credit word."""
         kind = message.kind
         if kind is _CALL:
             self.in_flight += 1
@@ -142,7 +142,7 @@ class MessageWindow:
         return self._upper_half | given
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Takes one credit for `count` calls or replies in one message.
+        """Spends one credit for `count` calls or replies in one message; returns the credit word for its header.
 
         The peer keeps the credits that the others would have taken, and grants fewer later. Until then they look like
         credits for calls.
@@ -155,7 +155,10 @@ class MessageWindow:
         return self.admit(first)
 
     def admit_piece(self, _message: Outgoing) -> int:
-        """Takes a credit, of any purpose: no other message can go out before the last piece."""
+        """Spends a credit, of any purpose: no other message can be sent before the last piece.
+
+        Returns the credit word.
+        """
         self.balance -= 1
         return self._upper_half | self._give()
 
@@ -195,7 +198,10 @@ class MessageWindow:
         return True
 
     def on_dropped(self) -> None:
-        """Returns the credit of a call that gets no reply, along with other credits; a single credit waits for them."""
+        """Counts a call without a reply as ended.
+
+        Its credit is granted again along with others, since one alone waits for them.
+        """
         self.unanswered -= 1
         self.low = True
 
@@ -215,10 +221,9 @@ class MessageWindow:
 
     @property
     def _refreshable(self) -> bool:
-        """Whether the peer may be waiting for credits, or soon will be; no connection begins with a grant.
+        """Returns whether the peer may be waiting for credits, or soon will be; False until a message has arrived.
 
-        The peer has no credits left, or half of its due credits are owed. That half must be two or more, since no
-        message waits for a single one.
+        Credits are owed, and the peer has none left; or at least two are owed, and at least as many as it has left.
         """
         owed = self.owed
         return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))
@@ -248,7 +253,7 @@ class MessageWindow:
             self.allowed = min(taken, self.requested)
 
     def _give(self) -> int:
-        """Grants the credits that are owed."""
+        """Grants the credits that are owed; returns their number."""
         given = self.owed
         self.outstanding += given
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES

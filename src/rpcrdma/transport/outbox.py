@@ -121,8 +121,8 @@ class Outbox:
         """Sends a message as soon as credits and order allow.
 
         Args:
-            message: What to send.
-            preparer: What prepares the message, unless the message is `ready`.
+            message: the message.
+            preparer: prepares the message, unless that is `ready`.
 
         Returns:
             False if the message waits.

@@ -124,9 +124,9 @@ def reply_octets_max(
     cheap_octets: int = 0,
     continued_octets_max: int = 0,
 ) -> int:
-    """The most octets, without its bulk items, of a reply that `plan_reply` does not refuse; the same arguments.
+    """Returns the most octets, without its bulk items, of a reply that `plan_reply` does not refuse.
 
-    0 if an item fits nowhere.
+    The arguments are those of `plan_reply`. 0 if an item fits nowhere.
     """
     header = _header_octets(offered, geometry)
     if header + LAST_PIECE_OCTETS_MIN > send_octets:
@@ -145,7 +145,7 @@ def reply_octets_max(
 
 
 def _header_octets(offered: ChunkLists, geometry: Geometry) -> int:
-    """Octets of the header of a reply, which returns the offered Write and Reply chunks."""
+    """Returns the octets of the header of a reply, which returns the offered Write and Reply chunks."""
     header = geometry.reply_header
     for chunk in offered.writes:
         header += geometry.write_chunk + geometry.segment * len(chunk.segments)

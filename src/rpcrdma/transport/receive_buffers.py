@@ -57,7 +57,10 @@ class ReceiveBuffers:
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
-        """Returns the message that has arrived in a buffer of `pool`, or as `bytes` of more than its `plain_octets`."""
+        """Returns the message of a completion, which is in a buffer of `pool` or is `bytes` longer than `plain_octets`.
+
+        Of a message that stays scattered, the first part: `arrived` then has the buffer.
+        """
         buffer = completion.wr
         length = completion.length
         if isinstance(buffer, bytes):

@@ -121,7 +121,7 @@ class Requester:
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 
     def allow(self) -> None:
-        """Notes that the client's upper layer is ready for calls (RFC 8167 section 6); server only.
+        """Permits calls to the client, whose upper layer is ready for them (RFC 8167 section 6); server only.
 
         No effect if the client's transport properties state that it takes none.
         """
@@ -293,7 +293,13 @@ class Requester:
             )
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
-        """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
+        """Ends the call of a reply; `results`: of an extension that carried it.
+
+        `invalidated`: the handle that its Send ended.
+
+        False if no call waits for the reply. True also if the reply breaks the protocol, which ends the call or the
+        connection.
+        """
         call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
@@ -335,7 +341,10 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes the refusal of a call; False if no call waits for it."""
+        """Handles the refusal of a call: sends it again in another form, or fails it. False if no call waits for it.
+
+        `invalidated`: the handle that its Send ended.
+        """
         call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
@@ -462,7 +471,7 @@ class Requester:
         return True
 
     def _end(self, call: Call, message: Inbound) -> None:
-        """Ends an answered call and returns its credit."""
+        """Ends an answered call, and makes its credit free for another one."""
         del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None

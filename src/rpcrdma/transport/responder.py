@@ -135,7 +135,10 @@ class Responder:
         return next(iter(self._reading), None)
 
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
-        """Takes a call, with the items that an extension carried; False, to discard it, if it invalidates a handle."""
+        """Handles a call, with the items that an extension carried; False, to discard it, if it invalidates a handle.
+
+        The call is reported once its Read chunks have arrived.
+        """
         if invalidated is not None:
             return False
         session = self._session
@@ -293,9 +296,9 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """The octets that a reply may have beside bulk items of these lengths; see `plan_reply.reply_octets_max`.
+        """Returns the octets that a reply may have beside bulk items of these lengths.
 
-        An extension that carries the reply may take more.
+        See `plan_reply.reply_octets_max`. An extension that carries the reply may take more.
         """
         session = self._session
         continued = self._continued if session.splits else (0, 0)

@@ -148,7 +148,10 @@ class Session:
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes all messages to `between` while a group is expected; None ends the group."""
+        """Gives each message and its octets to `between` first, which returns whether it has handled it.
+
+        None ends this.
+        """
         self.between = between
         self._groups += between is not None
 
@@ -158,7 +161,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Takes the private data that the peer sent while connecting."""
+        """Agrees on thresholds by the private data that the peer sent while connecting."""
         self._peer_data = peer
         self._agree()
 
@@ -168,7 +171,7 @@ class Session:
         self._limit(agreed.send_octets, agreed.receive_octets)
 
     def measure(self, round_trip_s: float) -> None:
-        """Takes the measured distance of the peer."""
+        """Stores the measured round trip to the peer, in seconds, and sets the limits that depend on it."""
         self.round_trip_s = round_trip_s
         self._limit(self.send_octets, self.receive_octets)
 
@@ -192,14 +195,20 @@ class Session:
         return properties_of(self.config, reverse, self.proof)
 
     def take_properties(self, peer: Properties) -> None:
-        """Takes the transport properties of the peer."""
+        """Stores the transport properties of the peer, and limits message sizes and reverse calls accordingly.
+
+        The limits are those that both ends support.
+        """
         own = self.own
         self.peer = peer
         self._agree_reverse()
         self._limit(min(own.send_octets, peer.receive_octets), min(own.receive_octets, peer.send_octets))
 
     def _agree_reverse(self) -> None:
-        """Limits calls in the reverse direction to the support of the client."""
+        """Sets `reverse_support` to the client's statement. This is the own one at a client, the peer's at a server.
+
+        No effect without reverse calls.
+        """
         if self._reverse:
             self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
 
@@ -247,7 +256,7 @@ class Session:
                 self.far_limits = self.plan_limits._replace(call_octets_max=far)
 
     def move(self, moved: Input) -> None:
-        """Changes the state."""
+        """Changes the state by this input, as the table of transitions says."""
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:

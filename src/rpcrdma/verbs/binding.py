@@ -200,11 +200,11 @@ class QueuePairHandle(Protocol):
         """Posts a list of (object, entries) to the receive queue in one call."""
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
-        """Takes up to `most` completions (object, status, octets received, handle that the peer invalidated or 0).
+        """Removes and returns up to `most` completions, each with a posted object, status, octets and a handle.
 
-        A flag that rxe sets for an invalidated handle is one for checksums elsewhere: the handle may be any number.
-
-        The descriptor becomes readable for later ones only with `arm`, and when fewer than `most` were taken.
+        These are (object, status, octets received, handle that the peer invalidated or 0). A flag that rxe sets for an
+        invalidated handle is one for checksums elsewhere: the handle may be any number. The descriptor becomes readable
+        for later ones only with `arm`, and when fewer than `most` were returned.
         """
 
     def broken(self) -> bool:
@@ -228,7 +228,7 @@ class Device(Protocol):
         """Becomes readable when there is an event of the device."""
 
     def events(self) -> list[tuple[int, int]]:
-        """Takes all events of the device and its ports: the kind, and the number of the port."""
+        """Removes and returns all events of the device and its ports: the kind, and the number of the port."""
 
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
@@ -240,7 +240,7 @@ class Device(Protocol):
         """
 
     def close(self) -> None:
-        """Takes no more events."""
+        """Closes the descriptor of events."""
 
 
 class ConnectionIdentifier(Protocol):
@@ -263,16 +263,19 @@ class ConnectionIdentifier(Protocol):
         """Address and port of the other end."""
 
     def bind(self, host: str, port: int, scope: int = 0, /) -> None:
-        """Takes a local address and port; port 0 takes a free one."""
+        """Binds the identifier to a local address; port 0 takes a free one.
+
+        `scope`: the interface of a link-local address.
+        """
 
     def listen(self, backlog: int, /) -> None:
-        """Takes requests for connections."""
+        """Accepts requests for connections from now on, with at most `backlog` of them waiting."""
 
     def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
-        """Looks for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
+        """Begins the search for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Looks for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
+        """Begins the search for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
 
     def domain(self) -> Domain:
         """Returns a protection domain on the device that was found."""
@@ -327,9 +330,9 @@ class EventChannel(Protocol):
         """Returns a new identifier, whose events this channel reports."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
-        """Takes events that have happened: the fields of ManagerEvent.
+        """Returns, and takes off the channel, events that have happened: the fields of ManagerEvent.
 
-        The descriptor stays readable where there are more than one call takes.
+        The descriptor stays readable where there are more than one call returns.
         """
 
 

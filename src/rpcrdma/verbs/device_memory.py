@@ -255,7 +255,7 @@ class DeviceProtectionDomain:
         window.end()
 
     def invalidated(self, handle: int) -> bool:
-        """Takes note that the peer has invalidated a handle; False if none of the domain's windows had it."""
+        """Frees the window of a handle that the peer has invalidated; False if none of the domain's windows had it."""
         region = self._bound.pop(handle, None)
         if region is None:
             return False

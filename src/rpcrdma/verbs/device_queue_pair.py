@@ -360,7 +360,10 @@ class DeviceQueuePair:
         return works
 
     def asked(self, error: OSError | None) -> None:
-        """Notes that the call that asks the peer for the connection has ended; see `asks`."""
+        """Continues after the call that asks the peer for the connection: see `asks`.
+
+        Ends the connection on `error`, and handles the events held meanwhile.
+        """
         self.asking = False
         if self.state is EndState.CLOSED:
             self._part(EndState.CONNECTING)
@@ -375,7 +378,7 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Takes an event of the connection manager."""
+        """Handles an event of the connection manager."""
         if self.asking:
             self._held.append(event)
             return
@@ -458,7 +461,7 @@ class DeviceQueuePair:
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
-        """Ends the connection at the connection manager, and the device's queue pair."""
+        """Ends the connection at the connection manager, and the device's queue pair. `before`: the state up to now."""
         try:
             if before is EndState.REQUESTED:
                 self.parted = True
@@ -481,7 +484,10 @@ class DeviceQueuePair:
     # Completions
 
     def poll(self, *, arm: bool = True) -> bool:
-        """Takes completions of the device; returns whether there may be more. See `QueuePairHandle.completions`."""
+        """Moves completions of the device to `completions`; returns whether there may be more.
+
+        See `QueuePairHandle.completions` for `arm`.
+        """
         try:
             found = self._device.completions(_COMPLETIONS, arm)
         except OSError as error:
@@ -538,7 +544,7 @@ class DeviceQueuePair:
                 self.completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def _failed(self, work: _Send | PostedReceive, status: int) -> None:
-        """Ends the connection because the device could not do the work."""
+        """Ends the connection, with the reason in `status`, because the device could not do the work."""
         if isinstance(work, _Send) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
         if isinstance(work, _Send) and work.verb is None:

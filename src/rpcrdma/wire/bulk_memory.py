@@ -139,7 +139,7 @@ class ResultMemory:
         return memoryview(memory)[:octets]
 
     def _drop(self) -> None:
-        """Keeps one buffer less, of the length that was asked for longest ago."""
+        """Drops one kept buffer, of the length that was asked for longest ago."""
         length, buffers = next(iter(self._buffers.items()))
         buffers.pop(0)
         self._octets -= length
@@ -147,6 +147,6 @@ class ResultMemory:
             del self._buffers[length]
 
     def clear(self) -> None:
-        """Keeps nothing; memory that callers have stays theirs."""
+        """Drops the kept buffers; memory that callers have stays theirs."""
         self._buffers.clear()
         self._octets = 0

@@ -49,7 +49,7 @@ def padding(length: int) -> int:
 
 
 def padded_octets(lengths: Iterable[int]) -> int:
-    """The octets of items of variable length in the stream, without their length words."""
+    """Returns the octets of items of variable length in the stream, padding included, without their length words."""
     return sum(length + padding(length) for length in lengths)
 
 
@@ -199,6 +199,9 @@ class Encoder(Payload):
     def put(self, layout: struct.Struct, *values: Any) -> None:
         """Appends a run of fixed-size fields in one step.
 
+        Raises:
+            LocalProtocolError: a value does not fit its field.
+
         Args:
             layout: the fields; a `Layout` names the wrong one in errors.
             values: a value for each field.
@@ -308,7 +311,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string for direct placement."""
+        """Records a string for direct placement, in UTF-8 as `string`; `limit` counts octets."""
         self.bulk(_text_octets(text, field), limit, field)
 
 

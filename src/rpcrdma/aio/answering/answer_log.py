@@ -25,7 +25,7 @@ class _FailedCall(Protocol):
 
 
 class AnswerLog:
-    """Each kind of message is logged a limited number of times."""
+    """Logs the calls that are not answered as usual; each kind of message a limited number of times."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._log = LimitedLog(logger)

@@ -287,7 +287,10 @@ class Answering:
             self.runner.run(call)
 
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
-        """Continues a call that has waited for its context."""
+        """Takes a call again, from its start, that has waited for its turn in its security context.
+
+        Drops it if its connection has ended.
+        """
         outcome()
         if call.ended:
             call.drop()
@@ -501,7 +504,10 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Returns whether the call waits for memory and is run again, which a call that must not begin twice cannot."""
+        """Has the call run again when there is memory for it.
+
+        False if `error` is no `OutOfBuffers`, if the call must not begin twice, or if it can never have its memory.
+        """
         if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
         call.may_block = False  # it begins in the event loop again

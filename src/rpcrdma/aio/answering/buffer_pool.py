@@ -28,7 +28,7 @@ _LARGEST_BITS = 22
 
 
 class OutOfBuffers(RpcRdmaError):
-    """As much memory is in use as may be."""
+    """The bound on memory in use would be exceeded."""
 
 
 def octets_taken(length: int) -> int:
@@ -133,7 +133,10 @@ class BufferPool:
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a whole buffer if it takes at most `room` octets, else returns None; for shares, under the lock."""
+        """Lends a buffer of at least `length` and at most `room` octets, and counts its whole size.
+
+        None if `length` exceeds `room`. `share` is its borrower. The caller holds `lock`.
+        """
         if length > room:
             return None
         size = octets_taken(length)
@@ -155,7 +158,10 @@ class BufferPool:
         return buffer
 
     def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
-        """Takes a buffer back and returns the octets freed, 0 for one not lent to the share; under the lock."""
+        """Takes back a buffer that was lent to `share`, and returns the octets freed; 0 for another buffer.
+
+        The caller holds `lock`.
+        """
         lent = self._lent.get(id(buffer.obj))
         if lent is None or lent[2] is not share:
             return 0
@@ -168,7 +174,7 @@ class BufferPool:
         return size
 
     def _may_pool(self, size: int) -> bool:
-        """Returns whether the pool has room for `size` octets, after dropping free buffers of other sizes."""
+        """Drops free buffers of other sizes until the pool has room for `size` octets; False if it has none then."""
         excess = self._pooled + size - self.pool_octets_max
         if excess <= 0:
             return True
@@ -195,7 +201,10 @@ class BufferPool:
         self.turns.part(share)
 
     def serve_soon(self) -> None:
-        """Gives out free memory, in a callback: the connection that freed it may be in the midst of a turn."""
+        """Schedules a callback that gives out free memory.
+
+        The connection that freed it may be in the midst of a turn.
+        """
         if self.turns.waiting and not self._serving:
             self._serving = True
             assert self._loop is not None
@@ -237,7 +246,7 @@ class BufferShare(Share):
 
     @property
     def octets_max(self) -> int:
-        """More can never be had."""
+        """The most octets that this connection can ever hold."""
         return self._pool.octets_max
 
     @property
@@ -304,7 +313,10 @@ class BufferShare(Share):
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
-        """Reserves octets that have arrived; unlike `reserve` lets a client hold more. Returns False without room."""
+        """Counts octets that have arrived as held; a client may hold more of them than by `reserve`.
+
+        False if there is no room.
+        """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
     def _count(self, octets: int, parts: int) -> bool:
@@ -318,7 +330,7 @@ class BufferShare(Share):
         return True
 
     def give_back(self, octets: int) -> None:
-        """Ends `reserve` or `take_in`, of all or of some, also when closed."""
+        """Gives back octets of `reserve` or `take_in`, all or some; also when closed."""
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets

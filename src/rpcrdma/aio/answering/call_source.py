@@ -45,7 +45,9 @@ class CallSource(Protocol[C_contra]):
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
-        """The octets that the reply may have without its bulk items, whose lengths are `items`; 0 if one has no room.
+        """Returns the octets that the reply may have without its bulk items, whose lengths are `items`.
+
+        0 if one has no room.
 
         An item that no Write chunk of the call takes counts as a part of the reply. In any thread.
         """

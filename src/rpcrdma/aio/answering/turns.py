@@ -57,7 +57,7 @@ class Turns(Generic[S]):
         self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
-        """Returns the client with this address, for one share more; until `part`."""
+        """Returns the client with this address, and counts one share more for it until `part`."""
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address)
@@ -65,7 +65,7 @@ class Turns(Generic[S]):
         return client
 
     def part(self, share: S) -> None:
-        """Ends `join`."""
+        """Ends the count of a share by `join`; a client without shares is forgotten."""
         client = share.client
         client.shares -= 1
         if not client.shares:
@@ -85,7 +85,10 @@ class Turns(Generic[S]):
             self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """Moves a connection that has got its share behind the others that hold as much."""
+        """Ends the turn of a connection that has got its share: its client moves behind the others that hold as much.
+
+        `waits`: the connection stays in line.
+        """
         client: Client[S] = share.client
         self.leave(share)
         if waits:

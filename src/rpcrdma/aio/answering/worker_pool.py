@@ -267,7 +267,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts a call that runs from now on."""
+        """Counts a thread as busy, and the call as running."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
@@ -309,7 +309,10 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Gives threads of their own to brief calls behind one that turns out to be long."""
+        """Lets waiting brief calls have threads of their own if none has ended since their count was `brief_done`.
+
+        A brief call before them has turned out to be long then.
+        """
         self._watches = False
         self._take_results()
         if self._brief and self._brief_done == brief_done:
@@ -364,7 +367,7 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the next call; False if another thread has taken it."""
+        """Runs the first of `turns` and keeps its result for delivery; False if another thread has taken it."""
         try:
             turn = turns.popleft()
         except IndexError:

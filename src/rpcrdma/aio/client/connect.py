@@ -370,7 +370,10 @@ async def _dial(
     tls: TlsSettings | None,
     addressed: tuple[int, int],
 ) -> SingleConnection:
-    """Returns the message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
+    """Makes a connection; `ConnectFailed` names the remedy also where the default port is the wrong one.
+
+    `addressed`: the number and version of the program to be called.
+    """
     place = url.server
     if url.scheme == "tcp":
         try:

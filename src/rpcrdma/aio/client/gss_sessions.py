@@ -66,10 +66,14 @@ class GssSessions:
         """The client's principal, once a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
-        """Returns the result of a call on `connection`, which is made twice if the server does not know the context.
+        """Returns the result of a call on `connection`; tries again once with a new context if the first was of no use.
+
+        The second try follows a `GssFailure`, or an `AuthError` whose status says that the server does not know the
+        context.
 
         Raises:
-            UserAuthenticationFailed: no context can be made.
+            UserAuthenticationFailed: no context can be made, or the second try ended with a `GssFailure`.
+            AuthError: the server refuses the call for another reason, or the second time.
             Everything that the calls of connections raise.
         """
         again = False
@@ -105,7 +109,10 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """Returns the result of a use of the context, in its turn."""
+        """Returns the result of `work`, run in its turn among the uses of the context.
+
+        `octets`: the length of its data.
+        """
         result: asyncio.Future[T] = self._loop.create_future()
 
         def done(outcome: Outcome[T]) -> None:
@@ -234,7 +241,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Returns the result of a step of the mechanism, which asks the KDC at times."""
+        """Returns the result of a step of the mechanism, which runs in a thread if it may ask the KDC."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

@@ -52,20 +52,20 @@ class KnownServers:
         return found is not None and found.version == version
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
-        """Notes that the server has stated that it speaks this version."""
+        """Records that the server has stated that it speaks this version."""
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """Notes that the server has lost, or left unanswered, the first message of a newer version.
+        """Records that the server has lost, or left unanswered, the first message of a newer version.
 
-        The guess holds as soon as a call has been answered, as `proof` will tell. It does not replace a version that
-        the server has said meanwhile, over another connection.
+        The guess holds as soon as a call has been answered, as `proof` shows. It does not replace a version that the
+        server has stated meanwhile, over another connection.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Notes that the server did not answer over this provider while it was reached over another one."""
+        """Records that the server did not answer over this provider while it was reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:

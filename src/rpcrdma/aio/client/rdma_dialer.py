@@ -67,7 +67,7 @@ class RdmaDialer:
         """Returns an established connection.
 
         Raises:
-            HostAuthenticationFailed: the hosts are not content with each other.
+            HostAuthenticationFailed: either host refused the other.
             ConnectFailed: no connection could be made; the message names cause, attempts and remedy.
         """
         try:
@@ -77,7 +77,10 @@ class RdmaDialer:
             raise self._late() from None
 
     def _late(self) -> ConnectFailed:
-        """Returns the error after the time for connecting; a server may have lost the version that it was known by."""
+        """Returns the error after the time for connecting.
+
+        Forgets the server's version if that was the newest: the server may have lost it.
+        """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
             self._known.forget(self.server)
@@ -151,7 +154,12 @@ class RdmaDialer:
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:
-        """Waits until the connection is established, or has failed."""
+        """Waits until the connection is established, and returns it; ends it after a failure.
+
+        Raises:
+            HostAuthenticationFailed: either host refused the other.
+            ConnectFailed: the connection failed for another reason; the message names the remedy.
+        """
         try:
             await connection.wait_established()
         except BaseException as error:

@@ -179,7 +179,9 @@ class ConnectionKeeper:
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
-        """Returns a connection for a call, which is the `first` one since connections were lost.
+        """Returns a connection for a call.
+
+        `first`: the call has not waited yet since connections were lost; a pause between attempts is shortened for it.
 
         Raises:
             CallTimeout: there was none before the deadline of the call.
@@ -251,7 +253,7 @@ class ConnectionKeeper:
         return self.heard + self._asked
 
     def _settle(self) -> None:
-        """Failures and breaches count from the last answer on.
+        """Sets the counts of failures and breaches to 0 if an answer has arrived since the last call of this method.
 
         A connection alone proves little: a server in trouble may accept and drop it.
         """
@@ -275,7 +277,7 @@ class ConnectionKeeper:
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Notes that `connection` is lost, unless that was noted before."""
+        """Records the loss of `connection` and wakes those that wait for it; no effect if the loss is known."""
         if self._usable is not connection or self.closed:
             return
         self._usable = None
@@ -284,7 +286,7 @@ class ConnectionKeeper:
         self._lost.set()
 
     def _note(self, error: TransportClosed) -> None:
-        """Notes how a connection has ended."""
+        """Counts a connection that has ended, and stores the cause for messages."""
         self._settle()
         self._trouble = error.message
         self._losses += 1
@@ -322,7 +324,7 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Makes the connection's timer watch its replies; `asked` is that of `KeepAlive`."""
+        """Returns a new `KeepAlive` for the connection, whose timer runs it; `asked`: see `KeepAlive`."""
         policy = self.policy
         self._silent.clear()
 

@@ -325,7 +325,7 @@ class RdmaConnection(CallsMade):
         self._driver.flush()
 
     def _note_sent(self) -> None:
-        """Notes the time of calls that waited for a credit and have got one."""
+        """Sets `sent_ns` of calls that waited for a credit and have got one."""
         queued, now_ns = self._queued, perf_counter_ns()
         while queued and queued[0].state is not _QUEUED:
             queued.pop(0).sent_ns = now_ns
@@ -351,7 +351,10 @@ class RdmaConnection(CallsMade):
             self._turn()
 
     def drain(self) -> None:
-        """Answers only calls that run already: the connection is about to end."""
+        """Drops calls that wait and those that arrive later, without replies; running ones are answered.
+
+        The connection is about to end.
+        """
         self._calls_taken.drain()
 
     async def close(self) -> None:
@@ -377,7 +380,7 @@ class RdmaConnection(CallsMade):
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes completions, answers calls until CONNECTION_TURN_S are over, and sends.
+        """Handles completions, answers calls until CONNECTION_TURN_S are over, and sends.
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """

@@ -114,7 +114,7 @@ class TcpCallsTaken:
         return self._time() - self._expected_at > RPC_STALLED_S
 
     def on_call(self, message: Buffer) -> None:
-        """Takes, holds or refuses a call that has arrived."""
+        """Answers a call that has arrived; beyond the bounds holds or refuses it."""
         if self._active:
             if self._answering is None:
                 self.dropped += 1
@@ -158,7 +158,7 @@ class TcpCallsTaken:
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Takes no more calls."""
+        """Answers no further calls; reads only as long as calls of this side are unanswered."""
         self.draining = True
         if not self._pending:
             self.stream.pause()
@@ -185,7 +185,7 @@ class TcpCallsTaken:
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
-        """Takes held calls and reads on, as far as the bounds allow."""
+        """Answers held calls and reads on, as far as the bounds allow."""
         if self.draining:
             if self._on_answered is not None:
                 self._on_answered()

@@ -316,7 +316,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Lets another call be sent after the end of a call."""
+        """Removes an ended call, and sends calls that waited for its place."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -367,7 +367,10 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when it has been idle; None: it is in use, or the client takes calls (RFC 8167 section 5.4)."""
+        """Loop time at which the connection became idle.
+
+        None: it is in use, or the client takes calls (RFC 8167 section 5.4).
+        """
         return None if self.busy or self._ready else self._last_active_at
 
     @property
@@ -384,7 +387,11 @@ class TcpConnection(CallsMade):
         self.abort("the connection was closed on this side")
 
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends the connection at once; no effect on one that has ended."""
+        """Ends the connection at once; no effect on one that has ended.
+
+        Calls fail with `TransportClosed`, which states `reason`, and with `protocol_error` that the peer broke the
+        protocol.
+        """
         if not self._stream.closed:
             self._stream.close()
             self._lost(TransportClosed(reason, protocol_error=protocol_error))

@@ -181,14 +181,17 @@ class CapturedStream:
             self._write(direction, other, data)
 
     def _write(self, direction: _Direction, other: _Direction, data: bytes) -> None:
-        """Writes data in as many packets as it needs."""
+        """Writes data sent in `direction` as packets, which acknowledge the octets of the `other` direction."""
         for start in range(0, len(data), _SEGMENT_OCTETS):
             part = data[start : start + _SEGMENT_OCTETS]
             self._packet(direction, other, _PSH | _ACK, part)
             direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
 
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
-        """Writes a packet; the octets of `options` are a multiple of four."""
+        """Writes a packet of `direction`, which acknowledges the octets of `other`.
+
+        `options` has a multiple of four octets.
+        """
         acknowledged = other.sequence if flags & _ACK else 0
         offset = (5 + len(options) // 4) << 4
         ports = direction.source[1], direction.destination[1]

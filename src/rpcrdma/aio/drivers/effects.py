@@ -53,10 +53,10 @@ def random_bits(count: int) -> int:
 
 
 def random_fraction() -> float:
-    """Returns a random number from 0 up to 1, likewise."""
+    """Returns a random number from 0 to less than 1, by `random_bits`."""
     return random_bits(53) / (1 << 53)
 
 
 def loop_clock() -> Callable[[], float]:
-    """Returns the clock of the running loop, likewise."""
+    """Returns the clock of the running loop, in seconds, or the machine's outside of loops."""
     return _running().clock

@@ -17,7 +17,7 @@ __all__ = ["forget_hang_up", "watch_hang_up"]
 
 
 class _HangUps:
-    """Of one event loop, while it has sockets to watch."""
+    """The sockets of one event loop that are watched for hang-ups; it exists while there are any."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

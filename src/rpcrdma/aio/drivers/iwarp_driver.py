@@ -159,7 +159,7 @@ class IwarpDriver:
                 break
 
     def _hung_up(self) -> None:
-        """Reads the octets before the end of a dead connection, even if the loop does not ask for it."""
+        """Reads the octets before the end of a dead connection, even if the loop does not report them."""
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -188,7 +188,10 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """Stops sending if the peer does not soon take data, after the owner has ended the connection."""
+        """Sets a time limit for the peer to take the remaining data.
+
+        To be called when the owner has ended the connection.
+        """
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -239,7 +242,7 @@ class IwarpDriver:
             self._finish()
 
     def _block(self) -> None:
-        """Waits until the socket takes octets again."""
+        """Has the loop call `_writable` when the socket takes octets again; `blocked` until then."""
         self.blocked = True
         self._loop.add_writer(self._descriptor, self._writable)
 
@@ -265,7 +268,10 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Waits for the end of the peer's stream as long as octets arrive, within a time limit."""
+        """Sets the alarm that closes the connection unless more octets arrive in time.
+
+        There is a limit for all of them.
+        """
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

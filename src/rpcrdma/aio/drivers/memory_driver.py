@@ -50,7 +50,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Calls the owner to take news of the queue pair."""
+        """Calls `on_turn` if the queue pair has completions or events to take."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 
@@ -78,4 +78,4 @@ class MemoryDriver(ABC, Generic[Q]):
 
     @abstractmethod
     def _part(self) -> None:
-        """Takes leave of the peer."""
+        """Ends the connection for the peer."""

@@ -136,7 +136,7 @@ class PageServer:
         connection.add_done_callback(ended)
 
     async def _visit(self, sock: socket.socket) -> None:
-        """Takes a request and answers it; a peer that is too slow or gone gets no answer."""
+        """Receives a request and answers it; a peer that is too slow or gone gets no answer."""
         try:
             async with asyncio.timeout(METRICS_REQUEST_S):
                 head = await self._receive_head(sock)

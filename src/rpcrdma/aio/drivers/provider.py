@@ -99,7 +99,7 @@ class Driver(Protocol):
         """
 
     def expect_end(self) -> None:
-        """Notes that the owner has ended the connection: the driver closes by itself, with or without the peer.
+        """Lets the driver close by itself soon, with or without the peer: the owner has ended the connection.
 
         The owner may still flush; `on_turn` is called once more if there are completions or events to take.
         """

@@ -199,7 +199,10 @@ class RecordStream:
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
-        """Reads the octets before the end of a dead connection, even if the loop does not ask for it."""
+        """Alarm of a dead connection: reads the octets before its end, also where the loop reports nothing.
+
+        Reads for one turn at most, and again after 50 ms until closed.
+        """
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
             if self._paused or self.closed:

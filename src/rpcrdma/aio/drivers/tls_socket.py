@@ -131,7 +131,7 @@ class TlsSocket:
         self._shake_hands()
 
     def advance(self) -> bool:
-        """Reads octets of the handshake once, and answers them; whether the handshake is finished.
+        """Reads octets of the handshake once, and answers them; returns whether the handshake is finished.
 
         Raises:
             HostAuthenticationFailed: the peer is not accepted, does not accept this end, or sends no TLS.

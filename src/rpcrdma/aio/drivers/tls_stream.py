@@ -128,7 +128,7 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Waits for the socket to take the rest of the encrypted octets."""
+        """Has the event loop send the rest of the encrypted octets when the socket takes them."""
         if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
@@ -202,7 +202,10 @@ async def begin_tls(
 
 
 async def _offers_tls(sock: socket.socket, xid: int) -> bool:
-    """Reads the reply to the probe; False also for octets that are no reply to it."""
+    """Returns whether the reply to the probe with this XID offers TLS.
+
+    False also for octets that are no reply to it.
+    """
     head = int.from_bytes(await _read(sock, 4), "big")
     if not LAST_FRAGMENT < head <= LAST_FRAGMENT + _REPLY_OCTETS_MAX:
         return False

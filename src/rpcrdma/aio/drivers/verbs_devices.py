@@ -60,14 +60,15 @@ class Announcements(Protocol):
         """Becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Takes all announcements that have arrived: the action, "add" or "remove", and the device's node ("uverbs0").
+        """Returns all announcements that have arrived, each with its action and the device's node ("uverbs0").
 
-        The action "lost", without a node, stands for announcements that the kernel could not deliver.
+        The action is "add" or "remove". "lost", without a node, stands for announcements that the kernel could not
+        deliver.
         """
 
 
 def announced(datagram: bytes) -> tuple[str, str] | None:
-    """Reads an announcement (uevent): the action and the node of an RDMA device, or None for other announcements."""
+    """Parses an announcement (uevent): the action and the node of an RDMA device; None for other announcements."""
     fields = dict(field.partition("=")[::2] for field in datagram.decode(errors="replace").split("\0")[1:])
     node = fields.get("DEVPATH", "").rpartition("/")[2]
     if fields.get("SUBSYSTEM") != _CLASS or not node:
@@ -144,7 +145,10 @@ class WatchedDevice:
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Returns the port that is down at present, in words; "" if none is. Port 0 stands for each port."""
+        """Returns in words which ports are down at present: `port`, or with 0 all that are; "" if none is.
+
+        Schedules `lose` if the device has failed.
+        """
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
@@ -162,7 +166,7 @@ class WatchedDevice:
             self.lose()
 
     def _fatal(self) -> bool:
-        """Takes the events of the device; whether it has failed as a whole."""
+        """Reads the events of the device; returns whether one of them reports that it has failed as a whole."""
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:
                 return True
@@ -185,7 +189,7 @@ class WatchedDevice:
             tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
-        """Takes an event of the guard."""
+        """Handles an event of the guard."""
         if event.kind == ManagerEventKind.DEVICE_REMOVED:
             self.lose()
 

@@ -174,7 +174,9 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes; returns True.
+        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes.
+
+        Returns True: `_asked` is called with the outcome.
 
         The thread is a daemon, so that the program's end does not wait for it.
         """
@@ -210,7 +212,10 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """Waits briefly for the peer after the owner has ended the connection."""
+        """Sets a short time limit, after which the connection is ended without the peer.
+
+        To be called when the owner has ended it.
+        """
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()

@@ -40,13 +40,13 @@ class ConnectionManager:
         return identifier
 
     def watch(self, identifier: ConnectionIdentifier, handler: Callable[[ManagerEvent], None]) -> None:
-        """Hands the identifier's events to another handler."""
+        """Makes `handler` the function that is called with the identifier's events from now on."""
         if not self._handlers:
             asyncio.get_running_loop().add_reader(self._channel.fileno(), self._readable)
         self._handlers[identifier] = handler
 
     def forget(self, identifier: ConnectionIdentifier) -> None:
-        """Hands on no more events of the identifier."""
+        """Calls no handler any more with events of the identifier."""
         if self._handlers.pop(identifier, None) is not None and not self._handlers:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
 

@@ -156,7 +156,7 @@ class Admission(Generic[C]):
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
-        """Notes that the connection's start-up has succeeded or failed; may be called again."""
+        """Takes a connection out of those that start: its start-up has succeeded or failed. May be called again."""
         client = self._client_of.get(connection)
         if client is not None and connection in self._starting.get(client, ()):
             _remove(self._starting, client, connection)

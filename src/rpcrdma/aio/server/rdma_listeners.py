@@ -65,7 +65,7 @@ class RdmaListeners:
         return listener
 
     def close(self) -> None:
-        """Takes no more links."""
+        """Stops accepting links."""
         for listener in self._listeners.values():
             listener.close()
 

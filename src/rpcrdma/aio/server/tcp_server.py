@@ -203,7 +203,10 @@ class TcpServer:
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
-        """Returns whether a TLS handshake may begin, which another one may have to give way to."""
+        """Takes a place for a connection's TLS handshake, for which it may end another connection.
+
+        False if there is no place.
+        """
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
         if displaced is not None:

@@ -97,7 +97,7 @@ def _prepare(args: argparse.Namespace, workspace: Path) -> tuple[_Places, TreeSi
 
 
 def free_octets(directory: Path) -> int:
-    """The octets that may still be written to the file system of `directory`."""
+    """Returns the octets that may still be written to the file system of `directory`."""
     return shutil.disk_usage(directory).free
 
 
@@ -170,7 +170,7 @@ async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outwa
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """The paths that differ in either copy."""
+    """Returns the paths that differ in either copy."""
     with progress_bar("comparing", 3 * size.octets) as advance:
         source = digests(places.source, advance)
         fetched = mismatches(source, digests(places.fetched, advance))

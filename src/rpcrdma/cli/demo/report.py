@@ -33,11 +33,7 @@ class Outcome:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """The interface that programs read.
-
-    Calls, registrations and remote invalidations are the client's; sends, pieces, grants and continued messages are
-    those of both sides; RDMA Reads and Writes are the server's, who alone makes them.
-    """
+    """Returns the report as a JSON object, the interface that programs read."""
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
@@ -82,7 +78,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _of_both(outcome: Outcome, name: str) -> str:
-    """A counter of each side."""
+    """Returns the values of one counter at both sides, in words."""
     return f"client {getattr(outcome.client, name):,}, server {outcome.server.get(name, 0):,}"
 
 

@@ -104,7 +104,7 @@ class ServerProcess:
         return process.returncode
 
     def statistics(self) -> dict[str, int]:
-        """Sums of the counters of all connections that have ended, as the server counted."""
+        """Returns the sums of the counters of all connections that have ended, by name, as the server counted."""
         sums: dict[str, int] = {}
         for event in self.events:
             for name, value in (event.get("statistics") or {}).items():

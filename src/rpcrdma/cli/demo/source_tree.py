@@ -39,7 +39,10 @@ class TreeSize:
 
 
 def candidate_roots() -> list[tuple[str, Path]]:
-    """(name in the tree, directory): the Python standard library, its packages, then directories of the system."""
+    """Returns (name in the tree, directory) pairs.
+
+    They are the Python standard library, its packages, then directories of the system.
+    """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
     for name, place in [
@@ -81,7 +84,7 @@ def snapshot(
 
 
 def measure(root: Path) -> TreeSize:
-    """The size of the tree at `root`.
+    """Counts the files and octets of the tree at `root`.
 
     Raises:
         OSError: a directory of it cannot be read.
@@ -114,7 +117,7 @@ def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]
 
 
 def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
-    """Copies an entry; the octets, or None if it could not be copied."""
+    """Copies an entry; returns its octets, or None if it could not be copied."""
     try:
         if entry.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +134,9 @@ def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
 
 
 def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) -> dict[str, str]:
-    """The content of each path below `root`: a digest, a link's target or "directory".
+    """Returns the content by path below `root`: a digest, a link's target or "directory".
+
+    `on_octets` gets the number of octets read since its last call.
 
     Raises:
         OSError: an entry cannot be read.
@@ -160,5 +165,5 @@ def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) 
 
 
 def mismatches(source: dict[str, str], copy: dict[str, str]) -> list[str]:
-    """The paths that differ, or that one of the two lacks, in order."""
+    """Returns the paths, in order, that differ, or that one of the two lacks."""
     return sorted(path for path in source.keys() | copy.keys() if source.get(path) != copy.get(path))

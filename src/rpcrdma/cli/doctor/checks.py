@@ -96,7 +96,10 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Reports whether the software RNIC works by the native step; `path` is the sentence about that."""
+    """Reports whether the software RNIC works by the native step.
+
+    `path` is the sentence about that, of `rpcrdma.wire.native.find`; `turned_off`: by the user.
+    """
     remedy = ""
     if turned_off:
         remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
@@ -212,7 +215,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """Returns the limits of control groups on RDMA devices."""
+    """Reports the limits of control groups on RDMA devices."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
@@ -244,7 +247,7 @@ def _count(number: int | None, one: str, several: str) -> str:
 
 
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
-    """Returns the kernel's modules for RDMA devices, which the software RNIC does not need."""
+    """Reports the states of the kernel's modules for RDMA devices, which the software RNIC does not need."""
     by_state = {
         state: [name for name, found in states.items() if found is state]
         for state in (ModuleState(each) for each in ModuleState)

@@ -40,7 +40,7 @@ class _Nothing(v3.NFS_V3_Service):
 
 
 async def check_software_rnic(options: ConnectOptions) -> Finding:
-    """Returns an empty call over the software RNIC, from this process to itself."""
+    """Makes an empty call over the software RNIC, from this process to itself, and reports its result."""
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:

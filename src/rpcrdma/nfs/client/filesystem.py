@@ -457,7 +457,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns the octets of such a file from `offset`, at most `size` unless negative."""
+    """Returns the number of octets of a file with these attributes from `offset` on, at most `size` unless negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

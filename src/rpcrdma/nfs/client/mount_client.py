@@ -370,7 +370,10 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Returns the reason alone: the message that joins several of them has its own address and remedy."""
+    """Returns the cause in an error's message, without address and remedy.
+
+    The message that joins several causes has its own.
+    """
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

@@ -176,17 +176,17 @@ class NfsProcedures:
         return cast("bytes", value.verf)
 
     async def create(self, directory: Node, name: str, how: v3.createhow3) -> Created:
-        """Calls CREATE."""
+        """Calls CREATE; returns the handle and the attributes of the new file, each None if the server omits it."""
         args = v3.CREATE3args(v3.diropargs3(directory.handle, name), how)
         return _created(await self._result(v3.CREATE, args, (directory, name)))
 
     async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
-        """Calls MKDIR."""
+        """Calls MKDIR; returns the handle and the attributes of the new directory, each None if the server omits it."""
         args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
         return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
     async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
-        """Calls SYMLINK."""
+        """Calls SYMLINK; returns the handle and the attributes of the new link, each None if the server omits it."""
         args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 

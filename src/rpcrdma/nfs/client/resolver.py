@@ -52,7 +52,7 @@ class LookupCache:
         return node
 
     def keep(self, directory: Node, name: str, node: Node) -> None:
-        """Remembers that `name` in `directory` is `node`."""
+        """Caches that `name` in `directory` is `node`."""
         if self._valid_s <= 0:
             return
         key = (directory.handle.data, name)

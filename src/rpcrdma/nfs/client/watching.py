@@ -214,7 +214,10 @@ class Changes:
         return self._unread.popleft()
 
     def _receive(self, batch: watch_batch) -> int:
-        """Takes a batch from the server; returns the number of the last change received."""
+        """Queues the changes of a batch from the server for iteration.
+
+        Returns the number of the last change received.
+        """
         if bytes(batch.id) != self._id or self._failure is not None:
             # The batch is of an earlier subscription, or this one has failed: it is acknowledged and dropped.
             return batch.first + len(batch.changes) - 1
@@ -250,7 +253,7 @@ class Changes:
         self._news.set()
 
     async def _keep(self, connection: Connection, count: int) -> None:
-        """Subscribes again on each new connection."""
+        """Subscribes again on each new connection; `count`: the `reconnects` of the connection up to now."""
         try:
             while True:
                 await connection.wait_reconnected(count)

@@ -149,7 +149,7 @@ def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: It
 
 
 def parse_network(text: str) -> Network:
-    """A host or network as people write it: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
+    """Parses a host or network as people write it: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
 
     Raises:
         ValueError: the text is neither, or has bits set beyond its prefix.

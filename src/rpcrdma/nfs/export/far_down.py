@@ -20,9 +20,9 @@ _PATH_OCTETS = 4000
 
 
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
-    """The path of the lowest directory at or above `directory` (a descriptor) that is short enough to be told.
+    """Returns the path of the lowest directory at or above `directory` (a descriptor) whose path the kernel can report.
 
-    With the number of levels that it is higher; 0 if that is more than LEVELS_AT_ONCE.
+    Also returns how many levels higher it is; 0 if that is more than LEVELS_AT_ONCE.
 
     Raises:
         OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
@@ -77,7 +77,7 @@ def _above(directory: int, levels: int) -> int:
 
 
 def path_above(directory: int, levels: int) -> bytes | None:
-    """The path of the directory so many levels above, up to LEVELS_AT_ONCE; None: it is too long to be told.
+    """Returns the path of the directory `levels` above, at most LEVELS_AT_ONCE; None if it is too long for the kernel.
 
     Raises:
         OSError: a directory above may not be searched.

@@ -52,7 +52,7 @@ _READERS_MAX = 64
 
 
 class CallerIdentity(Protocol):
-    """The identity with which the calling thread acts inside a `with` block; blocks do not nest."""
+    """An identity with which a thread acts inside a `with` block; blocks do not nest."""
 
     @property
     def uid(self) -> int:
@@ -352,7 +352,10 @@ class OpenFiles:
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """The file if it is open for writing; `OpenFile.check_writer` says whether a caller may write it."""
+        """Returns the file if it is open for writing, else None.
+
+        `OpenFile.check_writer` decides whether a caller may write it.
+        """
         file = self.get(node)
         return file if file is not None and file.writable else None
 
@@ -364,7 +367,7 @@ class OpenFiles:
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode) -> OpenFile | None:
-        """The file if it is open."""
+        """Returns the file if it is open, else None."""
         file = self._cache.held.get(node.handle)
         if file is not None:
             file.used = True

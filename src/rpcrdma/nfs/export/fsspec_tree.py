@@ -93,12 +93,12 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def size(self) -> int:
-        """Octets of it."""
+        """The size of the object in octets."""
         return self.info.size or 0
 
     @property
     def change(self) -> int:
-        """Differs from state to state; from look to look where states cannot be told apart."""
+        """A number that differs between two states; a new one at each look where states cannot be compared."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
@@ -171,7 +171,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def space(self) -> Space:
-        """See `tree.Node.space`; the libraries do not tell it."""
+        """Returns zeros: the libraries do not report the space."""
         return Space(0, 0, 0, 0, 0, 0)
 
     def path_limits(self) -> PathLimits:
@@ -386,7 +386,7 @@ class FsspecTree:
         return self.adopt(path, info, asked_s)
 
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
-        """The object of a name; None with `at_once` where its state is not known."""
+        """Returns the object of a name in a directory; with `at_once` None if its state is not known."""
         path = self.join(directory, name)
         if path is None:
             raise Refused(errno.ENAMETOOLONG)

@@ -70,5 +70,8 @@ class JointExports:
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:
-        """The exports of the kind that a handle names, whoever made it."""
+        """Returns the remote exports if a handle has the identity of one of them, else the local ones.
+
+        Does not check whether the handle is ours.
+        """
         return self._remote if HandleSeal.export_in(handle) in self._in_remote else self.local

@@ -269,6 +269,9 @@ def _time(time: Time) -> tuple[int, int]:
 
 
 def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The times that keep the verifier of an exclusive create: 31 bits each, which every file system can store."""
+    """Returns the two times, as (seconds, 0 nanoseconds), that keep the verifier of an exclusive create.
+
+    They are the lower 31 bits of each of its words, which every file system can store.
+    """
     first, second = _VERIFIER.unpack(verifier)
     return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

@@ -135,7 +135,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """Holds the mirror of a file, or the new one, and drops it afterwards if no client has locks on the file."""
+        """Holds the mirror of a file, or enters `made` if it has none; yields None without either.
+
+        Drops it afterwards if nobody else uses it and no client has locks on the file.
+        """
         with self._lock:
             mirror = self._mirrors.get(file) if made is None else self._mirrors.setdefault(file, made)
             if mirror is not None:

@@ -163,7 +163,7 @@ class MemoryNode:
         return None if at_once else self.opened()
 
     def opened(self) -> MemoryOpenFile:
-        """The file."""
+        """Returns the open file; refuses other objects (EISDIR, EINVAL)."""
         if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if self.kind is not FileKind.FILE:
@@ -315,7 +315,7 @@ class MemoryNode:
         self.touch()
 
     def touch(self, *, content: bool = False) -> None:
-        """Notes a change, of the content or of the attributes alone."""
+        """Counts a change and sets its times: of the content, or of the attributes alone."""
         self.changes += 1
         self.ctime = self.tree.now_ns()
         if content:

@@ -295,7 +295,7 @@ class ObjectTree(Generic[N]):
         return handle, status
 
     def moved(self, node: N, directory: N, name: bytes) -> None:
-        """Notes that an object now has this name."""
+        """Records an object's new name as its place."""
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:

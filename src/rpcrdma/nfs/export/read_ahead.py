@@ -35,15 +35,15 @@ class RemoteFile(Protocol):
 
     @property
     def handle(self) -> bytes:
-        """Names the file."""
+        """The handle, which identifies the file."""
 
     @property
     def change(self) -> int:
-        """Differs from state to state."""
+        """A number that differs between two states of the file's content."""
 
     @property
     def size(self) -> int:
-        """Octets of it."""
+        """The size of the file in octets."""
 
     def fetch(self, start: int, end: int) -> bytes:
         """Reads this range, all of it; waits for the network and may raise any error."""

@@ -69,7 +69,7 @@ class PlaceIndex:
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
-        """Notes where an object is; never waits for the disk."""
+        """Records the place of an object; never waits for the disk."""
         recent = self._recent
         place = NameInDirectory(parent, name)
         if recent.get(key) == place:

@@ -20,17 +20,17 @@ _REPEATABLE = {watch_kind.WATCH_CHANGED, watch_kind.WATCH_ATTRIBUTES}
 
 
 def change_octets(change: watch_change) -> int:
-    """The octets that a change takes in a batch."""
+    """Returns the octets that a change takes in a batch."""
     return _CHANGE_OCTETS + _padded(change.path) + _padded(change.target)
 
 
 def rescan() -> watch_change:
-    """The entry that stands for changes that cannot be sent."""
+    """Returns the entry that stands for changes that cannot be sent."""
     return watch_change(watch_kind.WATCH_RESCAN, is_directory=True, path="", target="", status=watch_status.WATCH_OK)
 
 
 def ended(status: watch_status) -> watch_change:
-    """The last entry of a subscription that the server ends."""
+    """Returns the last entry of a subscription that the server ends; `status` is the reason."""
     return watch_change(watch_kind.WATCH_ENDED, is_directory=True, path="", target="", status=status)
 
 
@@ -108,7 +108,7 @@ class ChangeJournal:
             self._append(change)
 
     def lose(self) -> None:
-        """Notes that a change cannot be sent: one rescan replaces it and all changes that wait."""
+        """Replaces all changes that wait, and one that cannot be sent, by one rescan."""
         if not self.over and not self._ends_in_untold_rescan():
             self._restart()
             self._append(rescan())
@@ -120,7 +120,7 @@ class ChangeJournal:
             self.over = True
 
     def acknowledge(self, number: int) -> None:
-        """The client has received every change up to `number`.
+        """Drops the changes up to `number`, which the client has received.
 
         Raises:
             ValueError: `number` was not sent yet, or a higher one was acknowledged before.
@@ -134,9 +134,9 @@ class ChangeJournal:
             self._sent -= 1
 
     def batch(self, octets_max: int, count_max: int = WATCH_MAXCHANGES) -> Numbered | None:
-        """The changes to send next, in at most `octets_max` octets; None if all are acknowledged.
+        """Returns the changes to send next, in at most `octets_max` octets; None if all are acknowledged.
 
-        The same changes again, and perhaps more, until they are acknowledged. A change that alone is too large for a
+        It returns them again, perhaps with more, until they are acknowledged. A change that alone is too large for a
         batch becomes a rescan.
         """
         if not self._changes:

@@ -45,7 +45,7 @@ class Renaming(NamedTuple):
 
 
 def paired(events: Sequence[DirectoryEvent]) -> Iterable[DirectoryEvent | Renaming]:
-    """The events in order, two halves of a renaming as one where the first of them stands.
+    """Yields the events in order, with both halves of a renaming as one `Renaming` where the first of them stands.
 
     Other events may stand between the halves. A half whose other directory is not watched stays alone.
     """
@@ -60,6 +60,9 @@ def paired(events: Sequence[DirectoryEvent]) -> Iterable[DirectoryEvent | Renami
 
 
 def has_open_renaming(events: Sequence[DirectoryEvent]) -> bool:
-    """Whether the second half of a renaming may be among the events that come next."""
+    """Returns whether any MOVED_FROM among `events` has no MOVED_TO there.
+
+    The other half may come with the next events.
+    """
     arrived = {event.cookie for event in events if event.happening is Happening.MOVED_TO}
     return any(event.happening is Happening.MOVED_FROM and event.cookie not in arrived for event in events)

@@ -56,7 +56,7 @@ class TooManyDirectories(Exception):
 
 
 def watch_status_of(error: Exception) -> watch_status:
-    """The status that tells why a directory is not watched, or not any longer."""
+    """Returns the status for an error because of which a directory is not watched, or not any longer."""
     if isinstance(error, TooManyDirectories):
         return watch_status.WATCHERR_NOSPC
     return _BY_ERRNO.get(getattr(error, "errno", None) or 0, watch_status.WATCHERR_IO)
@@ -66,7 +66,7 @@ class Notifier(Protocol):
     """The part of inotify that the watcher uses."""
 
     def add(self, link: bytes) -> int:
-        """Watches the directory that a path leads to; the number of the watch, the same for the same directory.
+        """Watches the directory that a path leads to; returns the number of the watch, the same for the same directory.
 
         Raises:
             OSError: this thread's identity may not read the directory, or the user's watches are used up.
@@ -134,7 +134,7 @@ class WatchedTree:
             self._sink.end(status)
 
     def confine(self) -> bool:
-        """Whether the directory is still in the export; if not, the subscription has ended."""
+        """Returns whether the directory is still in the export; if not, ends the subscription."""
         try:
             inside = self._top.tree.is_inside(self._top)
         except OSError:
@@ -144,12 +144,15 @@ class WatchedTree:
         return inside
 
     def settled(self) -> None:
-        """To be called when the kernel has no more events waiting."""
+        """Forgets the entries that listings have found or missed.
+
+        To be called when the kernel has no more events waiting.
+        """
         self._found.clear()
         self._missing.clear()
 
     def begin_anew(self) -> None:
-        """Events were lost: watches the tree as it is, then reports that changes were missed."""
+        """Watches the tree as it is, after a loss of events, then reports that changes were missed."""
         for watch, path in list(self._paths.items()):
             if path:
                 self._leave(watch)
@@ -160,7 +163,7 @@ class WatchedTree:
         self._sink.lose()
 
     def happened(self, event: DirectoryEvent) -> None:
-        """Takes an event of one of the directories."""
+        """Reports an event of one of the directories to the subscription."""
         where = self._paths.get(event.watch)
         if where is None:
             return
@@ -177,7 +180,7 @@ class WatchedTree:
             self._happened_to(_join(where, event.name), event)
 
     def renamed(self, renaming: Renaming) -> None:
-        """Takes a renaming, of which one half may be outside."""
+        """Reports a renaming; one half of it may be outside of the subscription."""
         source, target = renaming
         before, after = self._paths.get(source.watch), self._paths.get(target.watch)
         if before is None or after is None:
@@ -340,7 +343,7 @@ class WatchedTree:
         self._watcher.remove(self, watch, ended=ended)
 
     def _no_longer_missing(self, top: str) -> list[str]:
-        """Those at `top` and below, which are forgotten."""
+        """Returns the missing directories at `top` and below, and forgets them."""
         found = [path for path in self._missing if _is_within(path, top)]
         self._missing.difference_update(found)
         return found
@@ -390,7 +393,7 @@ class DirectoryWatcher:
         self._trees.discard(tree)
 
     def take(self, events: Sequence[DirectoryEvent]) -> None:
-        """Takes the kernel's events in order."""
+        """Hands the kernel's events, in order, to the subscriptions that they concern."""
         inside: dict[WatchedTree, bool] = {}
         for event in paired(events):
             if isinstance(event, Renaming):
@@ -434,12 +437,15 @@ class DirectoryWatcher:
                 self._trees.discard(tree)
 
     def settled(self) -> None:
-        """To be called when the kernel has no more events waiting."""
+        """Forgets, in all trees, the entries that listings have found or missed.
+
+        To be called when the kernel has no more events waiting.
+        """
         for tree in self._trees:
             tree.settled()
 
     def check_room(self, watched: int) -> None:
-        """For trees, before they watch one more directory.
+        """Checks, for a tree that watches `watched` directories, that one more may be watched.
 
         Raises:
             TooManyDirectories: that would be too many.
@@ -448,13 +454,13 @@ class DirectoryWatcher:
             raise TooManyDirectories
 
     def add(self, tree: WatchedTree, link: bytes) -> int:
-        """For trees: watches a directory for one of them."""
+        """Watches the directory at the path `link` for a tree; returns the number of the watch."""
         watch = self._notifier.add(link)
         self._users.setdefault(watch, set()).add(tree)
         return watch
 
     def remove(self, tree: WatchedTree, watch: int, *, ended: bool) -> None:
-        """For trees: one of them no longer wants a watch; `ended`: the kernel has ended it."""
+        """Ends the use of a watch by a tree, and with the last use the watch, unless the kernel has `ended` it."""
         users = self._users.get(watch)
         if users is None or tree not in users:
             return

@@ -154,7 +154,7 @@ class InotifyThread:
             self._watcher.settled()
 
     def _waits(self, timeout_s: float) -> bool:
-        """Waits for events, at most `timeout_s`; whether any have come."""
+        """Waits for events, at most `timeout_s`; returns whether any have come."""
         return bool(self._events.poll(timeout_s * 1000))
 
     def _read(self) -> list[DirectoryEvent]:

@@ -71,7 +71,9 @@ def build_nfs4(
     clock: Callable[[], float],
     wall_clock_ns: Callable[[], int],
 ) -> Nfs4Service:
-    """NFS version 4 over the exports of `build_services`; close it before the state, when it is offered no longer.
+    """Makes the service of NFS version 4 over the exports of `build_services`.
+
+    Close it before the state, after its last use.
 
     Args:
         version_3: the service of version 3, also if it is not offered: both obey the claims of clients of either.

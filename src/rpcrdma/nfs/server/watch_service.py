@@ -120,7 +120,10 @@ class _Subscription:
             self._journal.acknowledge(number)
 
     def go_on(self, number: int) -> None:
-        """Resumes after the client has connected again; a number that was never sent makes the client rescan."""
+        """Continues when the client, which has received the changes up to `number`, has connected again.
+
+        A number that was never sent makes the client rescan.
+        """
         with self._lock:
             try:
                 self._journal.acknowledge(number)
@@ -133,7 +136,7 @@ class _Subscription:
         self.wanted.set()
 
     def told(self) -> watch_subscribed:
-        """The answer to SUBSCRIBE."""
+        """Returns the answer to SUBSCRIBE."""
         with self._lock:
             return watch_subscribed(self._journal.first, self._journal.begins_with_rescan)
 

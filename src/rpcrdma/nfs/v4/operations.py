@@ -92,7 +92,7 @@ def _operation(number: nfs_opnum4, args: str = "", result: str = "", **rules: An
 
 
 def _encode_denied(enc: Encoder, status: int, value: Any) -> None:
-    """The lock in the way, in the result of LOCK and LOCKT."""
+    """Encodes the lock in the way, in the result of LOCK and LOCKT."""
     if status == nfsstat4.NFS4ERR_DENIED:
         nfs4.encode_LOCK4denied(enc, value)
 
@@ -102,7 +102,7 @@ def _decode_denied(dec: Decoder, status: int) -> Any:
 
 
 def _encode_attributes_set(enc: Encoder, _status: int, value: Any) -> None:
-    """The attributes that a failed SETATTR has set before it failed."""
+    """Encodes the attributes that a failed SETATTR has set before it failed."""
     nfs4.encode_SETATTR4resok(enc, value or nfs4.SETATTR4resok([]))
 
 

@@ -218,7 +218,10 @@ class ContextCreation:
         return 0
 
     def step(self, token: bytes) -> InitResult:
-        """Takes a token of the client; may block, in any thread."""
+        """Continues the context with a token of the client, and returns the result for the client.
+
+        May block, in any thread.
+        """
         acceptor = self._acceptor
         try:
             if self._context is None:
@@ -238,7 +241,7 @@ class ContextCreation:
         return InitResult(context.handle, GssMajor.COMPLETE, 0, context.window.size, answer)
 
     def protect(self, reply: Payload) -> Payload:
-        """See `OpenedCall.protect`: takes the outcome of `step` into the table.
+        """See `OpenedCall.protect`: enters the context of `step` into the table.
 
         The reply that finishes a context has a verifier.
         """
@@ -283,7 +286,10 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """Returns the handler of calls that make a context or continue making it."""
+    """Continues a context with a client's token: the handler of calls that make a context.
+
+    Returns the result for the client.
+    """
     creation: ContextCreation = context.protection
     return creation.step(token)
 
@@ -321,7 +327,10 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Runs the long uses of a context that was made from the address `peer`."""
+        """Returns the function that runs long uses of contexts made from the address `peer`.
+
+        None: all uses are short.
+        """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:

@@ -97,7 +97,7 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes arguments that will be sealed; the octets for which `seal` takes time.
+        """Encodes arguments that will be sealed; returns the octets for which `seal` takes time.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.

@@ -56,7 +56,9 @@ class GssContext(Protocol):
         """Seconds until the context ends, from the last `step` on; None: it does not end by itself."""
 
     def step(self, token: bytes | None) -> bytes | None:
-        """Takes the peer's token, None at the beginning, and returns the token for the peer, None if there is none.
+        """Continues the set-up with the peer's token, None at the beginning.
+
+        Returns the token for the peer, None without one.
 
         Raises:
             GssFailure: no context can be made.

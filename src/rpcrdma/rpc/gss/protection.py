@@ -101,7 +101,10 @@ class OpenedCall(Protocol):
         """Whether results are sealed into one item, bulk items included."""
 
     def content_octets_max(self, octets: int) -> int:
-        """The most octets of an unprotected reply whose protected form has at most so many; may be negative."""
+        """Returns the most octets of an unprotected reply whose protected form has at most `octets`.
+
+        May be negative.
+        """
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets for which `protect` takes time."""

@@ -17,7 +17,10 @@ class SequenceWindow:
         self._seen = 0
 
     def take(self, number: int) -> bool:
-        """Returns whether the number of a call whose header was verified is new and in the window; notes it."""
+        """Returns whether the number of a call with a verified header is new and in the window.
+
+        Further uses of it are not.
+        """
         ahead = number - self._highest
         if ahead > 0:
             # A shift by more than the window would only make zeros.

@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._owner = threading.get_ident()
 
     def __del__(self) -> None:
-        """Nothing needs to be closed."""
+        """Does nothing: nothing needs to be closed."""
 
     def time(self) -> float:
         return self._local_s

@@ -120,7 +120,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.refuse("the peer rejected the connection")
 
     def refuse(self, reason: str) -> None:
-        """Turns away the peer that asks for a connection, in whose words `reason` is."""
+        """Refuses the peer's request for a connection; the peer reports `reason`."""
         self._close("rejected", by_peer=False)
         self._tell_end(reason)
 

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Takes the time of a handler that runs in the event loop."""
+    """Lets the time pass that a handler takes in the event loop."""
     host = running_host()
     if host is not None:
         host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)

@@ -80,16 +80,16 @@ class Window(Protocol):
         """Whether an asynchronous grant should be sent."""
 
     def admit(self, message: Outgoing) -> int:
-        """Takes the credit of a message or of its first piece, and returns the credit word for its header."""
+        """Spends the credit for a message or its first piece; returns the credit word for its header."""
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Takes the credit of one message with `count` calls or replies, of which `first` is one.
+        """Spends the credit for one message with `count` calls or replies, of which `first` is one.
 
-        The calls must not exceed the allowed number.
+        The calls must not exceed the allowed number. Returns the credit word for its header.
         """
 
     def admit_piece(self, message: Outgoing) -> int:
-        """Takes the credit of a further piece of a message."""
+        """Spends the credit for a further piece of a message; returns the credit word for its header."""
 
     def grant_word(self) -> int:
         """Returns the credit word of an asynchronous grant, which is sent now without `admit`."""
@@ -101,7 +101,10 @@ class Window(Protocol):
         """
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the reply or error to a call of this side; False if the peer had no credit."""
+        """Counts a call of the peer, or the reply or error to a call of this side.
+
+        False if the peer has more unanswered calls than this side has permitted.
+        """
 
     def reserve(self, messages: int) -> None:
         """Lets the peer send more messages than its calls and replies need; a negative number ends a reservation."""

@@ -92,7 +92,7 @@ class Version1:
         """Does nothing: every message is whole."""
 
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
-        """Extensions have no place in this version."""
+        """Does nothing: extensions have no place in this version."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """Agrees on thresholds by private data (RFC 8797)."""

@@ -148,7 +148,7 @@ class Version2:
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Counts the pieces of the unfinished message."""
+        """Has `memory` count the pieces of unfinished messages."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -161,9 +161,10 @@ class Version2:
         self._error_words = error_words
 
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Ignores the peer's: properties tell the sizes, and each call names the handle that may be invalidated.
+        """Returns the agreement by this side's private data alone.
 
-        So a side alone decides: whether its calls name handles, and whether its replies invalidate those named.
+        Properties state the sizes, and each call names the handle that may be invalidated. So a side alone decides
+        whether its calls name handles, and whether its replies invalidate those named.
         """
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
@@ -176,7 +177,7 @@ class Version2:
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Credits count messages, in each direction separately."""
+        """Makes the window; credits count messages, in each direction separately."""
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
@@ -201,7 +202,10 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes a header with MORE; the last piece has handle and chunks."""
+        """Encodes the header of a piece that others follow: with MORE, without the handle and chunks.
+
+        `encode` puts these into the header of the last piece.
+        """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):

@@ -11,7 +11,10 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds`, and notes pragmas with wrong names or types, or whose classes no procedure has."""
+    """Fills `module.bounds`.
+
+    Pragmas with wrong names or types, or whose classes no procedure has, become errors of `symbols`.
+    """
     for pragma in symbols.bounds:
         bounded = _member(module, symbols, pragma.target)
         argument = _member(module, symbols, pragma.argument)
@@ -44,7 +47,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
 
 
 def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
-    """Class, member and the member's type; an unknown member is noted as an error and gives None."""
+    """Returns (class, member, type of the member) of a pragma's target; None, and an error, if they are unknown."""
     name = module_name(target.type.name)
     item = module.classes.get(name)
     if item is None:

@@ -110,7 +110,10 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
 
 
 def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
-    """Resolves the type of arguments; several become a structure with members arg1, arg2 ..."""
+    """Returns the type of a procedure's arguments, None if void.
+
+    Several become a structure with members arg1, arg2 ...
+    """
     owner = f"{procedure.name.name}_args"
     kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]
     if len(kinds) < 2:

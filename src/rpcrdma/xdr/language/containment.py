@@ -15,7 +15,10 @@ __all__ = ["check_containment"]
 
 
 def check_containment(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.recursive`, and notes classes that contain themselves in any value, or are nested too deeply."""
+    """Fills `module.recursive`.
+
+    Adds errors about classes that contain themselves in any value or are nested too deeply.
+    """
     endless = module.classes.keys() - _finite(module)
     for name in module.classes:
         if name in endless:

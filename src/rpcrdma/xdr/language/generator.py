@@ -110,7 +110,7 @@ def _write_all(module: model.Module, programs: ProgramWriter, out: Writer) -> No
 
 
 def _export_order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
-    """Constants, then classes, then the rest; numbers in a name by their value."""
+    """Returns the sort key of an exported name: constants, then classes, then the rest; numbers in a name by value."""
     group = 0 if name.isupper() else 1 if name[0].isupper() else 2
     pieces = re.findall(r"\d+|\D+", name)
     return group, [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in pieces]

@@ -113,7 +113,10 @@ class _Measure:
         return extent
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
-        """Returns the largest size of a type and its bulk items; `bound` is the limit by an argument, or None."""
+        """Returns the extent of a type: the largest size without bulk items, and the most octets of each bulk item.
+
+        `bound` is the argument that also limits the number of its elements or octets; None: none does.
+        """
         match model.strip(kind):
             case model.Number() as number:
                 return Extent(Size(number.octets))

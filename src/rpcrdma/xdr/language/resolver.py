@@ -72,7 +72,7 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Notes pragmas whose target does not exist, or cannot have such a pragma."""
+        """Adds errors for pragmas whose target does not exist, or cannot have such a pragma."""
         for key, (limit, _) in self.symbols.limits.items():
             if key not in self._limits_used:
                 self._no_target(limit.target, "is not of variable length")

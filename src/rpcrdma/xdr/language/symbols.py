@@ -53,11 +53,14 @@ class Symbols:
         self._collect_pragmas(specification.definitions)
 
     def error(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Notes an error."""
+        """Adds an error to `errors`."""
         self.errors.append(Diagnostic(place, message, hint))
 
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Notes a construct that is against the language but whose meaning is clear."""
+        """Adds a remark on a construct that is against the language but has a clear meaning.
+
+        An error unless `lenient`.
+        """
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
@@ -67,7 +70,7 @@ class Symbols:
         return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
-        """Notes a new global name; False if it is taken."""
+        """Registers a new global name; False, and an error, if it is taken. A reserved word is an error, too."""
         self.check_word(name)
         first = self._places.get(name.name)
         if first is not None:
@@ -77,7 +80,7 @@ class Symbols:
         return True
 
     def check_word(self, name: syntax.Identifier) -> None:
-        """Checks that a name is not a reserved word."""
+        """Adds an error if a name is a reserved word."""
         if name.name in syntax.RESERVED_WORDS:
             self.error(name.place, f"'{name.name}' is a reserved word")
 
@@ -129,7 +132,7 @@ class Symbols:
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
-        """Notes the use of a name that nothing defines."""
+        """Adds the error that nothing defines a name; the hint is the most similar of the `known` names."""
         compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
         close = difflib.get_close_matches(name, itertools.islice(known, compared), 1, 0.75)
         # Definitions for rpcgen leave some constants to headers of C.

@@ -353,7 +353,7 @@ class NfsFile:
         self._follow()
 
     async def fsync(self) -> None:
-        """The same as `flush`."""
+        """Waits, as `flush` does, until all written data is on the server's stable storage."""
         await self.flush()
 
     async def close(self) -> None:

@@ -143,7 +143,11 @@ class ReadAhead:
             self._drop(self._row.popleft())
 
     def _extend(self, end: int, ahead: int) -> None:
-        """Extends the row of READs to `end` and up to `ahead` octets beyond, in whole blocks or by half of `ahead`."""
+        """Begins READs behind the last of the row: up to `end`, and up to `ahead` octets beyond it.
+
+        A READ ends at a block boundary at the latest; beyond `end` one that falls short of it has at least `ahead // 2`
+        octets. Stops at the file's size, and when the row or the buffers are full.
+        """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):
             start = row[-1].end

@@ -107,7 +107,7 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the end of the file behind all appended data, if data got its place since the last call."""
+        """Returns the end of the file behind all appended data; None if no data got its place since the last call."""
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 

@@ -56,7 +56,7 @@ def expressible(time_ns: int) -> int:
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """Yields the server's errors on a temporary file name the path of the file that it was to become."""
+    """Replaces a temporary file's name in the server's errors by the path that the file is to have."""
     try:
         yield
     except NfsError as error:

@@ -70,11 +70,11 @@ class HardLinks(Generic[C]):
         return None if known is None else known[0]
 
     def begin(self, file: SharedFile) -> None:
-        """Notes that this name of `file` is being copied; others wait until `end`."""
+        """Records that this name of `file` is being copied; `copy_of` waits for it until `end`."""
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
-        """Notes that one more name of `file` is a link to its copy."""
+        """Counts one more name of `file` that is a link to its copy."""
         if (known := self._copies.pop(file.key, None)) is not None:
             copy, left, octets = known
             if left > 1:

@@ -333,7 +333,11 @@ def abandon_file(file: Temporary, *, stale: bool = False) -> None:
 def store_file(
     data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool, sparse: bool
 ) -> None:
-    """Makes `data` all of a file, in one go; see `create_temporary`, and `write_sparse` for `sparse`."""
+    """Writes a file of exactly `data` under a temporary name, then renames it to `name`; nothing stays after an error.
+
+    An entry of that name is replaced. `times_ns`: as for `os.utime`. `mode`, `exact`: see `create_temporary`; `sparse`:
+    zeros stay holes.
+    """
     file = create_temporary(name, directory, mode, exact=exact)
     try:
         (write_sparse if sparse else write_at)(file.descriptor, data, 0)

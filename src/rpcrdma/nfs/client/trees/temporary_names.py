@@ -40,7 +40,7 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """Opens the file `name` of an earlier try, or an empty one; if the block fails, it stays if it is useful."""
+    """Yields the file `name` of an earlier try, or an empty one; if the block fails, it stays if it is useful."""
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
         node = await _answered(volume, directory, name, _create(volume, directory, name))

@@ -36,17 +36,17 @@ _How: TypeAlias = v3.set_atime | v3.set_mtime
 
 
 def name_of(text: str) -> bytes:
-    """The octets of a name or path that a client has sent."""
+    """Returns the octets of a name or path that a client has sent."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(name: bytes) -> str:
-    """A name or path as the codec takes it."""
+    """Returns a name or path in the form that the codec encodes."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def nfs_time(nanoseconds: int) -> v3.nfstime3:
-    """A time of the file system; times before 1970 and after 2106 become the nearest that the protocol knows."""
+    """Converts nanoseconds since 1970; times before 1970 and after 2106 become the nearest that the protocol has."""
     seconds = nanoseconds // _SECOND
     if 0 <= seconds <= _U32:
         return v3.nfstime3(seconds, nanoseconds - seconds * _SECOND)
@@ -54,7 +54,7 @@ def nfs_time(nanoseconds: int) -> v3.nfstime3:
 
 
 def fattr3_of(attributes: Attributes) -> v3.fattr3:
-    """fattr3 of an object."""
+    """Converts the attributes of an object to fattr3."""
     links, device = attributes.links, attributes.device
     return v3.fattr3(
         _KINDS[attributes.kind],
@@ -74,7 +74,7 @@ def fattr3_of(attributes: Attributes) -> v3.fattr3:
 
 
 def post_op_of(attributes: Attributes) -> v3.post_op_attr:
-    """An object's attributes in a reply; those of the last reply, if it is in the same state."""
+    """Returns an object's attributes for a reply; those of the last reply, if it is in the same state."""
     shown = attributes.shown
     if type(shown) is v3.post_op_attr:
         return shown
@@ -83,7 +83,7 @@ def post_op_of(attributes: Attributes) -> v3.post_op_attr:
 
 
 def post_op(node: Node | None) -> v3.post_op_attr:
-    """An object's current attributes; none without an object, or where they cannot be read."""
+    """Returns an object's current attributes; none without an object, or where they cannot be read."""
     if node is not None:
         try:
             return post_op_of(node.attributes())
@@ -93,7 +93,7 @@ def post_op(node: Node | None) -> v3.post_op_attr:
 
 
 def wcc(node: Node | None, change: Change) -> v3.wcc_data:
-    """Weak cache consistency data (RFC 1813 section 2.6); without a change the present attributes alone."""
+    """Returns weak cache consistency data (RFC 1813 section 2.6); without a change the present attributes alone."""
     before, after = change.before, change.after
     if before is None or after is None:
         return v3.wcc_data(v3.pre_op_attr(False, None), post_op(node))
@@ -106,7 +106,7 @@ def wcc(node: Node | None, change: Change) -> v3.wcc_data:
 
 
 def wanted_of(attributes: v3.sattr3) -> Wanted:
-    """The attributes that a client wants to be set.
+    """Converts the attributes that a client wants to be set.
 
     Raises:
         Refused: EINVAL: nanoseconds that make a second or more.

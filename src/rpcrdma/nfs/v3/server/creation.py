@@ -137,7 +137,7 @@ class CreationProcedures(Procedures):
 
 
 def _shown(made: Made) -> tuple[post_op_fh3, post_op_attr]:
-    """A new object in a reply."""
+    """Returns the handle and the attributes of a new object, for a reply."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
         return post_op_fh3(False, None), post_op_attr(False, None)
@@ -145,7 +145,7 @@ def _shown(made: Made) -> tuple[post_op_fh3, post_op_attr]:
 
 
 def _node_wanted(what: mknoddata3) -> tuple[Make, Wanted]:
-    """A special file and its attributes.
+    """Returns the special file to be made, and its attributes.
 
     Raises:
         StatusRefusal: NFS3ERR_BADTYPE: the type is no special file's.

@@ -123,7 +123,7 @@ def _plain(entry: Entry) -> tuple[entry3, int, int]:
 
 
 def _described(entry: Entry) -> tuple[entryplus3, int, int]:
-    """An entry, with attributes and handle where they can be read."""
+    """Returns (an entry for a reply, octets of it, octets without attributes and handle), as `_Page.add` takes them."""
     name, fh, found = entry.name, entry.handle, entry.attributes
     attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
     plain_octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)

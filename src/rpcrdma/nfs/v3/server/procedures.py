@@ -41,7 +41,7 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def check_delegations_of_name(self, directory: Node, name: bytes, context: CallContext) -> None:
-        """The same for the object of a name, if there is one."""
+        """As `check_delegations`, for the object that has this name in `directory`; no effect if there is none."""
         if self.claims.delegations:
             with contextlib.suppress(FileNotFoundError):
                 found = directory.lookup(context.credential, name, at_once=False)

@@ -54,7 +54,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """The file system that a call has to wait for, by the handle that its arguments begin with."""
+        """Returns the file system that a call has to wait for, by the handle at the beginning of its arguments."""
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)

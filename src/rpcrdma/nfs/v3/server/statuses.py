@@ -42,7 +42,7 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 
 
 def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
-    """The status that tells of a refusal or of an error of the operating system."""
+    """Returns the status for a refusal, or for an error of the operating system."""
     if isinstance(error, StatusRefusal):
         return error.status
     if error.errno is None:

@@ -430,7 +430,14 @@ class ClientTable:
             self.remove(self._unconfirmed[owner])
 
     def _make_room(self, address: str) -> None:
-        """Ends unconfirmed records, or asks for the end of a courteous one, so that there is room for one more."""
+        """Makes room for a record of a client at `address`; ends unconfirmed records.
+
+        The bounds are those of unconfirmed records, of one address and of all.
+
+        Raises:
+            InTheWay: a courteous client has to end first.
+            Refused: DELAY: no client can end.
+        """
         if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
             hosts = Counter(client.introduction.address for client in self._unconfirmed.values())
             ((fullest, _),) = hosts.most_common(1)

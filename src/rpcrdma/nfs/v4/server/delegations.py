@@ -129,7 +129,10 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 
 
 def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
-    """The same for the object of a name, if there is one; may block where there are delegations."""
+    """As `wait_for_delegations`, for the object that has this name in `directory`, if any.
+
+    May block where there are delegations.
+    """
     if state_of(compound).claims.delegations:
         compound.wait()
         with contextlib.suppress(FileNotFoundError):
@@ -139,7 +142,7 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
 
 
 def give_back(compound: Compound, args: DELEGRETURN4args) -> None:
-    """DELEGRETURN (RFC 8881 section 18.6)."""
+    """DELEGRETURN: ends a delegation that the client gives back (RFC 8881 section 18.6)."""
     state = state_of(compound)
     with state.locked():
         held = state.find(compound.client, args.deleg_stateid)

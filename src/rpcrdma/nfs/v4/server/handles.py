@@ -113,17 +113,17 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
 
 
 def get_handle(compound: Compound, _args: None) -> GETFH4resok:
-    """GETFH."""
+    """GETFH: returns the current filehandle."""
     return GETFH4resok(compound.node.handle)
 
 
 def save_handle(compound: Compound, _args: None) -> None:
-    """SAVEFH: with the current stateid."""
+    """SAVEFH: saves the current filehandle and the current stateid."""
     compound.saved, compound.saved_stateid = compound.current, compound.stateid
 
 
 def restore_handle(compound: Compound, _args: None) -> None:
-    """RESTOREFH: with the stateid that was saved beside it."""
+    """RESTOREFH: makes the saved filehandle and stateid the current ones; NOFILEHANDLE if none is saved."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     compound.current, compound.stateid = compound.saved, compound.saved_stateid

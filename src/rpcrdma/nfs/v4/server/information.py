@@ -46,7 +46,7 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
 
 
 def get_attributes(compound: Compound, args: GETATTR4args) -> GETATTR4resok:
-    """GETATTR."""
+    """GETATTR: returns the wanted attributes of the current object."""
     attributes = bits_of(args.attr_request)
     return GETATTR4resok(fattr_of(described(compound, compound.node, attributes), attributes))
 
@@ -77,7 +77,7 @@ def check_access(compound: Compound, args: ACCESS4args) -> ACCESS4resok:
 
 
 def read_link(compound: Compound, _args: None) -> READLINK4resok:
-    """READLINK."""
+    """READLINK: returns the path in the current symbolic link."""
     node = compound.node
     if node.kind is not FileKind.SYMLINK:
         raise Refused(_S.NFS4ERR_WRONG_TYPE)

@@ -75,7 +75,7 @@ class LockState(Held):
 
 
 def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
-    """LOCK (RFC 8881 section 18.10)."""
+    """LOCK: locks a range for a lock owner (RFC 8881 section 18.10)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     state = state_of(compound)
@@ -125,7 +125,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
 
 
 def lock_test(compound: Compound, args: LOCKT4args) -> None:
-    """LOCKT (RFC 8881 section 18.11)."""
+    """LOCKT: looks for a lock in the way of a range (RFC 8881 section 18.11)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     state = state_of(compound)
@@ -146,7 +146,7 @@ def lock_test(compound: Compound, args: LOCKT4args) -> None:
 
 
 def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
-    """LOCKU (RFC 8881 section 18.12)."""
+    """LOCKU: unlocks a range of a lock owner (RFC 8881 section 18.12)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     state = state_of(compound)

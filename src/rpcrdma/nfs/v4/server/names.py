@@ -48,7 +48,7 @@ def change_of(directory: Node, change: Change) -> change_info4:
 
 
 def _directory_to_change(compound: Compound, node: Node) -> Node:
-    """The directory, in which names are changed by a thread that may block, outside of a grace period."""
+    """Returns `node` for a change of its names, in a thread that may block; refuses with NOTDIR, ROFS or GRACE."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
     check_changeable(node)

@@ -101,7 +101,7 @@ _BACK: Final = {
 
 
 def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok:
-    """EXCHANGE_ID (RFC 8881 section 18.35)."""
+    """EXCHANGE_ID: makes or finds the record of a client, and returns its id (RFC 8881 section 18.35)."""
     # RFC 7862 section 14.1 defines the flag for fences.
     defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~EXCHGID4_FLAG_SUPP_FENCE_OPS
     if args.eia_flags & ~defined:
@@ -129,7 +129,7 @@ def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok
 
 
 def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESSION4resok:
-    """CREATE_SESSION (RFC 8881 section 18.36)."""
+    """CREATE_SESSION: creates a session, and confirms its client (RFC 8881 section 18.36)."""
     state, caller = state_of(compound), compound.context.client
 
     def step() -> CREATE_SESSION4resok:
@@ -218,7 +218,7 @@ def backchannel_ctl(compound: Compound, args: BACKCHANNEL_CTL4args) -> None:
 
 
 def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
-    """DESTROY_SESSION (RFC 8881 section 18.37)."""
+    """DESTROY_SESSION: ends a session (RFC 8881 section 18.37)."""
     state = state_of(compound)
     with state.lock:
         session = state.sessions.find(args.dsa_sessionid)
@@ -229,7 +229,7 @@ def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
 
 
 def destroy_clientid(compound: Compound, args: DESTROY_CLIENTID4args) -> None:
-    """DESTROY_CLIENTID (RFC 8881 section 18.50)."""
+    """DESTROY_CLIENTID: ends the record of a client without sessions and state (RFC 8881 section 18.50)."""
     compound.wait()
     state = state_of(compound)
     with state.lock:

@@ -193,9 +193,11 @@ class State:
             self.database.forget([row_of(client)])
 
     def sweep(self, now_s: float) -> None:
-        """Passes leases, and ends the grace period; may block. To be called every few seconds.
+        """Makes clients courteous whose lease has passed, and ends unconfirmed ones. `now_s`: the service's clock.
 
-        Ends courteous clients that have been silent for long, and those that were in the way of version 3.
+        Ends courteous clients that have been silent for long or are in the way of callers without state, recalls
+        delegations in their way, and ends the grace period if its time has come. May block; to be called every few
+        seconds.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
