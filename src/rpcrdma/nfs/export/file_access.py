@@ -38,7 +38,8 @@ from rpcrdma.nfs.export.linux_calls import (
 )
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import HeldNode
-from rpcrdma.nfs.export.open_object import Changing, OpenObject
+from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
@@ -209,8 +210,8 @@ class Callers:
         return caller
 
 
-class OpenFile(OpenObject):
-    """A regular file open for reading, writing or both: see `tree.OpenFile`."""
+class OpenFile(SparseObject):
+    """A regular file open for reading, writing or both: see `tree.OpenFile` and `abilities.SparseFile`."""
 
     __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "unstable", "writable")
 

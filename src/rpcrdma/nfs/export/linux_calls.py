@@ -19,6 +19,8 @@ __all__ = [
     "AT_EMPTY_PATH",
     "CAP_SETGID",
     "CAP_SETUID",
+    "FALLOC_FL_KEEP_SIZE",
+    "FALLOC_FL_PUNCH_HOLE",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
@@ -27,6 +29,7 @@ __all__ = [
     "change_thread",
     "effective_capabilities",
     "faccess_as_caller",
+    "fallocate",
     "file_clock_ns",
     "file_system_of",
     "lives_in_memory",
@@ -49,6 +52,8 @@ AT_EACCESS = 0x200
 AT_EMPTY_PATH = 0x1000
 CAP_SETGID = 6
 CAP_SETUID = 7
+FALLOC_FL_KEEP_SIZE = 1
+FALLOC_FL_PUNCH_HOLE = 2
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
 
@@ -114,6 +119,9 @@ _syncfs.restype = ctypes.c_int
 _clock_gettime = _instant.clock_gettime
 _clock_gettime.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _clock_gettime.restype = ctypes.c_int
+_fallocate = _waiting.fallocate64
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+_fallocate.restype = ctypes.c_int
 _utimensat = _waiting.utimensat
 _utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
 _utimensat.restype = ctypes.c_int
@@ -279,6 +287,12 @@ def file_clock_ns() -> int:
         raise _failure()
     seconds, nanoseconds = _TIME.unpack(out)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
+    """Takes or frees space of a range of a file, by FALLOC_FL bits."""
+    if _fallocate(fd, mode, offset, octets):
+        raise _failure()
 
 
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
