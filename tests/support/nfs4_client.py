@@ -28,8 +28,10 @@ __all__ = [
     "allocate",
     "backchannel_ctl",
     "bind_conn_to_session",
+    "clone",
     "close",
     "commit",
+    "copy",
     "create",
     "create_session",
     "deallocate",
@@ -258,6 +260,18 @@ def deallocate(stateid: Stateid, offset: int, length: int) -> bytes:
 
 def io_advise(stateid: Stateid, offset: int, count: int, *hints: int) -> bytes:
     return _op(63) + stateid.octets + struct.pack(">QQII", offset, count, 1, sum(1 << hint for hint in hints))
+
+
+def copy(
+    source: Stateid, target: Stateid, start: int, to: int, count: int, *, synchronous: bool = True, servers: bytes = b""
+) -> bytes:
+    """COPY from the saved file; `servers` is an encoded netloc4."""
+    head = _op(60) + source.octets + target.octets + struct.pack(">QQQII", start, to, count, 1, synchronous)
+    return head + struct.pack(">I", bool(servers)) + servers
+
+
+def clone(source: Stateid, target: Stateid, start: int, to: int, count: int) -> bytes:
+    return _op(71) + source.octets + target.octets + struct.pack(">QQQ", start, to, count)
 
 
 UNCHECKED, GUARDED, EXCLUSIVE, EXCLUSIVE4_1 = range(4)

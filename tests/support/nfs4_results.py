@@ -21,7 +21,8 @@ STATUS = {
     10055: "CONN_NOT_BOUND_TO_SESSION", 10063: "SEQ_MISORDERED", 10064: "SEQUENCE_POS", 10065: "REQ_TOO_BIG",
     10066: "REP_TOO_BIG", 10067: "REP_TOO_BIG_TO_CACHE", 10068: "RETRY_UNCACHED_REP", 10070: "TOO_MANY_OPS",
     10071: "OP_NOT_IN_SESSION", 10074: "CLIENTID_BUSY", 10076: "SEQ_FALSE_RETRY", 10079: "ENCR_ALG_UNSUPP",
-    10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED", 10090: "UNION_NOTSUPP",
+    10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED",
+    10088: "PARTNER_NOTSUPP", 10090: "UNION_NOTSUPP",
 }  # fmt: skip
 """The names of the statuses that tests meet (RFC 8881 section 15.1)."""
 
@@ -151,6 +152,14 @@ def _change(it: Cursor) -> tuple[int, int, int]:
     return found
 
 
+def _copied(it: Cursor) -> tuple[int, int, bytes]:
+    """(octets, how stable, verifier) of a synchronous COPY."""
+    assert it.take("I") == 0, "no callback follows"
+    octets, stable, verifier, consecutive, synchronous = it.take("QI8sII")
+    assert (consecutive, synchronous) == (1, 1)
+    return octets, stable, verifier
+
+
 _VALUES: dict[int, Callable[[Cursor], Any]] = {
     3: lambda it: it.take("II"),
     4: Cursor.stateid,
@@ -175,6 +184,7 @@ _VALUES: dict[int, Callable[[Cursor], Any]] = {
     43: _created,
     52: _flavors,
     53: lambda it: it.take("16sIIIII"),
+    60: _copied,
     63: Cursor.words,
     69: lambda it: (bool(it.take("I")), it.take("Q")),
     55: lambda it: [STATUS[status] for status in it.words()],

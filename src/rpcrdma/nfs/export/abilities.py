@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from rpcrdma.nfs.export.tree import Change
+from rpcrdma.nfs.export.tree import Change, OpenFile, Written
 
-__all__ = ["SparseFile"]
+__all__ = ["CopyTarget", "SparseFile"]
 
 
 @runtime_checkable
@@ -31,3 +31,21 @@ class SparseFile(Protocol):
 
     def will_need(self, offset: int, octets: int) -> None:
         """Begins to read a range of the file into memory."""
+
+
+@runtime_checkable
+class CopyTarget(Protocol):
+    """An open file into which data of another one, or of its own, is copied without being read by the server.
+
+    Both methods are called by a thread that acts as the caller. They refuse with EXDEV a source of another file system,
+    and with EINVAL ranges of one file that overlap.
+    """
+
+    def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
+        """Copies at most these octets, unstable until `OpenFile.commit`; `Written.octets` may be fewer."""
+
+    def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
+        """Lets the range have the same blocks on the disk as that of the source, all or none of it.
+
+        `octets` 0: to the end of the source. EOPNOTSUPP: the file system cannot do so.
+        """

@@ -12,6 +12,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
 from rpcrdma.nfs.v4.server import (
+    copying,
     delegations,
     handles,
     information,
@@ -41,8 +42,10 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_ALLOCATE: sparse.allocate,
     _O.OP_BACKCHANNEL_CTL: session_operations.backchannel_ctl,
     _O.OP_BIND_CONN_TO_SESSION: session_operations.bind_conn_to_session,
+    _O.OP_CLONE: copying.clone,
     _O.OP_CLOSE: opens.close,
     _O.OP_COMMIT: writing.commit,
+    _O.OP_COPY: copying.copy,
     _O.OP_CREATE: names.create,
     _O.OP_CREATE_SESSION: session_operations.create_session,
     _O.OP_DEALLOCATE: sparse.deallocate,
