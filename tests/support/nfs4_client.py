@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from support.nfs4_results import STATUS, Channel, Reply, Stateid, decode_reply
 
 __all__ = [
     "ANONYMOUS",
@@ -23,12 +25,16 @@ __all__ = [
     "Reply",
     "Stateid",
     "access",
+    "allocate",
     "backchannel_ctl",
     "bind_conn_to_session",
+    "clone",
     "close",
     "commit",
+    "copy",
     "create",
     "create_session",
+    "deallocate",
     "destroy_clientid",
     "destroy_session",
     "exchange_id",
@@ -36,6 +42,7 @@ __all__ = [
     "free_stateid",
     "getattr_",
     "getfh",
+    "io_advise",
     "link",
     "lock",
     "lock_more",
@@ -61,6 +68,7 @@ __all__ = [
     "savefh",
     "secinfo",
     "secinfo_no_name",
+    "seek",
     "sequence",
     "setattr_",
     "setattr_size",
@@ -69,34 +77,8 @@ __all__ = [
     "write",
 ]
 
-STATUS = {
-    0: "OK", 1: "PERM", 2: "NOENT", 5: "IO", 13: "ACCESS", 17: "EXIST", 18: "XDEV", 20: "NOTDIR", 21: "ISDIR",
-    22: "INVAL", 28: "NOSPC", 30: "ROFS", 63: "NAMETOOLONG", 66: "NOTEMPTY", 70: "STALE", 10001: "BADHANDLE",
-    10003: "BAD_COOKIE", 10004: "NOTSUPP", 10005: "TOOSMALL", 10006: "SERVERFAULT", 10007: "BADTYPE", 10008: "DELAY",
-    10009: "SAME", 10010: "DENIED", 10012: "LOCKED", 10013: "GRACE", 10015: "SHARE_DENIED", 10016: "WRONGSEC",
-    10017: "CLID_INUSE", 10020: "NOFILEHANDLE", 10021: "MINOR_VERS_MISMATCH", 10022: "STALE_CLIENTID",
-    10024: "OLD_STATEID", 10025: "BAD_STATEID", 10027: "NOT_SAME", 10029: "SYMLINK", 10032: "ATTRNOTSUPP",
-    10033: "NO_GRACE", 10035: "RECLAIM_CONFLICT", 10036: "BADXDR", 10037: "LOCKS_HELD", 10038: "OPENMODE",
-    10040: "BADCHAR", 10041: "BADNAME", 10044: "OP_ILLEGAL", 10052: "BADSESSION", 10053: "BADSLOT",
-    10054: "COMPLETE_ALREADY", 10055: "CONN_NOT_BOUND_TO_SESSION", 10063: "SEQ_MISORDERED", 10064: "SEQUENCE_POS",
-    10065: "REQ_TOO_BIG", 10066: "REP_TOO_BIG", 10067: "REP_TOO_BIG_TO_CACHE", 10068: "RETRY_UNCACHED_REP",
-    10070: "TOO_MANY_OPS", 10071: "OP_NOT_IN_SESSION", 10074: "CLIENTID_BUSY", 10076: "SEQ_FALSE_RETRY",
-    10079: "ENCR_ALG_UNSUPP", 10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED",
-}  # fmt: skip
-"""The names of the statuses that tests meet (RFC 8881 section 15.1)."""
 READ, WRITE = 1, 2
 MAX64 = (1 << 64) - 1
-
-
-class Stateid(NamedTuple):
-    """stateid4."""
-
-    seqid: int
-    other: bytes
-
-    @property
-    def octets(self) -> bytes:
-        return struct.pack(">I12s", self.seqid, self.other)
 
 
 ANONYMOUS = Stateid(0, bytes(12))
@@ -104,35 +86,9 @@ BYPASS = Stateid(0xFFFFFFFF, b"\xff" * 12)
 CURRENT = Stateid(1, bytes(12))
 
 
-class Channel(NamedTuple):
-    """channel_attrs4."""
-
-    request_octets: int = 1_049_620
-    reply_octets: int = 1_049_480
-    kept_octets: int = 7_584
-    operations: int = 8
-    slots: int = 64
-
-    @property
-    def octets(self) -> bytes:
-        return struct.pack(">7I", 0, *self, 0)
-
-
 FORE = Channel()
 """The fore channel that Linux asks for."""
 _BACK = Channel(4096, 4096, 0, 2, 16)
-
-
-class Reply(NamedTuple):
-    """The result of a COMPOUND: (operation's number, status, value) of each."""
-
-    status: str
-    tag: bytes
-    results: list[tuple[int, str, Any]]
-
-    def value(self, number: int) -> Any:
-        """The value of the last result of an operation."""
-        return next(value for each, _, value in reversed(self.results) if each == number)
 
 
 def opaque(octets: bytes) -> bytes:
@@ -289,6 +245,35 @@ def write(stateid: Stateid, offset: int, data: bytes) -> bytes:
     return _op(38) + stateid.octets + struct.pack(">QI", offset, 2) + opaque(data)
 
 
+def seek(stateid: Stateid, offset: int, what: int) -> bytes:
+    """SEEK to data (0) or a hole (1)."""
+    return _op(69) + stateid.octets + struct.pack(">QI", offset, what)
+
+
+def allocate(stateid: Stateid, offset: int, length: int) -> bytes:
+    return _op(59) + stateid.octets + struct.pack(">QQ", offset, length)
+
+
+def deallocate(stateid: Stateid, offset: int, length: int) -> bytes:
+    return _op(62) + stateid.octets + struct.pack(">QQ", offset, length)
+
+
+def io_advise(stateid: Stateid, offset: int, count: int, *hints: int) -> bytes:
+    return _op(63) + stateid.octets + struct.pack(">QQII", offset, count, 1, sum(1 << hint for hint in hints))
+
+
+def copy(
+    source: Stateid, target: Stateid, start: int, to: int, count: int, *, synchronous: bool = True, servers: bytes = b""
+) -> bytes:
+    """COPY from the saved file; `servers` is an encoded netloc4."""
+    head = _op(60) + source.octets + target.octets + struct.pack(">QQQII", start, to, count, 1, synchronous)
+    return head + struct.pack(">I", bool(servers)) + servers
+
+
+def clone(source: Stateid, target: Stateid, start: int, to: int, count: int) -> bytes:
+    return _op(71) + source.octets + target.octets + struct.pack(">QQQ", start, to, count)
+
+
 UNCHECKED, GUARDED, EXCLUSIVE, EXCLUSIVE4_1 = range(4)
 
 
@@ -358,145 +343,6 @@ def lockt(owner: bytes, kind: int, start: int, length: int) -> bytes:
 
 def locku(locked: Stateid, start: int, length: int) -> bytes:
     return _op(14, "II", 1, 0) + locked.octets + struct.pack(">QQ", start, length)
-
-
-# Results
-
-
-class _Cursor:
-    def __init__(self, octets: bytes) -> None:
-        self.octets = octets
-        self.at = 0
-
-    def take(self, form: str) -> Any:
-        found = struct.unpack_from(f">{form}", self.octets, self.at)
-        self.at += struct.calcsize(f">{form}")
-        return found[0] if len(found) == 1 else found
-
-    def opaque(self) -> bytes:
-        length = self.take("I")
-        octets = self.octets[self.at : self.at + length]
-        assert len(octets) == length
-        self.at += length + (-length & 3)
-        return octets
-
-    def stateid(self) -> Stateid:
-        return Stateid(*self.take("I12s"))
-
-    def words(self) -> tuple[int, ...]:
-        return tuple(self.take("I") for _ in range(self.take("I")))
-
-
-def _exchanged(it: _Cursor) -> dict[str, Any]:
-    client, number, flags, protection = it.take("QIII")
-    agreed = (it.words(), it.words()) if protection == 1 else None
-    it.take("Q")
-    found = {"client": client, "sequence": number, "flags": flags, "protection": agreed}
-    found |= {"major": it.opaque(), "scope": it.opaque()}
-    assert it.take("I") == 0
-    return found
-
-
-def _created(it: _Cursor) -> dict[str, Any]:
-    session, number, flags = it.take("16sII")
-    channels = []
-    for _ in range(2):
-        fields = it.take("7I")
-        assert fields[0] == fields[6] == 0
-        channels.append(Channel(*fields[1:6]))
-    return {"session": session, "sequence": number, "flags": flags, "fore": channels[0], "back": channels[1]}
-
-
-def _opened(it: _Cursor) -> dict[str, Any]:
-    stateid, change, flags, attributes = it.stateid(), it.take("IQQ"), it.take("I"), it.words()
-    delegation = it.take("I")
-    why = read = None
-    if delegation == 1:
-        read = it.stateid()
-        assert it.take("I4I") == (0, 0, 0, 0, 0), "not recalled, and an empty entry for others"
-    if delegation == 3:
-        why = it.take("I")
-        if why in {1, 2}:
-            it.take("I")
-    assert delegation in {0, 1, 3}
-    found = {"stateid": stateid, "change": change, "flags": flags, "attributes": attributes}
-    return {**found, "why": why, "delegation": read}
-
-
-def _denied(it: _Cursor) -> tuple[int, int, int, int, bytes]:
-    return (*it.take("QQIQ"), it.opaque())
-
-
-def _listed(it: _Cursor) -> tuple[list[tuple[int, bytes, tuple[int, ...], bytes]], bool]:
-    """(cookie, name, bitmap, values) of each entry, and whether the directory ends with them."""
-    it.take("8s")
-    entries = []
-    while it.take("I"):
-        entries.append((it.take("Q"), it.opaque(), it.words(), it.opaque()))
-    return entries, bool(it.take("I"))
-
-
-def _flavors(it: _Cursor) -> list[Any]:
-    found: list[Any] = []
-    for _ in range(it.take("I")):
-        flavor = it.take("I")
-        found.append((it.opaque(), *it.take("II")) if flavor == 6 else flavor)
-    return found
-
-
-def _change(it: _Cursor) -> tuple[int, int, int]:
-    found: tuple[int, int, int] = it.take("IQQ")
-    return found
-
-
-_VALUES: dict[int, Callable[[_Cursor], Any]] = {
-    3: lambda it: it.take("II"),
-    4: _Cursor.stateid,
-    5: lambda it: it.take("8s"),
-    6: lambda it: (_change(it), it.words()),
-    9: lambda it: (it.words(), it.opaque()),
-    10: _Cursor.opaque,
-    11: _change,
-    12: _Cursor.stateid,
-    14: _Cursor.stateid,
-    18: _opened,
-    21: _Cursor.stateid,
-    25: lambda it: (bool(it.take("I")), it.opaque()),
-    26: _listed,
-    27: _Cursor.opaque,
-    28: _change,
-    29: lambda it: (_change(it), _change(it)),
-    33: _flavors,
-    38: lambda it: it.take("II8s"),
-    41: lambda it: it.take("16sII"),
-    42: _exchanged,
-    43: _created,
-    52: _flavors,
-    53: lambda it: it.take("16sIIIII"),
-    55: lambda it: [STATUS[status] for status in it.words()],
-}
-"""The result of an operation that succeeds, if it has more than its status."""
-
-
-def _result(it: _Cursor) -> tuple[int, str, Any]:
-    number, status = it.take("II")
-    value = None
-    if number == 34:
-        value = it.words()
-    elif status == 10010:
-        value = _denied(it)
-    elif status == 0 and number in _VALUES:
-        value = _VALUES[number](it)
-    return number, STATUS[status], value
-
-
-def decode_reply(octets: bytes) -> Reply:
-    it = _Cursor(octets)
-    status, tag = STATUS[it.take("I")], it.opaque()
-    results = [_result(it) for _ in range(it.take("I"))]
-    assert it.at == len(octets), "octets are left over"
-    assert status == (results[-1][1] if results else status)
-    return Reply(status, tag, results)
 
 
 def rpc_call(xid: int, arguments: bytes, *, uid: int = 0) -> bytes:

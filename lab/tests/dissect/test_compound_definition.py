@@ -24,7 +24,7 @@ def test_results_are_read_with_the_values_of_failures() -> None:
         (nfs_opnum4.OP_PUTFH, nfsstat4.NFS4_OK, None),
         (nfs_opnum4.OP_LOCK, nfsstat4.NFS4ERR_DENIED, denied),
         (nfs_opnum4.OP_SETATTR, nfsstat4.NFS4ERR_INVAL, SETATTR4resok([5])),
-        (nfs_opnum4.OP_SEEK, nfsstat4.NFS4ERR_NOTSUPP, None),
+        (nfs_opnum4.OP_WRITE_SAME, nfsstat4.NFS4ERR_NOTSUPP, None),
     ]
     enc = Encoder()
     enc.reduced += nfsstat4.NFS4ERR_NOTSUPP.to_bytes(4, "big") + bytes(4) + len(results).to_bytes(4, "big")

@@ -187,7 +187,7 @@ BROKEN = struct.pack(">II", OP.OP_PUTFH, 0xFFFFFFFF)
         "a number that nobody has given out": (struct.pack(">I", 2), ("ILLEGAL", "OP_ILLEGAL")),
         "a number beyond all": (struct.pack(">I", 0xFFFFFFFF), ("ILLEGAL", "OP_ILLEGAL")),
         "ILLEGAL itself": (struct.pack(">I", 10044), ("ILLEGAL", "OP_ILLEGAL")),
-        "an operation of the next minor version": (struct.pack(">I", OP.OP_SEEK), ("ILLEGAL", "OP_ILLEGAL")),
+        "an operation of the next minor version": (struct.pack(">I", OP.OP_WRITE_SAME), ("ILLEGAL", "OP_ILLEGAL")),
         "arguments that do not decode": (BROKEN, ("PUTFH", "BADXDR")),
         "arguments that are cut short": (REMOVE[:-1], ("REMOVE", "BADXDR")),
         "no number": (b"\0\0", ("ILLEGAL", "BADXDR")),
@@ -207,8 +207,8 @@ def test_what_follows_an_operation_that_cannot_be_run_is_not_decoded() -> None:
 
 
 def test_an_operation_of_minor_version_2_is_known_there() -> None:
-    seek = struct.pack(">I", OP.OP_SEEK)
-    assert Run(call_of(SEQUENCE, seek, minor=2)).results()[1:] == [("SEEK", "NOTSUPP")]
+    write_same = struct.pack(">I", OP.OP_WRITE_SAME)
+    assert Run(call_of(SEQUENCE, write_same, minor=2)).results()[1:] == [("WRITE_SAME", "NOTSUPP")]
 
 
 def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:

@@ -21,12 +21,14 @@ from types import TracebackType
 from typing import Protocol
 
 from rpcrdma.limits import NFS_CALLERS_MAX
+from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
     ThreadChange,
     change_thread,
+    clone_range,
     effective_capabilities,
     faccess_as_caller,
     to_capabilities,
@@ -38,7 +40,8 @@ from rpcrdma.nfs.export.linux_calls import (
 )
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import HeldNode
-from rpcrdma.nfs.export.open_object import Changing, OpenObject
+from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
@@ -209,8 +212,8 @@ class Callers:
         return caller
 
 
-class OpenFile(OpenObject):
-    """A regular file open for reading, writing or both: see `tree.OpenFile`."""
+class OpenFile(SparseObject):
+    """A regular file open for reading, writing or both: see `tree.OpenFile` and `abilities`."""
 
     __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "unstable", "writable")
 
@@ -289,6 +292,21 @@ class OpenFile(OpenObject):
             self.state.data_lost()
             raise
         return verifier
+
+    def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
+        """See `abilities.CopyTarget.copy_from`."""
+        fd, verifier = _local(source), self.state.write_verifier
+        with Changing(self, change):
+            self.unstable = True
+            copied = os.copy_file_range(fd, self.fd, octets, source_offset, offset)
+        return Written(copied, Stable.UNSTABLE, verifier)
+
+    def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
+        """See `abilities.CopyTarget.clone_from`."""
+        fd = _local(source)
+        with Changing(self, change):
+            clone_range(fd, source_offset, self.fd, offset, octets)
+        self.put_on_disk()
 
     def check_writer(self) -> None:
         """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
@@ -426,6 +444,13 @@ class OpenFiles:
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
+
+
+def _local(source: tree.OpenFile) -> int:
+    """The descriptor of a file to copy from."""
+    if not isinstance(source, OpenFile):
+        raise Refused(errno.EXDEV)
+    return source.fd
 
 
 def _check_regular(node: HeldNode) -> None:

@@ -22,7 +22,12 @@ program NFS4_PROGRAM {
 } = 100003;
 """
 _DENIED: Final = "case NFS4ERR_DENIED: LOCK4denied denied; default: void;"
-_FAILURES: Final = {"LOCK": _DENIED, "LOCKT": _DENIED, "SETATTR": "default: bitmap4 attrsset;"}
+_FAILURES: Final = {
+    "COPY": "case NFS4ERR_OFFLOAD_NO_REQS: copy_requirements4 requirements; default: void;",
+    "LOCK": _DENIED,
+    "LOCKT": _DENIED,
+    "SETATTR": "default: bitmap4 attrsset;",
+}
 """The arms of failures that have a value."""
 
 

@@ -94,7 +94,11 @@ __all__ = [
     "FATTR4_TIME_MODIFY_SET",
     "FATTR4_TYPE",
     "FATTR4_UNIQUE_HANDLES",
+    "IO_ADVISE4_WILLNEED",
+    "IO_ADVISE4_WILLNEED_OPPORTUNISTIC",
     "NFS4_CB_MAXOPS",
+    "NFS4_CONTENT_DATA",
+    "NFS4_CONTENT_HOLE",
     "NFS4_FHSIZE",
     "NFS4_MAXALGORITHMS",
     "NFS4_MAXATTRIBUTES",
@@ -104,6 +108,7 @@ __all__ = [
     "NFS4_MAXNAMLEN",
     "NFS4_MAXPATHLEN",
     "NFS4_MAXREFERRING",
+    "NFS4_MAXSOURCES",
     "NFS4_MAXSTATEIDS",
     "NFS4_MAXWORDS",
     "NFS4_OPAQUE_LIMIT",
@@ -150,6 +155,7 @@ __all__ = [
     "SEQ4_STATUS_RESTART_RECLAIM_NEEDED",
     "ACCESS4args",
     "ACCESS4resok",
+    "ALLOCATE4args",
     "BACKCHANNEL_CTL4args",
     "BIND_CONN_TO_SESSION4args",
     "BIND_CONN_TO_SESSION4resok",
@@ -159,13 +165,17 @@ __all__ = [
     "CB_SEQUENCE4args",
     "CB_SEQUENCE4res",
     "CB_SEQUENCE4resok",
+    "CLONE4args",
     "CLOSE4args",
     "COMMIT4args",
     "COMMIT4resok",
+    "COPY4args",
+    "COPY4resok",
     "CREATE4args",
     "CREATE4resok",
     "CREATE_SESSION4args",
     "CREATE_SESSION4resok",
+    "DEALLOCATE4args",
     "DELEGRETURN4args",
     "DESTROY_CLIENTID4args",
     "DESTROY_SESSION4args",
@@ -175,6 +185,8 @@ __all__ = [
     "GETATTR4args",
     "GETATTR4resok",
     "GETFH4resok",
+    "IO_ADVISE4args",
+    "IO_ADVISE4resok",
     "LINK4args",
     "LINK4resok",
     "LOCK4args",
@@ -205,6 +217,8 @@ __all__ = [
     "RENAME4resok",
     "SECINFO4args",
     "SECINFO4resok",
+    "SEEK4args",
+    "SEEK4resok",
     "SEQUENCE4args",
     "SEQUENCE4resok",
     "SETATTR4args",
@@ -225,6 +239,7 @@ __all__ = [
     "client_owner4",
     "clientid4",
     "component4",
+    "copy_requirements4",
     "count4",
     "createhow4",
     "createmode4",
@@ -232,6 +247,7 @@ __all__ = [
     "creatverfattr",
     "decode_ACCESS4args",
     "decode_ACCESS4resok",
+    "decode_ALLOCATE4args",
     "decode_BACKCHANNEL_CTL4args",
     "decode_BIND_CONN_TO_SESSION4args",
     "decode_BIND_CONN_TO_SESSION4resok",
@@ -241,13 +257,17 @@ __all__ = [
     "decode_CB_SEQUENCE4args",
     "decode_CB_SEQUENCE4res",
     "decode_CB_SEQUENCE4resok",
+    "decode_CLONE4args",
     "decode_CLOSE4args",
     "decode_COMMIT4args",
     "decode_COMMIT4resok",
+    "decode_COPY4args",
+    "decode_COPY4resok",
     "decode_CREATE4args",
     "decode_CREATE4resok",
     "decode_CREATE_SESSION4args",
     "decode_CREATE_SESSION4resok",
+    "decode_DEALLOCATE4args",
     "decode_DELEGRETURN4args",
     "decode_DESTROY_CLIENTID4args",
     "decode_DESTROY_SESSION4args",
@@ -257,6 +277,8 @@ __all__ = [
     "decode_GETATTR4args",
     "decode_GETATTR4resok",
     "decode_GETFH4resok",
+    "decode_IO_ADVISE4args",
+    "decode_IO_ADVISE4resok",
     "decode_LINK4args",
     "decode_LINK4resok",
     "decode_LOCK4args",
@@ -281,6 +303,8 @@ __all__ = [
     "decode_RENAME4resok",
     "decode_SECINFO4args",
     "decode_SECINFO4resok",
+    "decode_SEEK4args",
+    "decode_SEEK4resok",
     "decode_SEQUENCE4args",
     "decode_SEQUENCE4resok",
     "decode_SETATTR4args",
@@ -301,6 +325,7 @@ __all__ = [
     "decode_client_owner4",
     "decode_clientid4",
     "decode_component4",
+    "decode_copy_requirements4",
     "decode_count4",
     "decode_createhow4",
     "decode_createmode4",
@@ -316,6 +341,9 @@ __all__ = [
     "decode_limit_by4",
     "decode_linktext4",
     "decode_locker4",
+    "decode_netaddr4",
+    "decode_netloc4",
+    "decode_netloc_type4",
     "decode_nfs_cb_argop4",
     "decode_nfs_cb_opnum4",
     "decode_nfs_cb_resop4",
@@ -367,9 +395,11 @@ __all__ = [
     "decode_utf8str_cs",
     "decode_verifier4",
     "decode_why_no_delegation4",
+    "decode_write_response4",
     "dirlist4",
     "encode_ACCESS4args",
     "encode_ACCESS4resok",
+    "encode_ALLOCATE4args",
     "encode_BACKCHANNEL_CTL4args",
     "encode_BIND_CONN_TO_SESSION4args",
     "encode_BIND_CONN_TO_SESSION4resok",
@@ -379,13 +409,17 @@ __all__ = [
     "encode_CB_SEQUENCE4args",
     "encode_CB_SEQUENCE4res",
     "encode_CB_SEQUENCE4resok",
+    "encode_CLONE4args",
     "encode_CLOSE4args",
     "encode_COMMIT4args",
     "encode_COMMIT4resok",
+    "encode_COPY4args",
+    "encode_COPY4resok",
     "encode_CREATE4args",
     "encode_CREATE4resok",
     "encode_CREATE_SESSION4args",
     "encode_CREATE_SESSION4resok",
+    "encode_DEALLOCATE4args",
     "encode_DELEGRETURN4args",
     "encode_DESTROY_CLIENTID4args",
     "encode_DESTROY_SESSION4args",
@@ -395,6 +429,8 @@ __all__ = [
     "encode_GETATTR4args",
     "encode_GETATTR4resok",
     "encode_GETFH4resok",
+    "encode_IO_ADVISE4args",
+    "encode_IO_ADVISE4resok",
     "encode_LINK4args",
     "encode_LINK4resok",
     "encode_LOCK4args",
@@ -419,6 +455,8 @@ __all__ = [
     "encode_RENAME4resok",
     "encode_SECINFO4args",
     "encode_SECINFO4resok",
+    "encode_SEEK4args",
+    "encode_SEEK4resok",
     "encode_SEQUENCE4args",
     "encode_SEQUENCE4resok",
     "encode_SETATTR4args",
@@ -439,6 +477,7 @@ __all__ = [
     "encode_client_owner4",
     "encode_clientid4",
     "encode_component4",
+    "encode_copy_requirements4",
     "encode_count4",
     "encode_createhow4",
     "encode_createmode4",
@@ -454,6 +493,9 @@ __all__ = [
     "encode_limit_by4",
     "encode_linktext4",
     "encode_locker4",
+    "encode_netaddr4",
+    "encode_netloc4",
+    "encode_netloc_type4",
     "encode_nfs_cb_argop4",
     "encode_nfs_cb_opnum4",
     "encode_nfs_cb_resop4",
@@ -505,6 +547,7 @@ __all__ = [
     "encode_utf8str_cs",
     "encode_verifier4",
     "encode_why_no_delegation4",
+    "encode_write_response4",
     "entry4",
     "exist_lock_owner4",
     "fattr4",
@@ -514,6 +557,9 @@ __all__ = [
     "limit_by4",
     "linktext4",
     "locker4",
+    "netaddr4",
+    "netloc4",
+    "netloc_type4",
     "nfs_cb_argop4",
     "nfs_cb_opnum4",
     "nfs_cb_resop4",
@@ -565,6 +611,7 @@ __all__ = [
     "utf8str_cs",
     "verifier4",
     "why_no_delegation4",
+    "write_response4",
 ]
 
 NFS4_FHSIZE: Final = 128
@@ -581,6 +628,7 @@ NFS4_MAXATTRIBUTES: Final = 65536
 NFS4_MAXFLAVORS: Final = 16
 NFS4_MAXSTATEIDS: Final = 1024
 NFS4_MAXREFERRING: Final = 64
+NFS4_MAXSOURCES: Final = 16
 NFS4_MAXALGORITHMS: Final = 16
 FATTR4_SUPPORTED_ATTRS: Final = 0
 FATTR4_TYPE: Final = 1
@@ -635,6 +683,10 @@ ACCESS4_MODIFY: Final = 4
 ACCESS4_EXTEND: Final = 8
 ACCESS4_DELETE: Final = 16
 ACCESS4_EXECUTE: Final = 32
+NFS4_CONTENT_DATA: Final = 0
+NFS4_CONTENT_HOLE: Final = 1
+IO_ADVISE4_WILLNEED: Final = 4
+IO_ADVISE4_WILLNEED_OPPORTUNISTIC: Final = 5
 EXCHGID4_FLAG_SUPP_MOVED_REFER: Final = 1
 EXCHGID4_FLAG_SUPP_MOVED_MIGR: Final = 2
 EXCHGID4_FLAG_SUPP_FENCE_OPS: Final = 4
@@ -942,6 +994,17 @@ class stable_how4(enum.IntEnum):
 
 
 _stable_how4_BY_VALUE: Final = {int(member): member for member in stable_how4}
+
+
+class netloc_type4(enum.IntEnum):
+    """XDR enum `netloc_type4`."""
+
+    NL4_NAME = 1
+    NL4_URL = 2
+    NL4_NETADDR = 3
+
+
+_netloc_type4_BY_VALUE: Final = {int(member): member for member in netloc_type4}
 
 
 class state_protect_how4(enum.IntEnum):
@@ -1321,6 +1384,125 @@ class COMMIT4resok(Composite):
     """XDR struct `COMMIT4resok`."""
 
     writeverf: verifier4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class SEEK4args(Composite):
+    """XDR struct `SEEK4args`."""
+
+    sa_stateid: stateid4
+    sa_offset: offset4
+    sa_what: int
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class SEEK4resok(Composite):
+    """XDR struct `SEEK4resok`."""
+
+    sr_eof: bool
+    sr_offset: offset4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class ALLOCATE4args(Composite):
+    """XDR struct `ALLOCATE4args`."""
+
+    aa_stateid: stateid4
+    aa_offset: offset4
+    aa_length: length4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class DEALLOCATE4args(Composite):
+    """XDR struct `DEALLOCATE4args`."""
+
+    da_stateid: stateid4
+    da_offset: offset4
+    da_length: length4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class IO_ADVISE4args(Composite):
+    """XDR struct `IO_ADVISE4args`."""
+
+    iaa_stateid: stateid4
+    iaa_offset: offset4
+    iaa_count: length4
+    iaa_hints: bitmap4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class IO_ADVISE4resok(Composite):
+    """XDR struct `IO_ADVISE4resok`."""
+
+    ior_hints: bitmap4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class netaddr4(Composite):
+    """XDR struct `netaddr4`."""
+
+    na_r_netid: bytes
+    na_r_addr: bytes
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class netloc4(Composite):
+    """XDR union `netloc4`, switched by `nl_type`."""
+
+    nl_type: netloc_type4
+    value: utf8str_cs | netaddr4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class COPY4args(Composite):
+    """XDR struct `COPY4args`."""
+
+    ca_src_stateid: stateid4
+    ca_dst_stateid: stateid4
+    ca_src_offset: offset4
+    ca_dst_offset: offset4
+    ca_count: length4
+    ca_consecutive: bool
+    ca_synchronous: bool
+    ca_source_server: list[netloc4]
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class write_response4(Composite):
+    """XDR struct `write_response4`."""
+
+    wr_callback_id: list[stateid4]
+    wr_count: length4
+    wr_committed: stable_how4
+    wr_writeverf: verifier4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class copy_requirements4(Composite):
+    """XDR struct `copy_requirements4`."""
+
+    cr_consecutive: bool
+    cr_synchronous: bool
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class COPY4resok(Composite):
+    """XDR struct `COPY4resok`."""
+
+    cr_response: write_response4
+    cr_requirements: copy_requirements4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class CLONE4args(Composite):
+    """XDR struct `CLONE4args`."""
+
+    cl_src_stateid: stateid4
+    cl_dst_stateid: stateid4
+    cl_src_offset: offset4
+    cl_dst_offset: offset4
+    cl_count: length4
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -1986,12 +2168,66 @@ _LAYOUT_12: Final = Layout.of(
 _LAYOUT_13: Final = Layout.of(">II8s", "WRITE4resok.count", "WRITE4resok.committed", "WRITE4resok.writeverf")
 _LAYOUT_14: Final = Layout.of(">QI", "COMMIT4args.offset", "COMMIT4args.count")
 _LAYOUT_15: Final = Layout.of(
+    ">I12sQI", "SEEK4args.sa_stateid.seqid", "SEEK4args.sa_stateid.other", "SEEK4args.sa_offset", "SEEK4args.sa_what"
+)
+_LAYOUT_16: Final = Layout.of(">IQ", "SEEK4resok.sr_eof", "SEEK4resok.sr_offset")
+_LAYOUT_17: Final = Layout.of(
+    ">I12sQQ",
+    "ALLOCATE4args.aa_stateid.seqid",
+    "ALLOCATE4args.aa_stateid.other",
+    "ALLOCATE4args.aa_offset",
+    "ALLOCATE4args.aa_length",
+)
+_LAYOUT_18: Final = Layout.of(
+    ">I12sQQ",
+    "DEALLOCATE4args.da_stateid.seqid",
+    "DEALLOCATE4args.da_stateid.other",
+    "DEALLOCATE4args.da_offset",
+    "DEALLOCATE4args.da_length",
+)
+_LAYOUT_19: Final = Layout.of(
+    ">I12sQQ",
+    "IO_ADVISE4args.iaa_stateid.seqid",
+    "IO_ADVISE4args.iaa_stateid.other",
+    "IO_ADVISE4args.iaa_offset",
+    "IO_ADVISE4args.iaa_count",
+)
+_LAYOUT_20: Final = Layout.of(
+    ">I12sI12sQQQII",
+    "COPY4args.ca_src_stateid.seqid",
+    "COPY4args.ca_src_stateid.other",
+    "COPY4args.ca_dst_stateid.seqid",
+    "COPY4args.ca_dst_stateid.other",
+    "COPY4args.ca_src_offset",
+    "COPY4args.ca_dst_offset",
+    "COPY4args.ca_count",
+    "COPY4args.ca_consecutive",
+    "COPY4args.ca_synchronous",
+)
+_LAYOUT_21: Final = Layout.of(
+    ">QI8s", "write_response4.wr_count", "write_response4.wr_committed", "write_response4.wr_writeverf"
+)
+_LAYOUT_22: Final = Layout.of(">II", "copy_requirements4.cr_consecutive", "copy_requirements4.cr_synchronous")
+_LAYOUT_23: Final = Layout.of(
+    ">II", "COPY4resok.cr_requirements.cr_consecutive", "COPY4resok.cr_requirements.cr_synchronous"
+)
+_LAYOUT_24: Final = Layout.of(
+    ">I12sI12sQQQ",
+    "CLONE4args.cl_src_stateid.seqid",
+    "CLONE4args.cl_src_stateid.other",
+    "CLONE4args.cl_dst_stateid.seqid",
+    "CLONE4args.cl_dst_stateid.other",
+    "CLONE4args.cl_src_offset",
+    "CLONE4args.cl_dst_offset",
+    "CLONE4args.cl_count",
+)
+_LAYOUT_25: Final = Layout.of(
     ">IQQ", "CREATE4resok.cinfo.atomic", "CREATE4resok.cinfo.before", "CREATE4resok.cinfo.after"
 )
-_LAYOUT_16: Final = Layout.of(
+_LAYOUT_26: Final = Layout.of(
     ">IQQ", "REMOVE4resok.cinfo.atomic", "REMOVE4resok.cinfo.before", "REMOVE4resok.cinfo.after"
 )
-_LAYOUT_17: Final = Layout.of(
+_LAYOUT_27: Final = Layout.of(
     ">IQQIQQ",
     "RENAME4resok.source_cinfo.atomic",
     "RENAME4resok.source_cinfo.before",
@@ -2000,14 +2236,14 @@ _LAYOUT_17: Final = Layout.of(
     "RENAME4resok.target_cinfo.before",
     "RENAME4resok.target_cinfo.after",
 )
-_LAYOUT_18: Final = Layout.of(">IQQ", "LINK4resok.cinfo.atomic", "LINK4resok.cinfo.before", "LINK4resok.cinfo.after")
-_LAYOUT_19: Final = Layout.of(">II", "ssv_sp_parms4.ssp_window", "ssv_sp_parms4.ssp_num_gss_handles")
-_LAYOUT_20: Final = Layout.of(">Q", "server_owner4.so_minor_id")
-_LAYOUT_21: Final = Layout.of(">qI", "nfs_impl_id4.nii_date.seconds", "nfs_impl_id4.nii_date.nseconds")
-_LAYOUT_22: Final = Layout.of(
+_LAYOUT_28: Final = Layout.of(">IQQ", "LINK4resok.cinfo.atomic", "LINK4resok.cinfo.before", "LINK4resok.cinfo.after")
+_LAYOUT_29: Final = Layout.of(">II", "ssv_sp_parms4.ssp_window", "ssv_sp_parms4.ssp_num_gss_handles")
+_LAYOUT_30: Final = Layout.of(">Q", "server_owner4.so_minor_id")
+_LAYOUT_31: Final = Layout.of(">qI", "nfs_impl_id4.nii_date.seconds", "nfs_impl_id4.nii_date.nseconds")
+_LAYOUT_32: Final = Layout.of(
     ">QII", "EXCHANGE_ID4resok.eir_clientid", "EXCHANGE_ID4resok.eir_sequenceid", "EXCHANGE_ID4resok.eir_flags"
 )
-_LAYOUT_23: Final = Layout.of(
+_LAYOUT_33: Final = Layout.of(
     ">IIIIII",
     "channel_attrs4.ca_headerpadsize",
     "channel_attrs4.ca_maxrequestsize",
@@ -2016,30 +2252,30 @@ _LAYOUT_23: Final = Layout.of(
     "channel_attrs4.ca_maxoperations",
     "channel_attrs4.ca_maxrequests",
 )
-_LAYOUT_24: Final = Layout.of(">II", "authsys_parms.uid", "authsys_parms.gid")
-_LAYOUT_25: Final = Layout.of(
+_LAYOUT_34: Final = Layout.of(">II", "authsys_parms.uid", "authsys_parms.gid")
+_LAYOUT_35: Final = Layout.of(
     ">QII", "CREATE_SESSION4args.csa_clientid", "CREATE_SESSION4args.csa_sequence", "CREATE_SESSION4args.csa_flags"
 )
-_LAYOUT_26: Final = Layout.of(
+_LAYOUT_36: Final = Layout.of(
     ">16sII",
     "CREATE_SESSION4resok.csr_sessionid",
     "CREATE_SESSION4resok.csr_sequence",
     "CREATE_SESSION4resok.csr_flags",
 )
-_LAYOUT_27: Final = Layout.of(
+_LAYOUT_37: Final = Layout.of(
     ">16sII",
     "BIND_CONN_TO_SESSION4args.bctsa_sessid",
     "BIND_CONN_TO_SESSION4args.bctsa_dir",
     "BIND_CONN_TO_SESSION4args.bctsa_use_conn_in_rdma_mode",
 )
-_LAYOUT_28: Final = Layout.of(
+_LAYOUT_38: Final = Layout.of(
     ">16sII",
     "BIND_CONN_TO_SESSION4resok.bctsr_sessid",
     "BIND_CONN_TO_SESSION4resok.bctsr_dir",
     "BIND_CONN_TO_SESSION4resok.bctsr_use_conn_in_rdma_mode",
 )
-_LAYOUT_29: Final = Layout.of(">Q", "DESTROY_CLIENTID4args.dca_clientid")
-_LAYOUT_30: Final = Layout.of(
+_LAYOUT_39: Final = Layout.of(">Q", "DESTROY_CLIENTID4args.dca_clientid")
+_LAYOUT_40: Final = Layout.of(
     ">16sIIII",
     "SEQUENCE4args.sa_sessionid",
     "SEQUENCE4args.sa_sequenceid",
@@ -2047,7 +2283,7 @@ _LAYOUT_30: Final = Layout.of(
     "SEQUENCE4args.sa_highest_slotid",
     "SEQUENCE4args.sa_cachethis",
 )
-_LAYOUT_31: Final = Layout.of(
+_LAYOUT_41: Final = Layout.of(
     ">16sIIIII",
     "SEQUENCE4resok.sr_sessionid",
     "SEQUENCE4resok.sr_sequenceid",
@@ -2056,26 +2292,26 @@ _LAYOUT_31: Final = Layout.of(
     "SEQUENCE4resok.sr_target_highest_slotid",
     "SEQUENCE4resok.sr_status_flags",
 )
-_LAYOUT_32: Final = Layout.of(
+_LAYOUT_42: Final = Layout.of(
     ">I12s", "open_claim_delegate_cur4.delegate_stateid.seqid", "open_claim_delegate_cur4.delegate_stateid.other"
 )
-_LAYOUT_33: Final = Layout.of(">III", "OPEN4args.seqid", "OPEN4args.share_access", "OPEN4args.share_deny")
-_LAYOUT_34: Final = Layout.of(">III", "nfsace4.type", "nfsace4.flag", "nfsace4.access_mask")
-_LAYOUT_35: Final = Layout.of(
+_LAYOUT_43: Final = Layout.of(">III", "OPEN4args.seqid", "OPEN4args.share_access", "OPEN4args.share_deny")
+_LAYOUT_44: Final = Layout.of(">III", "nfsace4.type", "nfsace4.flag", "nfsace4.access_mask")
+_LAYOUT_45: Final = Layout.of(
     ">I12sI",
     "open_read_delegation4.stateid.seqid",
     "open_read_delegation4.stateid.other",
     "open_read_delegation4.recall",
 )
-_LAYOUT_36: Final = Layout.of(">II", "nfs_modified_limit4.num_blocks", "nfs_modified_limit4.bytes_per_block")
-_LAYOUT_37: Final = Layout.of(">Q", "nfs_space_limit4.filesize")
-_LAYOUT_38: Final = Layout.of(
+_LAYOUT_46: Final = Layout.of(">II", "nfs_modified_limit4.num_blocks", "nfs_modified_limit4.bytes_per_block")
+_LAYOUT_47: Final = Layout.of(">Q", "nfs_space_limit4.filesize")
+_LAYOUT_48: Final = Layout.of(
     ">I12sI",
     "open_write_delegation4.stateid.seqid",
     "open_write_delegation4.stateid.other",
     "open_write_delegation4.recall",
 )
-_LAYOUT_39: Final = Layout.of(
+_LAYOUT_49: Final = Layout.of(
     ">I12sIQQI",
     "OPEN4resok.stateid.seqid",
     "OPEN4resok.stateid.other",
@@ -2084,7 +2320,7 @@ _LAYOUT_39: Final = Layout.of(
     "OPEN4resok.cinfo.after",
     "OPEN4resok.rflags",
 )
-_LAYOUT_40: Final = Layout.of(
+_LAYOUT_50: Final = Layout.of(
     ">I12sIII",
     "OPEN_DOWNGRADE4args.open_stateid.seqid",
     "OPEN_DOWNGRADE4args.open_stateid.other",
@@ -2092,31 +2328,31 @@ _LAYOUT_40: Final = Layout.of(
     "OPEN_DOWNGRADE4args.share_access",
     "OPEN_DOWNGRADE4args.share_deny",
 )
-_LAYOUT_41: Final = Layout.of(
+_LAYOUT_51: Final = Layout.of(
     ">II12s", "CLOSE4args.seqid", "CLOSE4args.open_stateid.seqid", "CLOSE4args.open_stateid.other"
 )
-_LAYOUT_42: Final = Layout.of(">I12s", "DELEGRETURN4args.deleg_stateid.seqid", "DELEGRETURN4args.deleg_stateid.other")
-_LAYOUT_43: Final = Layout.of(">I12s", "FREE_STATEID4args.fsa_stateid.seqid", "FREE_STATEID4args.fsa_stateid.other")
-_LAYOUT_44: Final = Layout.of(
+_LAYOUT_52: Final = Layout.of(">I12s", "DELEGRETURN4args.deleg_stateid.seqid", "DELEGRETURN4args.deleg_stateid.other")
+_LAYOUT_53: Final = Layout.of(">I12s", "FREE_STATEID4args.fsa_stateid.seqid", "FREE_STATEID4args.fsa_stateid.other")
+_LAYOUT_54: Final = Layout.of(
     ">II12sI",
     "open_to_lock_owner4.open_seqid",
     "open_to_lock_owner4.open_stateid.seqid",
     "open_to_lock_owner4.open_stateid.other",
     "open_to_lock_owner4.lock_seqid",
 )
-_LAYOUT_45: Final = Layout.of(
+_LAYOUT_55: Final = Layout.of(
     ">I12sI",
     "exist_lock_owner4.lock_stateid.seqid",
     "exist_lock_owner4.lock_stateid.other",
     "exist_lock_owner4.lock_seqid",
 )
-_LAYOUT_46: Final = Layout.of(
+_LAYOUT_56: Final = Layout.of(
     ">IIQQ", "LOCK4args.locktype", "LOCK4args.reclaim", "LOCK4args.offset", "LOCK4args.length"
 )
-_LAYOUT_47: Final = Layout.of(">I12s", "LOCK4resok.lock_stateid.seqid", "LOCK4resok.lock_stateid.other")
-_LAYOUT_48: Final = Layout.of(">QQI", "LOCK4denied.offset", "LOCK4denied.length", "LOCK4denied.locktype")
-_LAYOUT_49: Final = Layout.of(">IQQ", "LOCKT4args.locktype", "LOCKT4args.offset", "LOCKT4args.length")
-_LAYOUT_50: Final = Layout.of(
+_LAYOUT_57: Final = Layout.of(">I12s", "LOCK4resok.lock_stateid.seqid", "LOCK4resok.lock_stateid.other")
+_LAYOUT_58: Final = Layout.of(">QQI", "LOCK4denied.offset", "LOCK4denied.length", "LOCK4denied.locktype")
+_LAYOUT_59: Final = Layout.of(">IQQ", "LOCKT4args.locktype", "LOCKT4args.offset", "LOCKT4args.length")
+_LAYOUT_60: Final = Layout.of(
     ">III12sQQ",
     "LOCKU4args.locktype",
     "LOCKU4args.seqid",
@@ -2125,11 +2361,11 @@ _LAYOUT_50: Final = Layout.of(
     "LOCKU4args.offset",
     "LOCKU4args.length",
 )
-_LAYOUT_51: Final = Layout.of(
+_LAYOUT_61: Final = Layout.of(
     ">I12sI", "CB_RECALL4args.stateid.seqid", "CB_RECALL4args.stateid.other", "CB_RECALL4args.truncate"
 )
-_LAYOUT_52: Final = Layout.of(">II", "referring_call4.rc_sequenceid", "referring_call4.rc_slotid")
-_LAYOUT_53: Final = Layout.of(
+_LAYOUT_62: Final = Layout.of(">II", "referring_call4.rc_sequenceid", "referring_call4.rc_slotid")
+_LAYOUT_63: Final = Layout.of(
     ">16sIIII",
     "CB_SEQUENCE4args.csa_sessionid",
     "CB_SEQUENCE4args.csa_sequenceid",
@@ -2137,7 +2373,7 @@ _LAYOUT_53: Final = Layout.of(
     "CB_SEQUENCE4args.csa_highest_slotid",
     "CB_SEQUENCE4args.csa_cachethis",
 )
-_LAYOUT_54: Final = Layout.of(
+_LAYOUT_64: Final = Layout.of(
     ">16sIIII",
     "CB_SEQUENCE4resok.csr_sessionid",
     "CB_SEQUENCE4resok.csr_sequenceid",
@@ -2145,12 +2381,12 @@ _LAYOUT_54: Final = Layout.of(
     "CB_SEQUENCE4resok.csr_highest_slotid",
     "CB_SEQUENCE4resok.csr_target_highest_slotid",
 )
-_LAYOUT_55: Final = Layout.of(">II", "CB_COMPOUND4args.minorversion", "CB_COMPOUND4args.callback_ident")
-_LAYOUT_56: Final = Layout.of(">Q", "clientid4")
-_LAYOUT_57: Final = Layout.of(">Q", "offset4")
-_LAYOUT_58: Final = Layout.of(">Q", "length4")
-_LAYOUT_59: Final = Layout.of(">Q", "changeid4")
-_LAYOUT_60: Final = Layout.of(">Q", "nfs_cookie4")
+_LAYOUT_65: Final = Layout.of(">II", "CB_COMPOUND4args.minorversion", "CB_COMPOUND4args.callback_ident")
+_LAYOUT_66: Final = Layout.of(">Q", "clientid4")
+_LAYOUT_67: Final = Layout.of(">Q", "offset4")
+_LAYOUT_68: Final = Layout.of(">Q", "length4")
+_LAYOUT_69: Final = Layout.of(">Q", "changeid4")
+_LAYOUT_70: Final = Layout.of(">Q", "nfs_cookie4")
 
 
 def encode_nfsstat4(enc: Encoder, value: nfsstat4, field: str = "nfsstat4") -> None:
@@ -2248,6 +2484,20 @@ def decode_stable_how4(dec: Decoder, field: str = "stable_how4") -> stable_how4:
     value = _stable_how4_BY_VALUE.get(wire_value)
     if value is None:
         raise DecodeError(field, dec.pos - dec.start - 4, "a value of enum stable_how4", str(wire_value))
+    return value
+
+
+def encode_netloc_type4(enc: Encoder, value: netloc_type4, field: str = "netloc_type4") -> None:
+    if value not in _netloc_type4_BY_VALUE:
+        raise LocalProtocolError(f"{field}: {value!r} is no value of enum netloc_type4")
+    enc.u32(value, field)
+
+
+def decode_netloc_type4(dec: Decoder, field: str = "netloc_type4") -> netloc_type4:
+    wire_value = dec.u32(field)
+    value = _netloc_type4_BY_VALUE.get(wire_value)
+    if value is None:
+        raise DecodeError(field, dec.pos - dec.start - 4, "a value of enum netloc_type4", str(wire_value))
     return value
 
 
@@ -2767,6 +3017,258 @@ def decode_COMMIT4resok(dec: Decoder) -> COMMIT4resok:
     return COMMIT4resok(writeverf_)
 
 
+def encode_SEEK4args(enc: Encoder, value: SEEK4args) -> None:
+    enc.put(
+        _LAYOUT_15,
+        value.sa_stateid.seqid,
+        enc.exactly(value.sa_stateid.other, 12, "SEEK4args.sa_stateid.other"),
+        value.sa_offset,
+        value.sa_what,
+    )
+
+
+def decode_SEEK4args(dec: Decoder) -> SEEK4args:
+    group_values = dec.take(_LAYOUT_15, "SEEK4args.sa_stateid.seqid..sa_what")
+    return SEEK4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
+
+
+def encode_SEEK4resok(enc: Encoder, value: SEEK4resok) -> None:
+    enc.put(_LAYOUT_16, value.sr_eof, value.sr_offset)
+
+
+def decode_SEEK4resok(dec: Decoder) -> SEEK4resok:
+    group_values = dec.take(_LAYOUT_16, "SEEK4resok.sr_eof..sr_offset")
+    if group_values[0] > 1:
+        raise DecodeError("SEEK4resok.sr_eof", dec.pos - dec.start - 12, "0 or 1", str(group_values[0]))
+    return SEEK4resok(group_values[0] == 1, group_values[1])
+
+
+def encode_ALLOCATE4args(enc: Encoder, value: ALLOCATE4args) -> None:
+    enc.put(
+        _LAYOUT_17,
+        value.aa_stateid.seqid,
+        enc.exactly(value.aa_stateid.other, 12, "ALLOCATE4args.aa_stateid.other"),
+        value.aa_offset,
+        value.aa_length,
+    )
+
+
+def decode_ALLOCATE4args(dec: Decoder) -> ALLOCATE4args:
+    group_values = dec.take(_LAYOUT_17, "ALLOCATE4args.aa_stateid.seqid..aa_length")
+    return ALLOCATE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
+
+
+def encode_DEALLOCATE4args(enc: Encoder, value: DEALLOCATE4args) -> None:
+    enc.put(
+        _LAYOUT_18,
+        value.da_stateid.seqid,
+        enc.exactly(value.da_stateid.other, 12, "DEALLOCATE4args.da_stateid.other"),
+        value.da_offset,
+        value.da_length,
+    )
+
+
+def decode_DEALLOCATE4args(dec: Decoder) -> DEALLOCATE4args:
+    group_values = dec.take(_LAYOUT_18, "DEALLOCATE4args.da_stateid.seqid..da_length")
+    return DEALLOCATE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
+
+
+def encode_IO_ADVISE4args(enc: Encoder, value: IO_ADVISE4args) -> None:
+    enc.put(
+        _LAYOUT_19,
+        value.iaa_stateid.seqid,
+        enc.exactly(value.iaa_stateid.other, 12, "IO_ADVISE4args.iaa_stateid.other"),
+        value.iaa_offset,
+        value.iaa_count,
+    )
+    enc.count(len(value.iaa_hints), 8, "IO_ADVISE4args.iaa_hints")
+    enc.numbers("I", value.iaa_hints, "IO_ADVISE4args.iaa_hints")
+
+
+def decode_IO_ADVISE4args(dec: Decoder) -> IO_ADVISE4args:
+    group_values = dec.take(_LAYOUT_19, "IO_ADVISE4args.iaa_stateid.seqid..iaa_count")
+    iaa_hints_ = dec.numbers("I", dec.count(8, "IO_ADVISE4args.iaa_hints"), "IO_ADVISE4args.iaa_hints")
+    return IO_ADVISE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3], iaa_hints_)
+
+
+def encode_IO_ADVISE4resok(enc: Encoder, value: IO_ADVISE4resok) -> None:
+    enc.count(len(value.ior_hints), 8, "IO_ADVISE4resok.ior_hints")
+    enc.numbers("I", value.ior_hints, "IO_ADVISE4resok.ior_hints")
+
+
+def decode_IO_ADVISE4resok(dec: Decoder) -> IO_ADVISE4resok:
+    ior_hints_ = dec.numbers("I", dec.count(8, "IO_ADVISE4resok.ior_hints"), "IO_ADVISE4resok.ior_hints")
+    return IO_ADVISE4resok(ior_hints_)
+
+
+def encode_netaddr4(enc: Encoder, value: netaddr4) -> None:
+    enc.opaque(value.na_r_netid, 1024, "netaddr4.na_r_netid")
+    enc.opaque(value.na_r_addr, 1024, "netaddr4.na_r_addr")
+
+
+def decode_netaddr4(dec: Decoder) -> netaddr4:
+    na_r_netid_ = dec.opaque(1024, "netaddr4.na_r_netid")
+    na_r_addr_ = dec.opaque(1024, "netaddr4.na_r_addr")
+    return netaddr4(na_r_netid_, na_r_addr_)
+
+
+def encode_netloc4(enc: Encoder, value: netloc4) -> None:
+    tag = value.nl_type
+    arm_value: Any = value.value
+    if tag == 1:
+        enc.reduced += b"\x00\x00\x00\x01"
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
+            raise LocalProtocolError(f"netloc4.nl_name: {type(arm_value).__name__} given, the arm is opaque")
+        enc.opaque(arm_value, 1024, "netloc4.nl_name")
+        return
+    if tag == 2:
+        enc.reduced += b"\x00\x00\x00\x02"
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
+            raise LocalProtocolError(f"netloc4.nl_url: {type(arm_value).__name__} given, the arm is opaque")
+        enc.opaque(arm_value, 1024, "netloc4.nl_url")
+        return
+    if tag == 3:
+        enc.reduced += b"\x00\x00\x00\x03"
+        if not isinstance(arm_value, netaddr4):
+            raise LocalProtocolError(f"netloc4.nl_addr: {type(arm_value).__name__} given, the arm is netaddr4")
+        encode_netaddr4(enc, arm_value)
+        return
+    raise LocalProtocolError(f"netloc4.nl_type: {tag!r} is no case of union netloc4")
+
+
+def decode_netloc4(dec: Decoder) -> netloc4:
+    wire_value = dec.u32("netloc4.nl_type")
+    tag = _netloc_type4_BY_VALUE.get(wire_value)
+    if tag is None:
+        raise DecodeError("netloc4.nl_type", dec.pos - dec.start - 4, "a value of enum netloc_type4", str(wire_value))
+    if tag == 1:
+        return netloc4(tag, dec.opaque(1024, "netloc4.nl_name"))
+    if tag == 2:
+        return netloc4(tag, dec.opaque(1024, "netloc4.nl_url"))
+    if tag == 3:
+        return netloc4(tag, decode_netaddr4(dec))
+    raise DecodeError("netloc4.nl_type", dec.pos - dec.start - 4, "a case of union netloc4", str(int(tag)))
+
+
+def encode_COPY4args(enc: Encoder, value: COPY4args) -> None:
+    enc.put(
+        _LAYOUT_20,
+        value.ca_src_stateid.seqid,
+        enc.exactly(value.ca_src_stateid.other, 12, "COPY4args.ca_src_stateid.other"),
+        value.ca_dst_stateid.seqid,
+        enc.exactly(value.ca_dst_stateid.other, 12, "COPY4args.ca_dst_stateid.other"),
+        value.ca_src_offset,
+        value.ca_dst_offset,
+        value.ca_count,
+        value.ca_consecutive,
+        value.ca_synchronous,
+    )
+    enc.count(len(value.ca_source_server), 16, "COPY4args.ca_source_server")
+    for list_item in value.ca_source_server:
+        encode_netloc4(enc, list_item)
+
+
+def decode_COPY4args(dec: Decoder) -> COPY4args:
+    group_values = dec.take(_LAYOUT_20, "COPY4args.ca_src_stateid.seqid..ca_synchronous")
+    if group_values[7] > 1:
+        raise DecodeError("COPY4args.ca_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values[7]))
+    if group_values[8] > 1:
+        raise DecodeError("COPY4args.ca_synchronous", dec.pos - dec.start - 4, "0 or 1", str(group_values[8]))
+    ca_source_server_ = [decode_netloc4(dec) for _ in range(dec.count(16, "COPY4args.ca_source_server"))]
+    return COPY4args(
+        stateid4(group_values[0], group_values[1]),
+        stateid4(group_values[2], group_values[3]),
+        group_values[4],
+        group_values[5],
+        group_values[6],
+        group_values[7] == 1,
+        group_values[8] == 1,
+        ca_source_server_,
+    )
+
+
+def encode_write_response4(enc: Encoder, value: write_response4) -> None:
+    enc.count(len(value.wr_callback_id), 1, "write_response4.wr_callback_id")
+    for list_item in value.wr_callback_id:
+        encode_stateid4(enc, list_item)
+    enc.put(
+        _LAYOUT_21,
+        value.wr_count,
+        value.wr_committed,
+        enc.exactly(value.wr_writeverf, 8, "write_response4.wr_writeverf"),
+    )
+
+
+def decode_write_response4(dec: Decoder) -> write_response4:
+    wr_callback_id_ = [decode_stateid4(dec) for _ in range(dec.count(1, "write_response4.wr_callback_id"))]
+    group_values1 = dec.take(_LAYOUT_21, "write_response4.wr_count..wr_writeverf")
+    wr_committed_ = _stable_how4_BY_VALUE.get(group_values1[1])
+    if wr_committed_ is None:
+        raise DecodeError(
+            "write_response4.wr_committed",
+            dec.pos - dec.start - 12,
+            "a value of enum stable_how4",
+            str(group_values1[1]),
+        )
+    return write_response4(wr_callback_id_, group_values1[0], wr_committed_, group_values1[2])
+
+
+def encode_copy_requirements4(enc: Encoder, value: copy_requirements4) -> None:
+    enc.put(_LAYOUT_22, value.cr_consecutive, value.cr_synchronous)
+
+
+def decode_copy_requirements4(dec: Decoder) -> copy_requirements4:
+    group_values = dec.take(_LAYOUT_22, "copy_requirements4.cr_consecutive..cr_synchronous")
+    if group_values[0] > 1:
+        raise DecodeError("copy_requirements4.cr_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values[0]))
+    if group_values[1] > 1:
+        raise DecodeError("copy_requirements4.cr_synchronous", dec.pos - dec.start - 4, "0 or 1", str(group_values[1]))
+    return copy_requirements4(group_values[0] == 1, group_values[1] == 1)
+
+
+def encode_COPY4resok(enc: Encoder, value: COPY4resok) -> None:
+    encode_write_response4(enc, value.cr_response)
+    enc.put(_LAYOUT_23, value.cr_requirements.cr_consecutive, value.cr_requirements.cr_synchronous)
+
+
+def decode_COPY4resok(dec: Decoder) -> COPY4resok:
+    cr_response_ = decode_write_response4(dec)
+    group_values1 = dec.take(_LAYOUT_23, "COPY4resok.cr_requirements.cr_consecutive..cr_requirements.cr_synchronous")
+    if group_values1[0] > 1:
+        raise DecodeError(
+            "COPY4resok.cr_requirements.cr_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values1[0])
+        )
+    if group_values1[1] > 1:
+        raise DecodeError(
+            "COPY4resok.cr_requirements.cr_synchronous", dec.pos - dec.start - 4, "0 or 1", str(group_values1[1])
+        )
+    return COPY4resok(cr_response_, copy_requirements4(group_values1[0] == 1, group_values1[1] == 1))
+
+
+def encode_CLONE4args(enc: Encoder, value: CLONE4args) -> None:
+    enc.put(
+        _LAYOUT_24,
+        value.cl_src_stateid.seqid,
+        enc.exactly(value.cl_src_stateid.other, 12, "CLONE4args.cl_src_stateid.other"),
+        value.cl_dst_stateid.seqid,
+        enc.exactly(value.cl_dst_stateid.other, 12, "CLONE4args.cl_dst_stateid.other"),
+        value.cl_src_offset,
+        value.cl_dst_offset,
+        value.cl_count,
+    )
+
+
+def decode_CLONE4args(dec: Decoder) -> CLONE4args:
+    group_values = dec.take(_LAYOUT_24, "CLONE4args.cl_src_stateid.seqid..cl_count")
+    return CLONE4args(
+        stateid4(group_values[0], group_values[1]),
+        stateid4(group_values[2], group_values[3]),
+        group_values[4],
+        group_values[5],
+        group_values[6],
+    )
+
+
 def encode_createtype4(enc: Encoder, value: createtype4) -> None:
     tag = value.type
     arm_value: Any = value.value
@@ -2820,13 +3322,13 @@ def decode_CREATE4args(dec: Decoder) -> CREATE4args:
 
 
 def encode_CREATE4resok(enc: Encoder, value: CREATE4resok) -> None:
-    enc.put(_LAYOUT_15, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_25, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
     enc.count(len(value.attrset), 8, "CREATE4resok.attrset")
     enc.numbers("I", value.attrset, "CREATE4resok.attrset")
 
 
 def decode_CREATE4resok(dec: Decoder) -> CREATE4resok:
-    group_values = dec.take(_LAYOUT_15, "CREATE4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_25, "CREATE4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("CREATE4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     attrset_ = dec.numbers("I", dec.count(8, "CREATE4resok.attrset"), "CREATE4resok.attrset")
@@ -2843,11 +3345,11 @@ def decode_REMOVE4args(dec: Decoder) -> REMOVE4args:
 
 
 def encode_REMOVE4resok(enc: Encoder, value: REMOVE4resok) -> None:
-    enc.put(_LAYOUT_16, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_26, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
 def decode_REMOVE4resok(dec: Decoder) -> REMOVE4resok:
-    group_values = dec.take(_LAYOUT_16, "REMOVE4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_26, "REMOVE4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("REMOVE4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     return REMOVE4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
@@ -2866,7 +3368,7 @@ def decode_RENAME4args(dec: Decoder) -> RENAME4args:
 
 def encode_RENAME4resok(enc: Encoder, value: RENAME4resok) -> None:
     enc.put(
-        _LAYOUT_17,
+        _LAYOUT_27,
         value.source_cinfo.atomic,
         value.source_cinfo.before,
         value.source_cinfo.after,
@@ -2877,7 +3379,7 @@ def encode_RENAME4resok(enc: Encoder, value: RENAME4resok) -> None:
 
 
 def decode_RENAME4resok(dec: Decoder) -> RENAME4resok:
-    group_values = dec.take(_LAYOUT_17, "RENAME4resok.source_cinfo.atomic..target_cinfo.after")
+    group_values = dec.take(_LAYOUT_27, "RENAME4resok.source_cinfo.atomic..target_cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("RENAME4resok.source_cinfo.atomic", dec.pos - dec.start - 40, "0 or 1", str(group_values[0]))
     if group_values[3] > 1:
@@ -2898,11 +3400,11 @@ def decode_LINK4args(dec: Decoder) -> LINK4args:
 
 
 def encode_LINK4resok(enc: Encoder, value: LINK4resok) -> None:
-    enc.put(_LAYOUT_18, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_28, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
 def decode_LINK4resok(dec: Decoder) -> LINK4resok:
-    group_values = dec.take(_LAYOUT_18, "LINK4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_28, "LINK4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("LINK4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     return LINK4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
@@ -2933,7 +3435,7 @@ def encode_ssv_sp_parms4(enc: Encoder, value: ssv_sp_parms4) -> None:
     enc.count(len(value.ssp_encr_algs), 16, "ssv_sp_parms4.ssp_encr_algs")
     for list_item1 in value.ssp_encr_algs:
         enc.opaque(list_item1, 1024, "ssv_sp_parms4.ssp_encr_algs")
-    enc.put(_LAYOUT_19, value.ssp_window, value.ssp_num_gss_handles)
+    enc.put(_LAYOUT_29, value.ssp_window, value.ssp_num_gss_handles)
 
 
 def decode_ssv_sp_parms4(dec: Decoder) -> ssv_sp_parms4:
@@ -2944,7 +3446,7 @@ def decode_ssv_sp_parms4(dec: Decoder) -> ssv_sp_parms4:
     ssp_encr_algs_ = [
         dec.opaque(1024, "ssv_sp_parms4.ssp_encr_algs") for _ in range(dec.count(16, "ssv_sp_parms4.ssp_encr_algs"))
     ]
-    group_values3 = dec.take(_LAYOUT_19, "ssv_sp_parms4.ssp_window..ssp_num_gss_handles")
+    group_values3 = dec.take(_LAYOUT_29, "ssv_sp_parms4.ssp_window..ssp_num_gss_handles")
     return ssv_sp_parms4(ssp_ops_, ssp_hash_algs_, ssp_encr_algs_, group_values3[0], group_values3[1])
 
 
@@ -3040,7 +3542,7 @@ def decode_client_owner4(dec: Decoder) -> client_owner4:
 
 
 def encode_server_owner4(enc: Encoder, value: server_owner4) -> None:
-    enc.put(_LAYOUT_20, value.so_minor_id)
+    enc.put(_LAYOUT_30, value.so_minor_id)
     enc.opaque(value.so_major_id, 1024, "server_owner4.so_major_id")
 
 
@@ -3053,13 +3555,13 @@ def decode_server_owner4(dec: Decoder) -> server_owner4:
 def encode_nfs_impl_id4(enc: Encoder, value: nfs_impl_id4) -> None:
     enc.opaque(value.nii_domain, 1024, "nfs_impl_id4.nii_domain")
     enc.opaque(value.nii_name, 1024, "nfs_impl_id4.nii_name")
-    enc.put(_LAYOUT_21, value.nii_date.seconds, value.nii_date.nseconds)
+    enc.put(_LAYOUT_31, value.nii_date.seconds, value.nii_date.nseconds)
 
 
 def decode_nfs_impl_id4(dec: Decoder) -> nfs_impl_id4:
     nii_domain_ = dec.opaque(1024, "nfs_impl_id4.nii_domain")
     nii_name_ = dec.opaque(1024, "nfs_impl_id4.nii_name")
-    group_values2 = dec.take(_LAYOUT_21, "nfs_impl_id4.nii_date.seconds..nii_date.nseconds")
+    group_values2 = dec.take(_LAYOUT_31, "nfs_impl_id4.nii_date.seconds..nii_date.nseconds")
     return nfs_impl_id4(nii_domain_, nii_name_, nfstime4(group_values2[0], group_values2[1]))
 
 
@@ -3081,7 +3583,7 @@ def decode_EXCHANGE_ID4args(dec: Decoder) -> EXCHANGE_ID4args:
 
 
 def encode_EXCHANGE_ID4resok(enc: Encoder, value: EXCHANGE_ID4resok) -> None:
-    enc.put(_LAYOUT_22, value.eir_clientid, value.eir_sequenceid, value.eir_flags)
+    enc.put(_LAYOUT_32, value.eir_clientid, value.eir_sequenceid, value.eir_flags)
     encode_state_protect4_r(enc, value.eir_state_protect)
     encode_server_owner4(enc, value.eir_server_owner)
     enc.opaque(value.eir_server_scope, 1024, "EXCHANGE_ID4resok.eir_server_scope")
@@ -3091,7 +3593,7 @@ def encode_EXCHANGE_ID4resok(enc: Encoder, value: EXCHANGE_ID4resok) -> None:
 
 
 def decode_EXCHANGE_ID4resok(dec: Decoder) -> EXCHANGE_ID4resok:
-    group_values = dec.take(_LAYOUT_22, "EXCHANGE_ID4resok.eir_clientid..eir_flags")
+    group_values = dec.take(_LAYOUT_32, "EXCHANGE_ID4resok.eir_clientid..eir_flags")
     eir_state_protect_ = decode_state_protect4_r(dec)
     eir_server_owner_ = decode_server_owner4(dec)
     eir_server_scope_ = dec.opaque(1024, "EXCHANGE_ID4resok.eir_server_scope")
@@ -3111,7 +3613,7 @@ def decode_EXCHANGE_ID4resok(dec: Decoder) -> EXCHANGE_ID4resok:
 
 def encode_channel_attrs4(enc: Encoder, value: channel_attrs4) -> None:
     enc.put(
-        _LAYOUT_23,
+        _LAYOUT_33,
         value.ca_headerpadsize,
         value.ca_maxrequestsize,
         value.ca_maxresponsesize,
@@ -3124,7 +3626,7 @@ def encode_channel_attrs4(enc: Encoder, value: channel_attrs4) -> None:
 
 
 def decode_channel_attrs4(dec: Decoder) -> channel_attrs4:
-    group_values = dec.take(_LAYOUT_23, "channel_attrs4.ca_headerpadsize..ca_maxrequests")
+    group_values = dec.take(_LAYOUT_33, "channel_attrs4.ca_headerpadsize..ca_maxrequests")
     ca_rdma_ird_ = dec.numbers("I", dec.count(1, "channel_attrs4.ca_rdma_ird"), "channel_attrs4.ca_rdma_ird")
     return channel_attrs4(
         group_values[0],
@@ -3140,7 +3642,7 @@ def decode_channel_attrs4(dec: Decoder) -> channel_attrs4:
 def encode_authsys_parms(enc: Encoder, value: authsys_parms) -> None:
     enc.u32(value.stamp, "authsys_parms.stamp")
     enc.string(value.machinename, 255, "authsys_parms.machinename")
-    enc.put(_LAYOUT_24, value.uid, value.gid)
+    enc.put(_LAYOUT_34, value.uid, value.gid)
     enc.count(len(value.gids), 16, "authsys_parms.gids")
     enc.numbers("I", value.gids, "authsys_parms.gids")
 
@@ -3148,7 +3650,7 @@ def encode_authsys_parms(enc: Encoder, value: authsys_parms) -> None:
 def decode_authsys_parms(dec: Decoder) -> authsys_parms:
     stamp_ = dec.u32("authsys_parms.stamp")
     machinename_ = dec.string(255, "authsys_parms.machinename")
-    group_values2 = dec.take(_LAYOUT_24, "authsys_parms.uid..gid")
+    group_values2 = dec.take(_LAYOUT_34, "authsys_parms.uid..gid")
     gids_ = dec.numbers("I", dec.count(16, "authsys_parms.gids"), "authsys_parms.gids")
     return authsys_parms(stamp_, machinename_, group_values2[0], group_values2[1], gids_)
 
@@ -3215,7 +3717,7 @@ def decode_callback_sec_parms4(dec: Decoder) -> callback_sec_parms4:
 
 
 def encode_CREATE_SESSION4args(enc: Encoder, value: CREATE_SESSION4args) -> None:
-    enc.put(_LAYOUT_25, value.csa_clientid, value.csa_sequence, value.csa_flags)
+    enc.put(_LAYOUT_35, value.csa_clientid, value.csa_sequence, value.csa_flags)
     encode_channel_attrs4(enc, value.csa_fore_chan_attrs)
     encode_channel_attrs4(enc, value.csa_back_chan_attrs)
     enc.u32(value.csa_cb_program, "CREATE_SESSION4args.csa_cb_program")
@@ -3225,7 +3727,7 @@ def encode_CREATE_SESSION4args(enc: Encoder, value: CREATE_SESSION4args) -> None
 
 
 def decode_CREATE_SESSION4args(dec: Decoder) -> CREATE_SESSION4args:
-    group_values = dec.take(_LAYOUT_25, "CREATE_SESSION4args.csa_clientid..csa_flags")
+    group_values = dec.take(_LAYOUT_35, "CREATE_SESSION4args.csa_clientid..csa_flags")
     csa_fore_chan_attrs_ = decode_channel_attrs4(dec)
     csa_back_chan_attrs_ = decode_channel_attrs4(dec)
     csa_cb_program_ = dec.u32("CREATE_SESSION4args.csa_cb_program")
@@ -3245,7 +3747,7 @@ def decode_CREATE_SESSION4args(dec: Decoder) -> CREATE_SESSION4args:
 
 def encode_CREATE_SESSION4resok(enc: Encoder, value: CREATE_SESSION4resok) -> None:
     enc.put(
-        _LAYOUT_26,
+        _LAYOUT_36,
         enc.exactly(value.csr_sessionid, 16, "CREATE_SESSION4resok.csr_sessionid"),
         value.csr_sequence,
         value.csr_flags,
@@ -3255,7 +3757,7 @@ def encode_CREATE_SESSION4resok(enc: Encoder, value: CREATE_SESSION4resok) -> No
 
 
 def decode_CREATE_SESSION4resok(dec: Decoder) -> CREATE_SESSION4resok:
-    group_values = dec.take(_LAYOUT_26, "CREATE_SESSION4resok.csr_sessionid..csr_flags")
+    group_values = dec.take(_LAYOUT_36, "CREATE_SESSION4resok.csr_sessionid..csr_flags")
     csr_fore_chan_attrs_ = decode_channel_attrs4(dec)
     csr_back_chan_attrs_ = decode_channel_attrs4(dec)
     return CREATE_SESSION4resok(
@@ -3280,7 +3782,7 @@ def decode_BACKCHANNEL_CTL4args(dec: Decoder) -> BACKCHANNEL_CTL4args:
 
 def encode_BIND_CONN_TO_SESSION4args(enc: Encoder, value: BIND_CONN_TO_SESSION4args) -> None:
     enc.put(
-        _LAYOUT_27,
+        _LAYOUT_37,
         enc.exactly(value.bctsa_sessid, 16, "BIND_CONN_TO_SESSION4args.bctsa_sessid"),
         value.bctsa_dir,
         value.bctsa_use_conn_in_rdma_mode,
@@ -3288,7 +3790,7 @@ def encode_BIND_CONN_TO_SESSION4args(enc: Encoder, value: BIND_CONN_TO_SESSION4a
 
 
 def decode_BIND_CONN_TO_SESSION4args(dec: Decoder) -> BIND_CONN_TO_SESSION4args:
-    group_values = dec.take(_LAYOUT_27, "BIND_CONN_TO_SESSION4args.bctsa_sessid..bctsa_use_conn_in_rdma_mode")
+    group_values = dec.take(_LAYOUT_37, "BIND_CONN_TO_SESSION4args.bctsa_sessid..bctsa_use_conn_in_rdma_mode")
     bctsa_dir_ = _channel_dir_from_client4_BY_VALUE.get(group_values[1])
     if bctsa_dir_ is None:
         raise DecodeError(
@@ -3309,7 +3811,7 @@ def decode_BIND_CONN_TO_SESSION4args(dec: Decoder) -> BIND_CONN_TO_SESSION4args:
 
 def encode_BIND_CONN_TO_SESSION4resok(enc: Encoder, value: BIND_CONN_TO_SESSION4resok) -> None:
     enc.put(
-        _LAYOUT_28,
+        _LAYOUT_38,
         enc.exactly(value.bctsr_sessid, 16, "BIND_CONN_TO_SESSION4resok.bctsr_sessid"),
         value.bctsr_dir,
         value.bctsr_use_conn_in_rdma_mode,
@@ -3317,7 +3819,7 @@ def encode_BIND_CONN_TO_SESSION4resok(enc: Encoder, value: BIND_CONN_TO_SESSION4
 
 
 def decode_BIND_CONN_TO_SESSION4resok(dec: Decoder) -> BIND_CONN_TO_SESSION4resok:
-    group_values = dec.take(_LAYOUT_28, "BIND_CONN_TO_SESSION4resok.bctsr_sessid..bctsr_use_conn_in_rdma_mode")
+    group_values = dec.take(_LAYOUT_38, "BIND_CONN_TO_SESSION4resok.bctsr_sessid..bctsr_use_conn_in_rdma_mode")
     bctsr_dir_ = _channel_dir_from_server4_BY_VALUE.get(group_values[1])
     if bctsr_dir_ is None:
         raise DecodeError(
@@ -3346,7 +3848,7 @@ def decode_DESTROY_SESSION4args(dec: Decoder) -> DESTROY_SESSION4args:
 
 
 def encode_DESTROY_CLIENTID4args(enc: Encoder, value: DESTROY_CLIENTID4args) -> None:
-    enc.put(_LAYOUT_29, value.dca_clientid)
+    enc.put(_LAYOUT_39, value.dca_clientid)
 
 
 def decode_DESTROY_CLIENTID4args(dec: Decoder) -> DESTROY_CLIENTID4args:
@@ -3365,7 +3867,7 @@ def decode_RECLAIM_COMPLETE4args(dec: Decoder) -> RECLAIM_COMPLETE4args:
 
 def encode_SEQUENCE4args(enc: Encoder, value: SEQUENCE4args) -> None:
     enc.put(
-        _LAYOUT_30,
+        _LAYOUT_40,
         enc.exactly(value.sa_sessionid, 16, "SEQUENCE4args.sa_sessionid"),
         value.sa_sequenceid,
         value.sa_slotid,
@@ -3375,7 +3877,7 @@ def encode_SEQUENCE4args(enc: Encoder, value: SEQUENCE4args) -> None:
 
 
 def decode_SEQUENCE4args(dec: Decoder) -> SEQUENCE4args:
-    group_values = dec.take(_LAYOUT_30, "SEQUENCE4args.sa_sessionid..sa_cachethis")
+    group_values = dec.take(_LAYOUT_40, "SEQUENCE4args.sa_sessionid..sa_cachethis")
     if group_values[4] > 1:
         raise DecodeError("SEQUENCE4args.sa_cachethis", dec.pos - dec.start - 4, "0 or 1", str(group_values[4]))
     return SEQUENCE4args(group_values[0], group_values[1], group_values[2], group_values[3], group_values[4] == 1)
@@ -3383,7 +3885,7 @@ def decode_SEQUENCE4args(dec: Decoder) -> SEQUENCE4args:
 
 def encode_SEQUENCE4resok(enc: Encoder, value: SEQUENCE4resok) -> None:
     enc.put(
-        _LAYOUT_31,
+        _LAYOUT_41,
         enc.exactly(value.sr_sessionid, 16, "SEQUENCE4resok.sr_sessionid"),
         value.sr_sequenceid,
         value.sr_slotid,
@@ -3394,7 +3896,7 @@ def encode_SEQUENCE4resok(enc: Encoder, value: SEQUENCE4resok) -> None:
 
 
 def decode_SEQUENCE4resok(dec: Decoder) -> SEQUENCE4resok:
-    group_values = dec.take(_LAYOUT_31, "SEQUENCE4resok.sr_sessionid..sr_status_flags")
+    group_values = dec.take(_LAYOUT_41, "SEQUENCE4resok.sr_sessionid..sr_status_flags")
     return SEQUENCE4resok(
         group_values[0], group_values[1], group_values[2], group_values[3], group_values[4], group_values[5]
     )
@@ -3477,7 +3979,7 @@ def decode_openflag4(dec: Decoder) -> openflag4:
 
 def encode_open_claim_delegate_cur4(enc: Encoder, value: open_claim_delegate_cur4) -> None:
     enc.put(
-        _LAYOUT_32,
+        _LAYOUT_42,
         value.delegate_stateid.seqid,
         enc.exactly(value.delegate_stateid.other, 12, "open_claim_delegate_cur4.delegate_stateid.other"),
     )
@@ -3485,7 +3987,7 @@ def encode_open_claim_delegate_cur4(enc: Encoder, value: open_claim_delegate_cur
 
 
 def decode_open_claim_delegate_cur4(dec: Decoder) -> open_claim_delegate_cur4:
-    group_values = dec.take(_LAYOUT_32, "open_claim_delegate_cur4.delegate_stateid.seqid..delegate_stateid.other")
+    group_values = dec.take(_LAYOUT_42, "open_claim_delegate_cur4.delegate_stateid.seqid..delegate_stateid.other")
     file_ = dec.opaque(1024, "open_claim_delegate_cur4.file")
     return open_claim_delegate_cur4(stateid4(group_values[0], group_values[1]), file_)
 
@@ -3558,14 +4060,14 @@ def decode_open_claim4(dec: Decoder) -> open_claim4:
 
 
 def encode_OPEN4args(enc: Encoder, value: OPEN4args) -> None:
-    enc.put(_LAYOUT_33, value.seqid, value.share_access, value.share_deny)
+    enc.put(_LAYOUT_43, value.seqid, value.share_access, value.share_deny)
     encode_state_owner4(enc, value.owner)
     encode_openflag4(enc, value.openhow)
     encode_open_claim4(enc, value.claim)
 
 
 def decode_OPEN4args(dec: Decoder) -> OPEN4args:
-    group_values = dec.take(_LAYOUT_33, "OPEN4args.seqid..share_deny")
+    group_values = dec.take(_LAYOUT_43, "OPEN4args.seqid..share_deny")
     owner_ = decode_state_owner4(dec)
     openhow_ = decode_openflag4(dec)
     claim_ = decode_open_claim4(dec)
@@ -3573,19 +4075,19 @@ def decode_OPEN4args(dec: Decoder) -> OPEN4args:
 
 
 def encode_nfsace4(enc: Encoder, value: nfsace4) -> None:
-    enc.put(_LAYOUT_34, value.type, value.flag, value.access_mask)
+    enc.put(_LAYOUT_44, value.type, value.flag, value.access_mask)
     enc.opaque(value.who, 1024, "nfsace4.who")
 
 
 def decode_nfsace4(dec: Decoder) -> nfsace4:
-    group_values = dec.take(_LAYOUT_34, "nfsace4.type..access_mask")
+    group_values = dec.take(_LAYOUT_44, "nfsace4.type..access_mask")
     who_ = dec.opaque(1024, "nfsace4.who")
     return nfsace4(group_values[0], group_values[1], group_values[2], who_)
 
 
 def encode_open_read_delegation4(enc: Encoder, value: open_read_delegation4) -> None:
     enc.put(
-        _LAYOUT_35,
+        _LAYOUT_45,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "open_read_delegation4.stateid.other"),
         value.recall,
@@ -3594,7 +4096,7 @@ def encode_open_read_delegation4(enc: Encoder, value: open_read_delegation4) -> 
 
 
 def decode_open_read_delegation4(dec: Decoder) -> open_read_delegation4:
-    group_values = dec.take(_LAYOUT_35, "open_read_delegation4.stateid.seqid..recall")
+    group_values = dec.take(_LAYOUT_45, "open_read_delegation4.stateid.seqid..recall")
     if group_values[2] > 1:
         raise DecodeError("open_read_delegation4.recall", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     permissions_ = decode_nfsace4(dec)
@@ -3602,11 +4104,11 @@ def decode_open_read_delegation4(dec: Decoder) -> open_read_delegation4:
 
 
 def encode_nfs_modified_limit4(enc: Encoder, value: nfs_modified_limit4) -> None:
-    enc.put(_LAYOUT_36, value.num_blocks, value.bytes_per_block)
+    enc.put(_LAYOUT_46, value.num_blocks, value.bytes_per_block)
 
 
 def decode_nfs_modified_limit4(dec: Decoder) -> nfs_modified_limit4:
-    group_values = dec.take(_LAYOUT_36, "nfs_modified_limit4.num_blocks..bytes_per_block")
+    group_values = dec.take(_LAYOUT_46, "nfs_modified_limit4.num_blocks..bytes_per_block")
     return nfs_modified_limit4(group_values[0], group_values[1])
 
 
@@ -3615,7 +4117,7 @@ def encode_nfs_space_limit4(enc: Encoder, value: nfs_space_limit4) -> None:
     arm_value: Any = value.value
     if tag == 1:
         enc.reduced += b"\x00\x00\x00\x01"
-        enc.put(_LAYOUT_37, arm_value)
+        enc.put(_LAYOUT_47, arm_value)
         return
     if tag == 2:
         enc.reduced += b"\x00\x00\x00\x02"
@@ -3646,7 +4148,7 @@ def decode_nfs_space_limit4(dec: Decoder) -> nfs_space_limit4:
 
 def encode_open_write_delegation4(enc: Encoder, value: open_write_delegation4) -> None:
     enc.put(
-        _LAYOUT_38,
+        _LAYOUT_48,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "open_write_delegation4.stateid.other"),
         value.recall,
@@ -3656,7 +4158,7 @@ def encode_open_write_delegation4(enc: Encoder, value: open_write_delegation4) -
 
 
 def decode_open_write_delegation4(dec: Decoder) -> open_write_delegation4:
-    group_values = dec.take(_LAYOUT_38, "open_write_delegation4.stateid.seqid..recall")
+    group_values = dec.take(_LAYOUT_48, "open_write_delegation4.stateid.seqid..recall")
     if group_values[2] > 1:
         raise DecodeError("open_write_delegation4.recall", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     space_limit_ = decode_nfs_space_limit4(dec)
@@ -3759,7 +4261,7 @@ def decode_open_delegation4(dec: Decoder) -> open_delegation4:
 
 def encode_OPEN4resok(enc: Encoder, value: OPEN4resok) -> None:
     enc.put(
-        _LAYOUT_39,
+        _LAYOUT_49,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "OPEN4resok.stateid.other"),
         value.cinfo.atomic,
@@ -3773,7 +4275,7 @@ def encode_OPEN4resok(enc: Encoder, value: OPEN4resok) -> None:
 
 
 def decode_OPEN4resok(dec: Decoder) -> OPEN4resok:
-    group_values = dec.take(_LAYOUT_39, "OPEN4resok.stateid.seqid..rflags")
+    group_values = dec.take(_LAYOUT_49, "OPEN4resok.stateid.seqid..rflags")
     if group_values[2] > 1:
         raise DecodeError("OPEN4resok.cinfo.atomic", dec.pos - dec.start - 24, "0 or 1", str(group_values[2]))
     attrset_ = dec.numbers("I", dec.count(8, "OPEN4resok.attrset"), "OPEN4resok.attrset")
@@ -3789,7 +4291,7 @@ def decode_OPEN4resok(dec: Decoder) -> OPEN4resok:
 
 def encode_OPEN_DOWNGRADE4args(enc: Encoder, value: OPEN_DOWNGRADE4args) -> None:
     enc.put(
-        _LAYOUT_40,
+        _LAYOUT_50,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "OPEN_DOWNGRADE4args.open_stateid.other"),
         value.seqid,
@@ -3799,7 +4301,7 @@ def encode_OPEN_DOWNGRADE4args(enc: Encoder, value: OPEN_DOWNGRADE4args) -> None
 
 
 def decode_OPEN_DOWNGRADE4args(dec: Decoder) -> OPEN_DOWNGRADE4args:
-    group_values = dec.take(_LAYOUT_40, "OPEN_DOWNGRADE4args.open_stateid.seqid..share_deny")
+    group_values = dec.take(_LAYOUT_50, "OPEN_DOWNGRADE4args.open_stateid.seqid..share_deny")
     return OPEN_DOWNGRADE4args(
         stateid4(group_values[0], group_values[1]), group_values[2], group_values[3], group_values[4]
     )
@@ -3807,7 +4309,7 @@ def decode_OPEN_DOWNGRADE4args(dec: Decoder) -> OPEN_DOWNGRADE4args:
 
 def encode_CLOSE4args(enc: Encoder, value: CLOSE4args) -> None:
     enc.put(
-        _LAYOUT_41,
+        _LAYOUT_51,
         value.seqid,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "CLOSE4args.open_stateid.other"),
@@ -3815,20 +4317,20 @@ def encode_CLOSE4args(enc: Encoder, value: CLOSE4args) -> None:
 
 
 def decode_CLOSE4args(dec: Decoder) -> CLOSE4args:
-    group_values = dec.take(_LAYOUT_41, "CLOSE4args.seqid..open_stateid.other")
+    group_values = dec.take(_LAYOUT_51, "CLOSE4args.seqid..open_stateid.other")
     return CLOSE4args(group_values[0], stateid4(group_values[1], group_values[2]))
 
 
 def encode_DELEGRETURN4args(enc: Encoder, value: DELEGRETURN4args) -> None:
     enc.put(
-        _LAYOUT_42,
+        _LAYOUT_52,
         value.deleg_stateid.seqid,
         enc.exactly(value.deleg_stateid.other, 12, "DELEGRETURN4args.deleg_stateid.other"),
     )
 
 
 def decode_DELEGRETURN4args(dec: Decoder) -> DELEGRETURN4args:
-    group_values = dec.take(_LAYOUT_42, "DELEGRETURN4args.deleg_stateid.seqid..deleg_stateid.other")
+    group_values = dec.take(_LAYOUT_52, "DELEGRETURN4args.deleg_stateid.seqid..deleg_stateid.other")
     return DELEGRETURN4args(stateid4(group_values[0], group_values[1]))
 
 
@@ -3857,20 +4359,20 @@ def decode_TEST_STATEID4resok(dec: Decoder) -> TEST_STATEID4resok:
 
 def encode_FREE_STATEID4args(enc: Encoder, value: FREE_STATEID4args) -> None:
     enc.put(
-        _LAYOUT_43,
+        _LAYOUT_53,
         value.fsa_stateid.seqid,
         enc.exactly(value.fsa_stateid.other, 12, "FREE_STATEID4args.fsa_stateid.other"),
     )
 
 
 def decode_FREE_STATEID4args(dec: Decoder) -> FREE_STATEID4args:
-    group_values = dec.take(_LAYOUT_43, "FREE_STATEID4args.fsa_stateid.seqid..fsa_stateid.other")
+    group_values = dec.take(_LAYOUT_53, "FREE_STATEID4args.fsa_stateid.seqid..fsa_stateid.other")
     return FREE_STATEID4args(stateid4(group_values[0], group_values[1]))
 
 
 def encode_open_to_lock_owner4(enc: Encoder, value: open_to_lock_owner4) -> None:
     enc.put(
-        _LAYOUT_44,
+        _LAYOUT_54,
         value.open_seqid,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "open_to_lock_owner4.open_stateid.other"),
@@ -3880,7 +4382,7 @@ def encode_open_to_lock_owner4(enc: Encoder, value: open_to_lock_owner4) -> None
 
 
 def decode_open_to_lock_owner4(dec: Decoder) -> open_to_lock_owner4:
-    group_values = dec.take(_LAYOUT_44, "open_to_lock_owner4.open_seqid..lock_seqid")
+    group_values = dec.take(_LAYOUT_54, "open_to_lock_owner4.open_seqid..lock_seqid")
     lock_owner_ = decode_state_owner4(dec)
     return open_to_lock_owner4(
         group_values[0], stateid4(group_values[1], group_values[2]), group_values[3], lock_owner_
@@ -3889,7 +4391,7 @@ def decode_open_to_lock_owner4(dec: Decoder) -> open_to_lock_owner4:
 
 def encode_exist_lock_owner4(enc: Encoder, value: exist_lock_owner4) -> None:
     enc.put(
-        _LAYOUT_45,
+        _LAYOUT_55,
         value.lock_stateid.seqid,
         enc.exactly(value.lock_stateid.other, 12, "exist_lock_owner4.lock_stateid.other"),
         value.lock_seqid,
@@ -3897,7 +4399,7 @@ def encode_exist_lock_owner4(enc: Encoder, value: exist_lock_owner4) -> None:
 
 
 def decode_exist_lock_owner4(dec: Decoder) -> exist_lock_owner4:
-    group_values = dec.take(_LAYOUT_45, "exist_lock_owner4.lock_stateid.seqid..lock_seqid")
+    group_values = dec.take(_LAYOUT_55, "exist_lock_owner4.lock_stateid.seqid..lock_seqid")
     return exist_lock_owner4(stateid4(group_values[0], group_values[1]), group_values[2])
 
 
@@ -3926,12 +4428,12 @@ def decode_locker4(dec: Decoder) -> locker4:
 
 
 def encode_LOCK4args(enc: Encoder, value: LOCK4args) -> None:
-    enc.put(_LAYOUT_46, value.locktype, value.reclaim, value.offset, value.length)
+    enc.put(_LAYOUT_56, value.locktype, value.reclaim, value.offset, value.length)
     encode_locker4(enc, value.locker)
 
 
 def decode_LOCK4args(dec: Decoder) -> LOCK4args:
-    group_values = dec.take(_LAYOUT_46, "LOCK4args.locktype..length")
+    group_values = dec.take(_LAYOUT_56, "LOCK4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -3945,22 +4447,22 @@ def decode_LOCK4args(dec: Decoder) -> LOCK4args:
 
 def encode_LOCK4resok(enc: Encoder, value: LOCK4resok) -> None:
     enc.put(
-        _LAYOUT_47, value.lock_stateid.seqid, enc.exactly(value.lock_stateid.other, 12, "LOCK4resok.lock_stateid.other")
+        _LAYOUT_57, value.lock_stateid.seqid, enc.exactly(value.lock_stateid.other, 12, "LOCK4resok.lock_stateid.other")
     )
 
 
 def decode_LOCK4resok(dec: Decoder) -> LOCK4resok:
-    group_values = dec.take(_LAYOUT_47, "LOCK4resok.lock_stateid.seqid..lock_stateid.other")
+    group_values = dec.take(_LAYOUT_57, "LOCK4resok.lock_stateid.seqid..lock_stateid.other")
     return LOCK4resok(stateid4(group_values[0], group_values[1]))
 
 
 def encode_LOCK4denied(enc: Encoder, value: LOCK4denied) -> None:
-    enc.put(_LAYOUT_48, value.offset, value.length, value.locktype)
+    enc.put(_LAYOUT_58, value.offset, value.length, value.locktype)
     encode_state_owner4(enc, value.owner)
 
 
 def decode_LOCK4denied(dec: Decoder) -> LOCK4denied:
-    group_values = dec.take(_LAYOUT_48, "LOCK4denied.offset..locktype")
+    group_values = dec.take(_LAYOUT_58, "LOCK4denied.offset..locktype")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[2])
     if locktype_ is None:
         raise DecodeError(
@@ -3971,12 +4473,12 @@ def decode_LOCK4denied(dec: Decoder) -> LOCK4denied:
 
 
 def encode_LOCKT4args(enc: Encoder, value: LOCKT4args) -> None:
-    enc.put(_LAYOUT_49, value.locktype, value.offset, value.length)
+    enc.put(_LAYOUT_59, value.locktype, value.offset, value.length)
     encode_state_owner4(enc, value.owner)
 
 
 def decode_LOCKT4args(dec: Decoder) -> LOCKT4args:
-    group_values = dec.take(_LAYOUT_49, "LOCKT4args.locktype..length")
+    group_values = dec.take(_LAYOUT_59, "LOCKT4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -3988,7 +4490,7 @@ def decode_LOCKT4args(dec: Decoder) -> LOCKT4args:
 
 def encode_LOCKU4args(enc: Encoder, value: LOCKU4args) -> None:
     enc.put(
-        _LAYOUT_50,
+        _LAYOUT_60,
         value.locktype,
         value.seqid,
         value.lock_stateid.seqid,
@@ -3999,7 +4501,7 @@ def encode_LOCKU4args(enc: Encoder, value: LOCKU4args) -> None:
 
 
 def decode_LOCKU4args(dec: Decoder) -> LOCKU4args:
-    group_values = dec.take(_LAYOUT_50, "LOCKU4args.locktype..length")
+    group_values = dec.take(_LAYOUT_60, "LOCKU4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -4012,7 +4514,7 @@ def decode_LOCKU4args(dec: Decoder) -> LOCKU4args:
 
 def encode_CB_RECALL4args(enc: Encoder, value: CB_RECALL4args) -> None:
     enc.put(
-        _LAYOUT_51,
+        _LAYOUT_61,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "CB_RECALL4args.stateid.other"),
         value.truncate,
@@ -4021,7 +4523,7 @@ def encode_CB_RECALL4args(enc: Encoder, value: CB_RECALL4args) -> None:
 
 
 def decode_CB_RECALL4args(dec: Decoder) -> CB_RECALL4args:
-    group_values = dec.take(_LAYOUT_51, "CB_RECALL4args.stateid.seqid..truncate")
+    group_values = dec.take(_LAYOUT_61, "CB_RECALL4args.stateid.seqid..truncate")
     if group_values[2] > 1:
         raise DecodeError("CB_RECALL4args.truncate", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     fh_ = dec.opaque(128, "CB_RECALL4args.fh")
@@ -4029,11 +4531,11 @@ def decode_CB_RECALL4args(dec: Decoder) -> CB_RECALL4args:
 
 
 def encode_referring_call4(enc: Encoder, value: referring_call4) -> None:
-    enc.put(_LAYOUT_52, value.rc_sequenceid, value.rc_slotid)
+    enc.put(_LAYOUT_62, value.rc_sequenceid, value.rc_slotid)
 
 
 def decode_referring_call4(dec: Decoder) -> referring_call4:
-    group_values = dec.take(_LAYOUT_52, "referring_call4.rc_sequenceid..rc_slotid")
+    group_values = dec.take(_LAYOUT_62, "referring_call4.rc_sequenceid..rc_slotid")
     return referring_call4(group_values[0], group_values[1])
 
 
@@ -4054,7 +4556,7 @@ def decode_referring_call_list4(dec: Decoder) -> referring_call_list4:
 
 def encode_CB_SEQUENCE4args(enc: Encoder, value: CB_SEQUENCE4args) -> None:
     enc.put(
-        _LAYOUT_53,
+        _LAYOUT_63,
         enc.exactly(value.csa_sessionid, 16, "CB_SEQUENCE4args.csa_sessionid"),
         value.csa_sequenceid,
         value.csa_slotid,
@@ -4067,7 +4569,7 @@ def encode_CB_SEQUENCE4args(enc: Encoder, value: CB_SEQUENCE4args) -> None:
 
 
 def decode_CB_SEQUENCE4args(dec: Decoder) -> CB_SEQUENCE4args:
-    group_values = dec.take(_LAYOUT_53, "CB_SEQUENCE4args.csa_sessionid..csa_cachethis")
+    group_values = dec.take(_LAYOUT_63, "CB_SEQUENCE4args.csa_sessionid..csa_cachethis")
     if group_values[4] > 1:
         raise DecodeError("CB_SEQUENCE4args.csa_cachethis", dec.pos - dec.start - 4, "0 or 1", str(group_values[4]))
     csa_referring_call_lists_ = [
@@ -4085,7 +4587,7 @@ def decode_CB_SEQUENCE4args(dec: Decoder) -> CB_SEQUENCE4args:
 
 def encode_CB_SEQUENCE4resok(enc: Encoder, value: CB_SEQUENCE4resok) -> None:
     enc.put(
-        _LAYOUT_54,
+        _LAYOUT_64,
         enc.exactly(value.csr_sessionid, 16, "CB_SEQUENCE4resok.csr_sessionid"),
         value.csr_sequenceid,
         value.csr_slotid,
@@ -4095,7 +4597,7 @@ def encode_CB_SEQUENCE4resok(enc: Encoder, value: CB_SEQUENCE4resok) -> None:
 
 
 def decode_CB_SEQUENCE4resok(dec: Decoder) -> CB_SEQUENCE4resok:
-    group_values = dec.take(_LAYOUT_54, "CB_SEQUENCE4resok.csr_sessionid..csr_target_highest_slotid")
+    group_values = dec.take(_LAYOUT_64, "CB_SEQUENCE4resok.csr_sessionid..csr_target_highest_slotid")
     return CB_SEQUENCE4resok(group_values[0], group_values[1], group_values[2], group_values[3], group_values[4])
 
 
@@ -4204,7 +4706,7 @@ def decode_nfs_cb_resop4(dec: Decoder) -> nfs_cb_resop4:
 
 def encode_CB_COMPOUND4args(enc: Encoder, value: CB_COMPOUND4args) -> None:
     enc.opaque(value.tag, 1024, "CB_COMPOUND4args.tag")
-    enc.put(_LAYOUT_55, value.minorversion, value.callback_ident)
+    enc.put(_LAYOUT_65, value.minorversion, value.callback_ident)
     enc.count(len(value.argarray), 2, "CB_COMPOUND4args.argarray")
     for list_item in value.argarray:
         encode_nfs_cb_argop4(enc, list_item)
@@ -4212,7 +4714,7 @@ def encode_CB_COMPOUND4args(enc: Encoder, value: CB_COMPOUND4args) -> None:
 
 def decode_CB_COMPOUND4args(dec: Decoder) -> CB_COMPOUND4args:
     tag_ = dec.opaque(1024, "CB_COMPOUND4args.tag")
-    group_values1 = dec.take(_LAYOUT_55, "CB_COMPOUND4args.minorversion..callback_ident")
+    group_values1 = dec.take(_LAYOUT_65, "CB_COMPOUND4args.minorversion..callback_ident")
     argarray_ = [decode_nfs_cb_argop4(dec) for _ in range(dec.count(2, "CB_COMPOUND4args.argarray"))]
     return CB_COMPOUND4args(tag_, group_values1[0], group_values1[1], argarray_)
 
@@ -4312,7 +4814,7 @@ def decode_bitmap4(dec: Decoder) -> bitmap4:
 
 
 def encode_clientid4(enc: Encoder, value: clientid4) -> None:
-    enc.put(_LAYOUT_56, value)
+    enc.put(_LAYOUT_66, value)
 
 
 def decode_clientid4(dec: Decoder) -> clientid4:
@@ -4352,7 +4854,7 @@ def decode_count4(dec: Decoder) -> count4:
 
 
 def encode_offset4(enc: Encoder, value: offset4) -> None:
-    enc.put(_LAYOUT_57, value)
+    enc.put(_LAYOUT_67, value)
 
 
 def decode_offset4(dec: Decoder) -> offset4:
@@ -4360,7 +4862,7 @@ def decode_offset4(dec: Decoder) -> offset4:
 
 
 def encode_length4(enc: Encoder, value: length4) -> None:
-    enc.put(_LAYOUT_58, value)
+    enc.put(_LAYOUT_68, value)
 
 
 def decode_length4(dec: Decoder) -> length4:
@@ -4368,7 +4870,7 @@ def decode_length4(dec: Decoder) -> length4:
 
 
 def encode_changeid4(enc: Encoder, value: changeid4) -> None:
-    enc.put(_LAYOUT_59, value)
+    enc.put(_LAYOUT_69, value)
 
 
 def decode_changeid4(dec: Decoder) -> changeid4:
@@ -4376,7 +4878,7 @@ def decode_changeid4(dec: Decoder) -> changeid4:
 
 
 def encode_nfs_cookie4(enc: Encoder, value: nfs_cookie4) -> None:
-    enc.put(_LAYOUT_60, value)
+    enc.put(_LAYOUT_70, value)
 
 
 def decode_nfs_cookie4(dec: Decoder) -> nfs_cookie4:

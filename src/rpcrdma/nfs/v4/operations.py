@@ -110,6 +110,17 @@ def _decode_attributes_set(dec: Decoder, _status: int) -> Any:
     return nfs4.decode_SETATTR4resok(dec)
 
 
+def _encode_requirements(enc: Encoder, status: int, value: Any) -> None:
+    """The kinds of COPY that the server does, in the refusal of another one."""
+    if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS:
+        nfs4.encode_copy_requirements4(enc, value)
+
+
+def _decode_requirements(dec: Decoder, status: int) -> Any:
+    return nfs4.decode_copy_requirements4(dec) if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS else None
+
+
+_MINOR_2: Final[dict[str, Any]] = {"minor": 2}
 _DENIED: Final[dict[str, Any]] = {"encode_failure": _encode_denied, "decode_failure": _decode_denied}
 # A stateid, a change of a directory, the bitmap of the attributes that were set.
 _STATEID, _CHANGE, _BITMAP = 16, 20, 4 + 4 * nfs4.NFS4_MAXWORDS
@@ -183,6 +194,18 @@ _SUPPORTED: Final = (
     _operation(_O.OP_TEST_STATEID, "TEST_STATEID4args", "TEST_STATEID4resok", idempotent=True, result_octets=4096 + 4),
     _operation(_O.OP_DESTROY_CLIENTID, "DESTROY_CLIENTID4args", place=_P.ANYWHERE),
     _operation(_O.OP_RECLAIM_COMPLETE, "RECLAIM_COMPLETE4args"),
+    _operation(_O.OP_ALLOCATE, "ALLOCATE4args", needs_handle=True, **_MINOR_2),
+    _operation(_O.OP_CLONE, "CLONE4args", needs_handle=True, **_MINOR_2),
+    _operation(
+        _O.OP_COPY, "COPY4args", "COPY4resok", needs_handle=True, result_octets=4 + _STATEID + 8 + 4 + 8 + 8,
+        encode_failure=_encode_requirements, decode_failure=_decode_requirements, **_MINOR_2,
+    ),
+    _operation(_O.OP_DEALLOCATE, "DEALLOCATE4args", needs_handle=True, **_MINOR_2),
+    _operation(
+        _O.OP_IO_ADVISE, "IO_ADVISE4args", "IO_ADVISE4resok", idempotent=True, needs_handle=True,
+        result_octets=_BITMAP, **_MINOR_2,
+    ),
+    _operation(_O.OP_SEEK, "SEEK4args", "SEEK4resok", idempotent=True, needs_handle=True, result_octets=12, **_MINOR_2),
 )  # fmt: skip
 
 ILLEGAL: Final = Operation(number=int(_O.OP_ILLEGAL), name="ILLEGAL")

@@ -1,4 +1,4 @@
-"""Bounds on the state that clients of NFS version 4.1 can make a server keep, each with its reason."""
+"""Bounds on what clients of NFS version 4.1 and 4.2 can make a server keep or do, each with its reason."""
 
 from __future__ import annotations
 
@@ -61,3 +61,9 @@ ones: a single client gets half of them."""
 
 NFS4_RANGE_OWNERS_MAX = 4096
 """Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""
+
+# Calls of NFS version 4.2
+
+NFS4_COPY_OCTETS_MAX = 64 << 20
+"""Octets of one COPY: half a second of a slow disk's time, so that a client's call is answered long before it repeats
+it. The client asks for the rest in further calls."""

@@ -132,16 +132,17 @@ def find(compound: Compound, stateid: stateid4, kind: type[H]) -> H:
     return held
 
 
-def _resolved(compound: Compound, stateid: stateid4) -> stateid4:
+def _resolved(compound: Compound, stateid: stateid4, *, saved: bool = False) -> stateid4:
     """The stateid, or the current one if it stands for that."""
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
-    if compound.stateid is None:
+    current = compound.saved_stateid if saved else compound.stateid
+    if current is None:
         raise Refused(_S.NFS4ERR_BAD_STATEID)
-    return compound.stateid
+    return current
 
 
-def io_file(compound: Compound, stateid: stateid4, access: int) -> OpenFile | None:
+def io_file(compound: Compound, stateid: stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
     """The open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
 
     Returns None where the caller's rights are to be judged now: without an open, or for READ by an open for writing.
@@ -150,24 +151,27 @@ def io_file(compound: Compound, stateid: stateid4, access: int) -> OpenFile | No
         compound: the COMPOUND; the current object is a regular file.
         stateid: the stateid of the operation.
         access: READ or WRITE of claims.
+        saved: the file is the saved object, which is a regular file.
 
     Raises:
         Refused: the stateid is none, or not for this; LOCKED: an open denies it; GRACE.
     """
     state = state_of(compound)
-    stateid = _resolved(compound, stateid)
+    node = compound.saved if saved else compound.current
+    assert node is not None
+    stateid = _resolved(compound, stateid, saved=saved)
     key = stateid.seqid, stateid.other
     if key in {ANONYMOUS, BYPASS}:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
-        if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.node.handle, access):
+        if not (key == BYPASS and access == READ) and state.claims.denies_io(node.handle, access):
             raise Refused(_S.NFS4ERR_LOCKED)
         if access == WRITE:
-            wait_for_delegations(compound, compound.node)
+            wait_for_delegations(compound, node)
         return None
     with state.lock:
         held = state.find(compound.client, stateid)
-        if held.file != compound.node.handle:
+        if held.file != node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
     if file is None and access == WRITE:

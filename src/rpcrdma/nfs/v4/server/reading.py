@@ -6,25 +6,32 @@ from typing import Final
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.nfs.export import claims, tree
-from rpcrdma.nfs.v4.nfs4 import READ4args, READ4resok, nfsstat4
+from rpcrdma.nfs.export.tree import OpenFile
+from rpcrdma.nfs.v4.nfs4 import READ4args, READ4resok, nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound, MustWait
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["read"]
+__all__ = ["file_to_read", "read"]
 
 _ENDS_OCTETS: Final = 8
 """Octets of the result besides the data: whether the file ends, and the data's length."""
 
 
+def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
+    """The current file by the stateid of an operation that reads it."""
+    check_regular(compound.node)
+    file = io_file(compound, stateid, claims.READ)
+    if file is None:
+        file = compound.or_wait(compound.node.open(compound.caller, tree.READ, at_once=compound.at_once))
+    return file
+
+
 def read(compound: Compound, args: READ4args) -> READ4resok:
     """READ: what is in memory at once; a worker thread reads the rest."""
     node = compound.node
-    check_regular(node)
-    file = io_file(compound, args.stateid, claims.READ)
-    if file is None:
-        file = compound.or_wait(node.open(compound.caller, tree.READ, at_once=compound.at_once))
+    file = file_to_read(compound, args.stateid)
     size = file.attributes().size
     # Beyond the end, also where no file of this system can be: no data, and the end.
     wanted = max(0, min(args.count, node.tree.transfer_octets, size - args.offset))

@@ -12,6 +12,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
 from rpcrdma.nfs.v4.server import (
+    copying,
     delegations,
     handles,
     information,
@@ -22,6 +23,7 @@ from rpcrdma.nfs.v4.server import (
     reading,
     security,
     session_operations,
+    sparse,
     writing,
 )
 from rpcrdma.nfs.v4.server.back_channel import Recalls
@@ -37,12 +39,16 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _O = nfs_opnum4
 HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_ACCESS: information.check_access,
+    _O.OP_ALLOCATE: sparse.allocate,
     _O.OP_BACKCHANNEL_CTL: session_operations.backchannel_ctl,
     _O.OP_BIND_CONN_TO_SESSION: session_operations.bind_conn_to_session,
+    _O.OP_CLONE: copying.clone,
     _O.OP_CLOSE: opens.close,
     _O.OP_COMMIT: writing.commit,
+    _O.OP_COPY: copying.copy,
     _O.OP_CREATE: names.create,
     _O.OP_CREATE_SESSION: session_operations.create_session,
+    _O.OP_DEALLOCATE: sparse.deallocate,
     _O.OP_DELEGRETURN: delegations.give_back,
     _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
     _O.OP_DESTROY_SESSION: session_operations.destroy_session,
@@ -50,6 +56,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_FREE_STATEID: opens.free_stateid,
     _O.OP_GETATTR: information.get_attributes,
     _O.OP_GETFH: handles.get_handle,
+    _O.OP_IO_ADVISE: sparse.advise,
     _O.OP_LINK: names.link,
     _O.OP_LOCK: locks.lock,
     _O.OP_LOCKT: locks.lock_test,
@@ -72,6 +79,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_SAVEFH: handles.save_handle,
     _O.OP_SECINFO: security.flavors_of_name,
     _O.OP_SECINFO_NO_NAME: security.flavors_of_current,
+    _O.OP_SEEK: sparse.seek,
     _O.OP_SEQUENCE: session_operations.sequence,
     _O.OP_SETATTR: writing.set_attributes,
     _O.OP_TEST_STATEID: opens.test_stateid,

@@ -1,0 +1,81 @@
+"""Copies that the server makes: COPY, always synchronous, and CLONE (RFC 7862 section 15).
+
+They go from the saved file to the current one. No copy comes from another server.
+"""
+
+from __future__ import annotations
+
+from rpcrdma.nfs.export import claims, tree
+from rpcrdma.nfs.export.abilities import CopyTarget
+from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, OpenFile, check_changeable
+from rpcrdma.nfs.v4.nfs4 import (
+    CLONE4args,
+    COPY4args,
+    COPY4resok,
+    copy_requirements4,
+    nfsstat4,
+    stable_how4,
+    stateid4,
+    write_response4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.nfs.v4.state_limits import NFS4_COPY_OCTETS_MAX
+
+__all__ = ["clone", "copy"]
+
+_S = nfsstat4
+
+
+def copy(compound: Compound, args: COPY4args) -> COPY4resok:
+    """COPY of at most `NFS4_COPY_OCTETS_MAX`; 0 octets stand for the rest of the source."""
+    if args.ca_source_server:
+        raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
+    source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
+    octets = _range(source, args.ca_src_offset, args.ca_dst_offset, args.ca_count)
+    with compound.node.tree.acting_as(compound.caller):
+        written = target.copy_from(
+            source, args.ca_src_offset, args.ca_dst_offset, min(octets, NFS4_COPY_OCTETS_MAX), Change()
+        )
+    response = write_response4([], written.octets, stable_how4(written.stable), written.verifier)
+    return COPY4resok(response, copy_requirements4(True, True))
+
+
+def clone(compound: Compound, args: CLONE4args) -> None:
+    """CLONE of all octets or none; 0 octets stand for the rest of the source."""
+    source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
+    _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
+    with compound.node.tree.acting_as(compound.caller):
+        target.clone_from(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count, Change())
+
+
+def _files(compound: Compound, source: stateid4, target: stateid4) -> tuple[OpenFile, CopyTarget]:
+    """The saved file, with the rules of READ, and the current one, with those of WRITE; in a worker thread."""
+    node, saved, who = compound.node, compound.saved, compound.caller
+    if saved is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+    check_regular(saved)
+    check_regular(node)
+    check_changeable(node)
+    compound.wait()
+    reader = io_file(compound, source, claims.READ, saved=True) or saved.open(who, tree.READ, at_once=False)
+    writer = io_file(compound, target, claims.WRITE) or node.open(who, tree.MODIFY, at_once=False)
+    if reader is None or not isinstance(writer, CopyTarget):
+        raise Refused(_S.NFS4ERR_NOTSUPP)
+    return reader, writer
+
+
+def _range(source: OpenFile, source_offset: int, offset: int, count: int) -> int:
+    """The octets to copy, which the source has.
+
+    Raises:
+        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file has so many octets.
+    """
+    size = source.attributes().size
+    if source_offset > size or source_offset + count > size:
+        raise Refused(_S.NFS4ERR_INVAL)
+    octets = count or size - source_offset
+    if offset + octets > OFFSET_MAX:
+        raise Refused(_S.NFS4ERR_FBIG)
+    return octets

@@ -1,0 +1,98 @@
+"""Holes and space of files: SEEK, ALLOCATE, DEALLOCATE, IO_ADVISE (RFC 7862 section 15)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rpcrdma.nfs.export import claims, tree
+from rpcrdma.nfs.export.abilities import SparseFile
+from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, check_changeable
+from rpcrdma.nfs.v4.attributes import bits, bits_of, words
+from rpcrdma.nfs.v4.nfs4 import (
+    IO_ADVISE4_WILLNEED,
+    IO_ADVISE4_WILLNEED_OPPORTUNISTIC,
+    NFS4_CONTENT_DATA,
+    NFS4_CONTENT_HOLE,
+    ALLOCATE4args,
+    DEALLOCATE4args,
+    IO_ADVISE4args,
+    IO_ADVISE4resok,
+    SEEK4args,
+    SEEK4resok,
+    nfsstat4,
+    stateid4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.nfs.v4.server.reading import file_to_read
+
+__all__ = ["advise", "allocate", "deallocate", "seek"]
+
+_S = nfsstat4
+_LENGTHS: Final = 1 << 64
+_NEEDED: Final = bits(IO_ADVISE4_WILLNEED, IO_ADVISE4_WILLNEED_OPPORTUNISTIC)
+"""Hints that are followed: the others would hold for all clients of a file."""
+
+
+def seek(compound: Compound, args: SEEK4args) -> SEEK4resok:
+    """SEEK: the next data or the next hole; in a tree that knows no holes, the end of a file is its only one."""
+    if args.sa_what not in {NFS4_CONTENT_DATA, NFS4_CONTENT_HOLE}:
+        raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
+    file = file_to_read(compound, args.sa_stateid)
+    if not compound.node.tree.in_memory:
+        compound.wait()
+    size, hole = file.attributes().size, args.sa_what == NFS4_CONTENT_HOLE
+    if args.sa_offset >= size:
+        raise Refused(_S.NFS4ERR_NXIO)
+    whole = size if hole else args.sa_offset
+    found = file.seek(args.sa_offset, hole=hole) if isinstance(file, SparseFile) else whole
+    if found is None or found >= size:
+        return SEEK4resok(True, size)
+    return SEEK4resok(False, found)
+
+
+def allocate(compound: Compound, args: ALLOCATE4args) -> None:
+    """ALLOCATE."""
+    if args.aa_offset + args.aa_length > OFFSET_MAX:
+        raise Refused(_S.NFS4ERR_FBIG)
+    file = _file_to_change(compound, args.aa_stateid, args.aa_length)
+    with compound.node.tree.acting_as(compound.caller):
+        file.allocate(args.aa_offset, args.aa_length, Change())
+
+
+def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
+    """DEALLOCATE."""
+    if args.da_offset + args.da_length > _LENGTHS:
+        raise Refused(_S.NFS4ERR_INVAL)
+    file = _file_to_change(compound, args.da_stateid, args.da_length)
+    with compound.node.tree.acting_as(compound.caller):
+        file.deallocate(args.da_offset, args.da_length, Change())
+
+
+def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> SparseFile:
+    """The current file, with the rules of WRITE; the rest runs in a worker thread."""
+    node = compound.node
+    check_regular(node)
+    check_changeable(node)
+    if not octets:
+        raise Refused(_S.NFS4ERR_INVAL)
+    compound.wait()
+    file = io_file(compound, stateid, claims.WRITE) or node.open(compound.caller, tree.MODIFY, at_once=False)
+    if not isinstance(file, SparseFile):
+        raise Refused(_S.NFS4ERR_NOTSUPP)
+    return file
+
+
+def advise(compound: Compound, args: IO_ADVISE4args) -> IO_ADVISE4resok:
+    """IO_ADVISE: reads a range of an open file into memory, if the client will need it."""
+    check_regular(compound.node)
+    file = io_file(compound, args.iaa_stateid, claims.READ)
+    wanted = bits_of(args.iaa_hints) & _NEEDED
+    if not wanted or compound.node.tree.in_memory or not isinstance(file, SparseFile):
+        return IO_ADVISE4resok([])
+    compound.wait()
+    size = file.attributes().size
+    if args.iaa_offset < size:
+        file.will_need(args.iaa_offset, min(args.iaa_count or size, size - args.iaa_offset))
+    return IO_ADVISE4resok(words(wanted))
