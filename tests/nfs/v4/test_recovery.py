@@ -213,24 +213,6 @@ def test_the_end_of_an_incarnation_leaves_the_row_of_the_next_one(tmp_path: Path
     assert RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets()).rows == [new]
 
 
-def test_the_rows_of_clients_that_have_ended_are_swept_off_the_disk(tmp_path: Path) -> None:
-    server = Restarting(tmp_path)
-    rig = server.rig
-    rig.client("restarted", "1")
-    come_back(rig, "restarted", "2")
-    rig.client("taken", "1")
-    rig.introduce("taken", "1", "sys:7")
-    rig.client("replaced", "1")
-    rig.client("replaced", "2")
-    again = rig.client("again")
-    rig.state.sessions.destroy_all(again)
-    rig.state.destroy(again)
-    rig.client("again")
-    rig.state.sweep(rig.now_s)
-    rows = server.restart().database.rows
-    assert {(row.owner, row.verifier) for row in rows} == {(b"replaced", b"2"), (b"again", b"1")}
-
-
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "clients.sqlite3"
     boots = [RecoveryDatabase(path, lambda _count: b"\xff\xff\xff\xfe").boot for _ in range(3)]

@@ -116,8 +116,6 @@ class State:
         """The time of the last recall, by file."""
         self._shrunk: set[bytes] = set()
         """Files whose local locks follow when the lock is free."""
-        self._stale_rows: set[ClientRow] = set()
-        """Rows on the disk of clients that have ended, such as those whose owner has introduced itself anew."""
         self.mirrors = LockMirrors(claims)
         """The locks of clients, as local processes see them."""
 
@@ -205,18 +203,10 @@ class State:
             self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
-        self._forget_stale_rows()
         self._recall_again(now_s)
         self.end_grace(now_s)
 
     # Recovery
-
-    def _forget_stale_rows(self) -> None:
-        with self._disk:
-            with self.lock:
-                rows, self._stale_rows = self._stale_rows, set()
-            if rows:
-                self.database.forget(rows)
 
     def end_grace(self, now_s: float) -> None:
         """Ends the grace period if its time has come; may block.
@@ -242,11 +232,6 @@ class State:
             self.database.keep(row_of(client))
             with self.lock:
                 client.reclaim_complete = True
-                if client.id not in self.clients.by_id:
-                    self._stale_rows.add(row_of(client))
-                else:
-                    # That of an earlier record of this incarnation.
-                    self._stale_rows.discard(row_of(client))
                 self.grace.waiting.pop(client.introduction.owner, None)
         self.end_grace(now_s)
 
@@ -357,7 +342,5 @@ class State:
     def _end(self, client: Client) -> None:
         """Drops the sessions and the states of a client that ends."""
         self.sessions.destroy_all(client)
-        if client.reclaim_complete:
-            self._stale_rows.add(row_of(client))
         while client.held:
             self.drop(next(iter(client.held.values())))
