@@ -181,8 +181,10 @@ def allowed_networks(texts: list[str]) -> list[Network]:
 
 
 def default_state_dir() -> Path:
-    """Returns the directory of the state that must survive a restart: for root the machine's, for others the user's."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/rpcrdma")
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "rpcrdma"
+    """Returns the directory of the state that must survive a restart: below $XDG_STATE_HOME if that is set.
+
+    Otherwise it is the machine's for root, and the user's for others.
+    """
+    if base := os.environ.get("XDG_STATE_HOME"):
+        return Path(base) / "rpcrdma"
+    return Path("/var/lib/rpcrdma") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "rpcrdma"
