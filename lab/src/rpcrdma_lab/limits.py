@@ -43,8 +43,8 @@ CAPTURE_CALL_SEGMENTS_MAX = 1 << 16
 """Segments in the chunks of those calls, some 300 octets each: 16 for each call."""
 
 CAPTURE_CONNECTIONS_MAX = 1024
-"""TCP connections of a capture that are followed at a time, as many as a listener here takes; of more, the one that was
-silent longest is given up."""
+"""TCP connections of a capture that the decoder follows at a time: the number that a listener accepts. For another it
+stops following the connection that was silent longest."""
 
 CAPTURE_WAITING_PACKETS_MAX = 64
 """Packets of one direction of RoCEv2 that wait for a missing one, which a sender repeats at once, or for an Acknowledge
@@ -73,8 +73,8 @@ EXPLAINED_PAGE_FILE_OCTETS_MAX = 40 << 20
 """Octets of one HTML page without its style and script: browsers show a page of that size."""
 
 EXPLAINED_PAGE_FIELDS_MAX = 300
-"""Fields of one message that an HTML page shows, some 130 octets each: as many as `EXPLAINED_PAGE_OCTETS_MAX` octets
-hold. The results of READDIRPLUS have thousands."""
+"""Fields of one message that an HTML page shows; each takes some 130 octets of the page. Results of READDIRPLUS have
+thousands."""
 
 EXPLAINED_PAGE_OCTETS_MAX = 2048
 """Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""

@@ -251,7 +251,7 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether this client holds so much memory that an ordinary result might find none.
+        """Returns whether this client's share is so full that an ordinary result might find no memory.
 
         The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
         that asks.

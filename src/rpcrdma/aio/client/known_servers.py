@@ -27,8 +27,8 @@ class _Found(NamedTuple):
 class KnownServers:
     """The versions of the `servers_max` servers that were connected to last, and the silent ones.
 
-    Times are those of any clock that never jumps. An entry is forgotten after `again_s` seconds: the server may have
-    got another version or provider since. An unknown server costs no more than a new one.
+    Methods take the time in seconds of a monotonic clock. An entry expires after `again_s` seconds, since the server
+    may offer another version or provider by then. An expired entry costs no more than a new server.
     """
 
     def __init__(self, *, servers_max: int = limits.SERVERS_KNOWN_MAX, again_s: float = limits.SERVER_AGAIN_S) -> None:

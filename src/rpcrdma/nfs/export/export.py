@@ -12,7 +12,17 @@ from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
-__all__ = ["ANONYMOUS", "UNPROVED", "VALID_S", "Export", "ExportTerms", "Network", "UserAndGroups", "parse_network"]
+__all__ = [
+    "ANONYMOUS",
+    "UNPROVED",
+    "VALID_S",
+    "Export",
+    "ExportTerms",
+    "Network",
+    "UserAndGroups",
+    "check_names",
+    "parse_network",
+]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 UserAndGroups: TypeAlias = tuple[int, int, tuple[int, ...]]
@@ -155,3 +165,16 @@ def parse_network(text: str) -> Network:
         ValueError: the text is neither, or has bits set beyond its prefix.
     """
     return ipaddress.ip_network(text)
+
+
+def check_names(exports: Iterable[ExportTerms]) -> None:
+    """Checks that each export has a name of its own.
+
+    Raises:
+        ValueError: two exports have one name.
+    """
+    names: set[str] = set()
+    for export in exports:
+        if export.name in names:
+            raise ValueError(f"two exports have the name {export.name}: give each its own")
+        names.add(export.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Refused, Tree, check_changeable
@@ -32,10 +32,9 @@ class FsspecExports:
         self.parts = FsspecParts(state, clock or loop_clock())
         self.admission = HostAdmission()
         self._trees: dict[bytes, FsspecTree] = {}
+        check_names(exports)
         for export in exports:
             tree = FsspecTree(export, self.parts)
-            if tree.identity in self._trees:
-                raise ValueError(f"two exports have the name {export.name}: give each its own")
             self._trees[tree.identity] = tree
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports
@@ -24,15 +24,13 @@ class JointExports:
     """
 
     def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
+        check_names(exports)
         urls = [export for export in exports if export.url is not None]
         self.local = LocalExports([export for export in exports if export.url is None], state)
         self._remote = FsspecExports(urls, state)
         self._in_remote = {export_identity(export.name) for export in urls}
         trees: list[Tree] = [*self.local.trees, *self._remote.trees]
         by_name = {tree.export.name: tree for tree in trees}
-        for export in exports:
-            if by_name[export.name].export is not export:
-                raise ValueError(f"two exports have the name {export.name}: give each its own")
         self._trees = [by_name[export.name] for export in exports]
 
     @property

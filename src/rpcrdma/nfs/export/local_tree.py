@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
@@ -58,11 +58,10 @@ class LocalExports:
         locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
         )
+        check_names(exports)
         for export in exports:
             self.parts.callers.try_out(export)
             tree = LocalTree(export, self.parts, self.nodes, locks)
-            if tree.identity in self._trees:
-                raise ValueError(f"two exports have the name {export.name}: give each its own")
             self._trees[tree.identity] = tree
         self._file_systems = len({tree.file_system for tree in self._trees.values()})
 
