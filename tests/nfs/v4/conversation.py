@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,10 @@ class Conversation:
     ) -> None:
         self.now_s = now_s
         self.files = files or FewFiles()
-        self.database = database or RecoveryDatabase(path, counted_octets())
+        if database is None:
+            database = RecoveryDatabase(path, counted_octets())
+            weakref.finalize(self, database.close)
+        self.database = database
         self.claims: Claims[Any, Any] = Claims()
         self.state = State(
             self.claims,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class StateRig:
     def __init__(self, path: Path | None = None, now_s: float = 0.0) -> None:
         self.now_s = now_s
         self.database = RecoveryDatabase(path, counted_octets())
+        weakref.finalize(self, self.database.close)
         self.state = State(Claims(), self.database, counted_octets(), now_s, identity=b"server", lease_s=LEASE_S)
         self.sequences: dict[bytes, int] = {}
         self.waits = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -205,17 +206,21 @@ def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_the_end_of_an_incarnation_leaves_the_row_of_the_next_one(tmp_path: Path) -> None:
-    database = RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())
     old, new = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
-    database.keep(old)
-    database.keep(new)
-    assert database.forget([old])
-    assert RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets()).rows == [new]
+    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
+        database.keep(old)
+        database.keep(new)
+        assert database.forget([old])
+    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
+        assert database.rows == [new]
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "clients.sqlite3"
-    boots = [RecoveryDatabase(path, lambda _count: b"\xff\xff\xff\xfe").boot for _ in range(3)]
+    boots = []
+    for _ in range(3):
+        with closing(RecoveryDatabase(path, lambda _count: b"\xff\xff\xff\xfe")) as database:
+            boots.append(database.boot)
     assert boots == [0xFFFFFFFF, 0, 1]
     assert path.stat().st_mode & 0o077 == 0, "owners' names are nobody else's business"
 
@@ -242,8 +247,8 @@ def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
 def test_a_damaged_database_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "clients.sqlite3"
     path.write_bytes(b"nonsense" * 100)
-    database = RecoveryDatabase(path, counted_octets())
-    assert database.rows == []
+    with closing(RecoveryDatabase(path, counted_octets())) as database:
+        assert database.rows == []
     assert (tmp_path / "clients.sqlite3.damaged").exists()
     assert "clients lose their locks in this restart" in caplog.text
 
