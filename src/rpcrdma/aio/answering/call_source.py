@@ -93,7 +93,11 @@ class CallWithResults(IncomingCall):
         if share.closed:
             return False
         if self.route.reserves:
-            wanted = min(octets_reserved(self.route.procedure.reply_bound(self.args).items), share.octets_max)
+            procedure, args = self.route.procedure, self.args
+            items = procedure.reply_bound(args).items if procedure.items is None else procedure.items(args)
+            if not items:
+                return False
+            wanted = min(octets_reserved(items), share.octets_max)
             if not wanted or share.reserve(wanted):
                 self.reserved = wanted
                 return False

@@ -185,7 +185,8 @@ class ServerCall(CallWithResults):
     @property
     def call_octets(self) -> int:
         """See `CallContext.call_octets`."""
-        return self.decoder.position
+        decoder = self.decoder
+        return decoder.pos - decoder.start + decoder.removed
 
     def result_octets_max(self, items: Sequence[int] = ()) -> int:
         """See `CallContext.result_octets_max`."""

@@ -356,9 +356,10 @@ class ClientTable:
         if client.state is ClientState.COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
+            client.move(ClientEvent.RENEW)
         else:
+            # A confirmed client stays confirmed.
             self._leases.move_to_end(client)
-        client.move(ClientEvent.RENEW)
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:

@@ -7,36 +7,33 @@ the COMPOUND then runs in a worker thread, from this operation on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import struct
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.compounds import (
-    MINOR_VERSIONS,
-    CalledOperation,
-    CompoundCall,
-    EncodedReply,
-    encode_operation_result,
-)
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
-from rpcrdma.nfs.v4.operations import Operation, Position
+from rpcrdma.nfs.v4.operations import Operation
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.reply_cache import detached
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
-from rpcrdma.xdr.codec import Encoder
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import BulkItem, Encoder, padding
 
-__all__ = ["RPC_REPLY_OCTETS", "Compound", "Handler", "KeptReply", "MustWait", "Parts", "run"]
+__all__ = ["Compound", "Handler", "KeptReply", "MustWait", "Parts", "Placeable", "run"]
 
 T = TypeVar("T")
 _S = nfsstat4
-_OK, _IN_SESSION = _S.NFS4_OK, Position.IN_SESSION
-
-RPC_REPLY_OCTETS: Final = 24
-"""Octets of the RPC header before the result of COMPOUND, which the sizes of a session count."""
+_OK = _S.NFS4_OK
+_HEAD: Final = bytes(REPLY_HEADER_OCTETS + 4)
+"""Room for the header of the RPC reply and for the status."""
+_PADDING: Final = tuple(bytes(padding(length)) for length in range(4))
+_U32: Final = struct.Struct(">I")
 
 
 class MustWait(Exception):
@@ -89,7 +86,7 @@ class Compound:
         now_s: the time at which it has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
         stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
-        session, slot, client: set by SEQUENCE; None without it.
+        session, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
         encoded: the reply so far.
@@ -97,40 +94,36 @@ class Compound:
         room: octets that the session leaves for the result of this operation, besides its number and its status.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
-        on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
+        on_end: is called once, under the lock of the state, with the reply in memory of its own if it is kept; set by
+            SEQUENCE for a new request.
         keeps_reply: the slot keeps the reply.
         kept_octets_max: the most octets of a reply that the slot may keep; set by SEQUENCE.
     """
 
-    __slots__ = (
-        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "kept_octets_max", "now_s",
-        "on_end", "partial", "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session",
-        "slot", "stateid", "too_big", "uncached",
-    )  # fmt: skip
+    # Values that few COMPOUNDs change are those of the class.
+    current: Node | None = None
+    saved: Node | None = None
+    stateid: stateid4 | None = None
+    saved_stateid: stateid4 | None = None
+    session: Any = None
+    client: Any = None
+    reply_octets_max = RPC_RECORD_OCTETS_MAX
+    too_big = _S.NFS4ERR_REP_TOO_BIG
+    acting = False
+    position = 0
+    room = RPC_RECORD_OCTETS_MAX
+    partial: tuple[memoryview, int] | None = None
+    uncached = False
+    keeps_reply = False
+    kept_octets_max = 0
+    on_end: Callable[[EncodedReply | None], None] | None = None
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
         self.server = server
         self.context = context
         self.call = call
         self.now_s = now_s
-        self.current: Node | None = None
-        self.saved: Node | None = None
-        self.stateid: stateid4 | None = None
-        self.saved_stateid: stateid4 | None = None
-        self.session: Any = None
-        self.slot: Any = None
-        self.client: Any = None
-        self.reply_octets_max = RPC_RECORD_OCTETS_MAX
-        self.too_big = _S.NFS4ERR_REP_TOO_BIG
-        self.acting = False
-        self.encoded = Encoder()
-        self.position = 0
-        self.room = RPC_RECORD_OCTETS_MAX
-        self.partial: tuple[memoryview, int] | None = None
-        self.uncached = False
-        self.keeps_reply = False
-        self.kept_octets_max = 0
-        self.on_end: Callable[[EncodedReply | None], None] | None = None
+        self.encoded = EncodedReply(_HEAD)
 
     @property
     def at_once(self) -> bool:
@@ -149,18 +142,13 @@ class Compound:
         return steps[0].operation.number if steps else None
 
     @property
-    def request(self) -> Hashable:
+    def request(self) -> int:
         """A value that differs where the caller or the operations of two calls differ.
 
         It is short, since every slot keeps one.
         """
         call = self.call
-        return hash((self.caller, call.count, call.kinds))
-
-    @property
-    def octets(self) -> int:
-        """Octets of the call, the RPC header included."""
-        return self.context.call_octets
+        return hash((self.context.credential, call.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
         """Octets that a result may have besides its number, its status and a bulk item of this length.
@@ -171,13 +159,8 @@ class Compound:
         items = [len(item.data) for item in self.encoded.items]
         if item_octets:
             items.append(item_octets)
-        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) - 8
+        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) + REPLY_HEADER_OCTETS - 8
         return min(self.room - (item_octets + 3 & ~3), offered)
-
-    @property
-    def sequence_reply_octets(self) -> int:
-        """Octets of a reply that has no more than the result of SEQUENCE."""
-        return RPC_REPLY_OCTETS + 12 + (len(self.call.tag) + 3 & ~3) + 8 + 36
 
     @property
     def node(self) -> Node:
@@ -210,58 +193,14 @@ class Compound:
 
 
 Handler: TypeAlias = Callable[[Compound, Any], Any]
-"""An operation: (compound, arguments) to its result."""
+"""An operation: (compound, arguments) to its result, which may be encoded: octets, or a `Placeable`."""
 
 
-class _Reply:
-    """The reply of a COMPOUND, encoded result by result."""
+class Placeable(NamedTuple):
+    """An encoded result that ends with a DDP-eligible item: the octets before the item's data, and the data."""
 
-    __slots__ = ("_before", "_count_at", "_enc", "count", "status")
-
-    def __init__(self, tag: bytes, enc: Encoder) -> None:
-        self._enc = enc
-        enc.begun = []
-        self.status = _S.NFS4_OK
-        self.count = 0
-        enc.reduced += b"\0\0\0\0"
-        enc.opaque(tag, len(tag), "tag")
-        self._count_at = len(enc.reduced)
-        enc.reduced += b"\0\0\0\0"
-        self._before = len(enc.reduced), 0, 0
-
-    def add(self, operation: Operation, status: nfsstat4, value: Any, octets_max: int) -> bool:
-        """Appends a result if the reply then has at most `octets_max`; returns whether it has."""
-        enc = self._enc
-        reduced, items = enc.reduced, enc.items
-        self._before = len(reduced), len(items), enc.removed
-        assert enc.begun is not None
-        enc.begun.append(len(items))
-        encode_operation_result(enc, operation, status, value)
-        if len(reduced) + enc.removed > octets_max:
-            self.take_back()
-            return False
-        self.status = status
-        self.count += 1
-        return True
-
-    def take_back(self) -> None:
-        """Drops a result that was begun and does not count."""
-        enc = self._enc
-        assert enc.begun is not None
-        if len(enc.begun) > self.count:
-            length, items, enc.removed = self._before
-            del enc.reduced[length:], enc.items[items:], enc.begun[self.count :]
-
-    def fail(self, operation: Operation, status: nfsstat4) -> None:
-        """Appends a result without a value, whatever its size."""
-        self.add(operation, status, None, RPC_RECORD_OCTETS_MAX)
-
-    def ended(self) -> EncodedReply:
-        """The whole reply."""
-        reduced = self._enc.reduced
-        reduced[:4] = int(self.status).to_bytes(4, "big")
-        reduced[self._count_at : self._count_at + 4] = self.count.to_bytes(4, "big")
-        return EncodedReply(self.status, self._enc)
+    octets: bytes
+    data: Buffer
 
 
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
@@ -275,31 +214,36 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         compound: the COMPOUND, of which nothing has run yet.
         handlers: the supported operations by number.
     """
-    call = compound.call
-    reply = _Reply(call.tag, compound.encoded)
+    call, enc = compound.call, compound.encoded
+    reduced, items, begun = enc.reduced, enc.items, enc.begun
+    assert begun is not None
+    tag = call.tag
+    reduced += len(tag).to_bytes(4, "big") + tag + _PADDING[len(tag) & 3]
+    count_at = len(reduced)
+    reduced += b"\0\0\0\0"
     if call.minor_version not in MINOR_VERSIONS:
-        reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
-        return reply.ended()
-    if not call.tag.isascii() and not _is_text(call.tag):
-        reply.status = _S.NFS4ERR_INVAL
-        return reply.ended()
-    enc, running, let_go = compound.encoded, None, False
+        return _ended(enc, count_at, _S.NFS4ERR_MINOR_VERS_MISMATCH)
+    if not tag.isascii() and not _is_text(tag):
+        return _ended(enc, count_at, _S.NFS4ERR_INVAL)
+    running: Operation | None = None
+    let_go, status, length, removed = False, _OK, 0, 0
     try:
-        for position, step in enumerate(call.steps):
-            running, args, fault = step
-            compound.position = position
-            compound.room = compound.reply_octets_max - RPC_REPLY_OCTETS - len(enc.reduced) - enc.removed - 8
-            left: ActAs | None = None
-            status, value = _OK, None
+        for (operation, args, _), refusal in zip(call.steps, call.shape.refusals, strict=True):
+            length, removed = len(reduced), enc.removed
+            compound.room = room = compound.reply_octets_max - length - removed - 8
+            running, value = operation, None
+            begun.append(len(items))
             try:
-                if fault is not None or not position or running.place is not _IN_SESSION or compound.uncached:
-                    _check_place(compound, position, step)
-                if running.needs_handle and compound.current is None:
+                if compound.uncached:
+                    raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
+                if refusal is not None:
+                    raise Refused(refusal)
+                if operation.needs_handle and compound.current is None:
                     raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-                handler = handlers.get(running.number)
+                handler = handlers.get(operation.number)
                 if handler is None:
                     raise Refused(_S.NFS4ERR_NOTSUPP)
-                if not running.idempotent and running.result_octets > compound.room:
+                if operation.result_octets > room and not operation.idempotent:
                     raise Refused(compound.too_big)
                 while True:
                     try:
@@ -309,8 +253,8 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                         left = wait.step
                     yield left
                     compound.acting = left is not None
-            except KeptReply as kept:
-                return kept.reply
+            except KeptReply as repeat:
+                return repeat.reply
             except CredentialTooWeak:
                 status = _S.NFS4ERR_WRONGSEC
             except REFUSALS as error:
@@ -319,30 +263,70 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                 # The thread leaves the caller's identity.
                 compound.acting = False
                 yield MAY_BLOCK
-            if not reply.add(running, status, value, compound.reply_octets_max - RPC_REPLY_OCTETS):
-                reply.fail(running, compound.too_big)
-            running = None
-            if reply.status:
+            if status:
+                encode_operation_result(enc, operation, status, value)
+            else:
+                reduced += operation.success
+                if type(value) is bytes:
+                    reduced += value
+                elif operation.encode_resok is not None:
+                    _encode_value(enc, operation.encode_resok, value)
+            if len(reduced) + enc.removed > compound.reply_octets_max:
+                status = compound.too_big
+                _encode_again(enc, operation, status, length, removed)
+            if status:
                 break
+            compound.position += 1
+            running = None
     except GeneratorExit:
         let_go = True
         if running is not None:
-            reply.fail(running, _S.NFS4ERR_DELAY)
+            status = _S.NFS4ERR_DELAY
+            _encode_again(enc, running, status, length, removed)
         raise
     except Exception as error:  # noqa: BLE001 - the slot of the session must not stay busy
         compound.server.log_fault("COMPOUND" if running is None else running.name, error)
         if running is not None:
             # Of a result that cannot be encoded there may be a part.
-            reply.take_back()
-            reply.fail(running, _S.NFS4ERR_SERVERFAULT)
+            status = _S.NFS4ERR_SERVERFAULT
+            _encode_again(enc, running, status, length, removed)
     finally:
-        ended = reply.ended()
+        ended = _ended(enc, count_at, status)
         if compound.on_end is not None:
             # A call that is let go was not checked to fit its slot.
-            length = len(compound.encoded.reduced) + compound.encoded.removed
-            keeps = compound.keeps_reply or (let_go and length <= compound.kept_octets_max)
-            compound.on_end(EncodedReply(ended.status, detached(ended.payload)) if keeps else None)
+            keeps = compound.keeps_reply or (let_go and len(reduced) + enc.removed <= compound.kept_octets_max)
+            kept = ended.to_keep() if keeps else None
+            with compound.server.state.lock:
+                compound.on_end(kept)
     return ended
+
+
+def _encode_value(enc: EncodedReply, encode_resok: Callable[[Encoder, Any], None], value: Any) -> None:
+    """Appends the value of a result."""
+    if type(value) is Placeable:
+        enc.reduced += value.octets
+        at, removed, data = len(enc.reduced), enc.removed, value.data
+        enc.items.append(BulkItem(at, at + removed, data))
+        enc.removed = removed + (len(data) + 3 & ~3)
+    else:
+        encode_resok(enc, value)
+
+
+def _encode_again(enc: EncodedReply, operation: Operation, status: nfsstat4, length: int, removed: int) -> None:
+    """Replaces the last result, which began at `length`, by one without a value, whatever its size."""
+    assert enc.begun is not None
+    del enc.reduced[length:], enc.items[enc.begun[-1] :]
+    enc.removed = removed
+    encode_operation_result(enc, operation, status, None)
+
+
+def _ended(enc: EncodedReply, count_at: int, status: nfsstat4) -> EncodedReply:
+    """The whole reply."""
+    assert enc.begun is not None
+    enc.status = status
+    _U32.pack_into(enc.reduced, REPLY_HEADER_OCTETS, status)
+    _U32.pack_into(enc.reduced, count_at, len(enc.begun))
+    return enc
 
 
 def _is_text(octets: bytes) -> bool:
@@ -351,24 +335,3 @@ def _is_text(octets: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _check_place(compound: Compound, position: int, step: CalledOperation) -> None:
-    """Refuses an operation that may not stand at its place, or did not decode."""
-    operation, _, fault = step
-    place = operation.place
-    if compound.uncached:
-        raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
-    if fault is not None and fault is not _S.NFS4ERR_BADXDR:
-        raise Refused(fault)
-    if position:
-        if place is Position.FIRST:
-            raise Refused(_S.NFS4ERR_SEQUENCE_POS)
-        if place is Position.ALONE:
-            raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
-    elif place is Position.IN_SESSION:
-        raise Refused(_S.NFS4ERR_OP_NOT_IN_SESSION)
-    elif place is not Position.FIRST and compound.call.count > 1:
-        raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
-    if fault is not None:
-        raise Refused(fault)

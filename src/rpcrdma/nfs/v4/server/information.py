@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rpcrdma.nfs.export.tree import FileKind, Node
-from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits_of, equal_to, fattr_of
+from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, Shown, bits_of, equal_to, fattr_of
 from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4_DELETE,
     ACCESS4_EXECUTE,
@@ -16,13 +16,14 @@ from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4args,
     ACCESS4resok,
     GETATTR4args,
-    GETATTR4resok,
     READLINK4resok,
     VERIFY4args,
+    encode_fattr4,
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.xdr.codec import Encoder
 
 __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
 
@@ -45,10 +46,22 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
     return Described(node.attributes(), node.handle, server.lease_s, mounted_on)
 
 
-def get_attributes(compound: Compound, args: GETATTR4args) -> GETATTR4resok:
-    """GETATTR: returns the wanted attributes of the current object."""
-    attributes = bits_of(args.attr_request)
-    return GETATTR4resok(fattr_of(described(compound, compound.node, attributes), attributes))
+def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
+    """GETATTR: returns the wanted attributes of the current object, encoded."""
+    node, request = compound.node, args.attr_request
+    shown = node.attributes().shown
+    if type(shown) is Shown and shown.request == request:
+        return shown.encoded
+    asked = bits_of(request)
+    found = described(compound, node, asked)
+    values = fattr_of(found, asked)
+    enc = Encoder()
+    encode_fattr4(enc, values)
+    encoded = bytes(enc.reduced)
+    shown = found.attributes.shown
+    if type(shown) is Shown and shown.values is values:
+        found.attributes.shown = shown._replace(request=request, encoded=encoded)
+    return encoded
 
 
 def verify(compound: Compound, args: VERIFY4args) -> None:

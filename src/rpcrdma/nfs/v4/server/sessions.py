@@ -6,7 +6,7 @@ The caller holds the lock of the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.v4.nfs4 import (
@@ -34,7 +34,7 @@ from rpcrdma.nfs.v4.state_limits import (
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
 
-__all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "Placed", "SessionTable", "callback_credential"]
+__all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "SessionTable", "callback_credential"]
 
 _S = nfsstat4
 _FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
@@ -94,14 +94,6 @@ class Nfs4Session:
         self.back_channel = back_channel
         self.connections: set[ReverseCaller] = set()
         """The connections that the client has bound, where it must bind each one (SP4_MACH_CRED)."""
-
-
-class Placed(NamedTuple):
-    """A SEQUENCE at its slot; `answer` is RUN, REPEAT or UNCACHED."""
-
-    answer: Answer
-    session: Nfs4Session
-    slot: Slot[Any]
 
 
 class SessionTable:
@@ -173,6 +165,7 @@ class SessionTable:
 
     def sequence(
         self,
+        session: Nfs4Session,
         args: SEQUENCE4args,
         call: Hashable,
         caller: ReverseCaller,
@@ -180,10 +173,11 @@ class SessionTable:
         *,
         operations: int,
         octets: int,
-    ) -> Placed:
+    ) -> Answer:
         """Places a call in its slot, and renews the lease of its client; a call that is refused changes nothing.
 
         Args:
+            session: the session.
             args: the SEQUENCE.
             call: see `Slot.take`.
             caller: the connection that the call came on.
@@ -191,27 +185,28 @@ class SessionTable:
             operations: operations of the COMPOUND.
             octets: octets of the call.
 
+        Returns:
+            RUN, REPEAT or UNCACHED.
+
         Raises:
             Refused: the session or the slot does not allow it.
         """
-        session = self.find(args.sa_sessionid)
         if args.sa_slotid >= len(session.slots):
             raise Refused(_S.NFS4ERR_BADSLOT)
-        client = session.client
+        client, fore = session.client, session.fore
         if client.state is ClientState.EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
         if client.introduction.enforced & _BINDS and caller not in session.connections:
             raise Refused(_S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION)
-        if operations > session.fore.ca_maxoperations:
+        if operations > fore.ca_maxoperations:
             raise Refused(_S.NFS4ERR_TOO_MANY_OPS)
-        if octets > session.fore.ca_maxrequestsize:
+        if octets > fore.ca_maxrequestsize:
             raise Refused(_S.NFS4ERR_REQ_TOO_BIG)
-        slot = session.slots[args.sa_slotid]
-        answer = slot.take(args.sa_sequenceid, call)
-        if answer in REFUSED_ANSWERS:
+        answer = session.slots[args.sa_slotid].take(args.sa_sequenceid, call)
+        if answer is not Answer.RUN and answer in REFUSED_ANSWERS:
             raise Refused(REFUSED_ANSWERS[answer])
         self._clients.renew(client, now_s)
-        return Placed(answer, session, slot)
+        return answer
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
         """A session of a client with a connection for calls to it."""
