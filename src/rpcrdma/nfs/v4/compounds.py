@@ -240,8 +240,8 @@ def _bound(call: CompoundCall) -> ReplyBound:
             break
         if operation.item_octets is not None:
             items.append(operation.item_octets(args))
-        if operation.number == nfs4.nfs_opnum4.OP_READDIR:
-            results += args.maxcount
+        if operation.asked_octets is not None:
+            results += operation.asked_octets(args)
     return ReplyBound(results, tuple(items))
 
 
