@@ -299,7 +299,10 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         enc.status = status
         _U32.pack_into(reduced, REPLY_HEADER_OCTETS, status)
         _U32.pack_into(reduced, count_at, at + 1)
-        _note_items(enc, at)
+        if enc.items:
+            _note_items(enc, at)
+        else:
+            enc.begun = [0] * (at + 1)
         if compound.on_end is not None:
             keeps = compound.keeps_reply
             if let_go and len(reduced) + enc.removed <= compound.session.reply_limits[True][0]:

@@ -16,6 +16,8 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["file_to_read", "read"]
 
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 _FILE: Final = FileKind.FILE
 _ENDS: Final = struct.Struct(">2I")
 """The result besides the data: whether the file ends, and the data's length."""
@@ -23,7 +25,8 @@ _ENDS: Final = struct.Struct(">2I")
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     """The current file by the stateid of an operation that reads it."""
-    node = compound.node
+    node = compound.current
+    assert node is not None
     if node.kind is not _FILE:
         check_regular(node)
     file = io_file(compound, stateid, claims.READ)
@@ -35,8 +38,9 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
 def read(compound: Compound, args: READ4args) -> Placeable:
     """READ: what is in memory at once; a worker thread reads the rest."""
     file, offset = file_to_read(compound, args.stateid), args.offset
-    exported = compound.node.tree
-    size = file.attributes().size
+    node = compound.current
+    assert node is not None
+    exported, size = node.tree, file.attributes().size
     # Beyond the end, also where no file of this system can be: no data, and the end.
     wanted = max(0, min(args.count, exported.transfer_octets, size - offset))
     if compound.left(wanted) < _ENDS.size:
@@ -62,4 +66,4 @@ def read(compound: Compound, args: READ4args) -> Placeable:
         data = buffer[:got]
         if got < wanted:
             size = file.attributes().size
-    return Placeable(_ENDS.pack(offset + got >= size, got), data)
+    return _tuple(Placeable, (_ENDS.pack(offset + got >= size, got), data))
