@@ -215,7 +215,7 @@ def test_an_operation_of_minor_version_2_is_known_there() -> None:
 
 def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:
     call = decode_call(Decoder(call_of(SEQUENCE, *[SAVEFH] * 100)))
-    assert (call.count, len(call.steps)) == (101, 64)
+    assert (call.shape.count, len(call.steps)) == (101, 64)
 
 
 @pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
@@ -381,7 +381,8 @@ def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:
     def read(_compound: Compound, _args: Any) -> None:
         raise MustWait
 
-    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, kept_octets_max=256)
+    session = SimpleNamespace(reply_limits=((1 << 20, S.NFS4ERR_REP_TOO_BIG), (256, S.NFS4ERR_REP_TOO_BIG_TO_CACHE)))
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, session=session)
     next(one.steps)
     one.steps.close()
     (kept,) = one.kept

@@ -81,6 +81,7 @@ class ClientEvent(enum.Enum):
     END = "end"
 
 
+_COURTEOUS = ClientState.COURTEOUS
 TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
     (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
@@ -353,7 +354,7 @@ class ClientTable:
 
     def renew(self, client: Client, now_s: float) -> None:
         """Begins a lease of a confirmed client anew."""
-        if client.state is ClientState.COURTEOUS:
+        if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
             client.move(ClientEvent.RENEW)

@@ -59,7 +59,8 @@ def describe_file_system(described: Described, node: Node) -> None:
 
 def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
     """GETATTR: returns the wanted attributes of the current object, encoded."""
-    node, request = compound.node, args.attr_request
+    node, request = compound.current, args.attr_request
+    assert node is not None
     shown = node.attributes().shown
     if type(shown) is Shown and shown.request == request:
         return shown.encoded
