@@ -44,7 +44,8 @@ NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
 
 NFS4_DELEGATIONS_TOTAL_MAX = 10_000
-"""The same of all clients."""
+"""The same of all clients. On local directories each file with delegations has a lease with a descriptor
+(`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_RECALLED_FILES_MAX = 1024
 """Files of which it is remembered for a few seconds that their delegations were recalled."""
