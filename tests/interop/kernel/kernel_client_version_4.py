@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
+import time
 
 from failures import CheckFailed
 from lab import Lab, check
 from network import HOST
+from nfs41_client import nfs41_session
+from patience import patience
 from python_layer import PYTHON
 
-__all__ = ["mount_by_default_options"]
+import rpcrdma
+
+__all__ = ["delegations", "files_by_version_4", "mount_by_default_options"]
 
 _AT_NFS_PORT = ("--listen", f"tcp://{HOST}:2049")
 _FILES = 40
@@ -18,6 +24,8 @@ _LOCK = (
     'import fcntl, sys; file = open(sys.argv[1], "r+b"); fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB); '
     'file.write(b"locked"); file.flush(); fcntl.lockf(file, fcntl.LOCK_UN)'
 )
+
+_LOOK = "cat {} >/tmp/now; grep -q '{}' /tmp/now && break; sleep 1; done; cat /tmp/now"
 
 
 @check(quick=True)
@@ -60,3 +68,63 @@ def files_by_version_4(lab: Lab) -> None:
             f"mount.nfs {HOST}:/ /mnt -o rdma; cd /mnt/tree; md5sum -c /data/sums >/dev/null; cd /; rm -r /mnt/tree",
             300,
         )
+
+
+@check(quick=True)
+def delegations(lab: Lab) -> None:
+    """Known files are read again without a call; other clients and local processes have the delegations recalled."""
+    with lab.mounted(options="rdma", serve=_AT_NFS_PORT) as server:
+        names = [f"known-{number:02}" for number in range(_FILES)]
+        for name in names:
+            (server.directory / name).write_text(f"{name}\n")
+        cat = f"cd /mnt; cat {' '.join(names)}"
+        content = "".join(f"{name}\n" for name in names)
+        assert lab.client.run(cat).output == content
+        before = _calls(lab)
+        assert lab.client.run(cat).output == content
+        after = _calls(lab)
+        if made := {name: (count, before.get(name)) for name, count in after.items() if count != before.get(name)}:
+            raise CheckFailed(f"reading {_FILES} known files again has made calls (now, before): {made}")
+
+        started = time.monotonic()
+        with (server.directory / names[0]).open("a") as file:
+            waited_s = time.monotonic() - started
+            file.write("local\n")
+        if waited_s > 30 * lab.client.pace:
+            raise CheckFailed(f"a local writer has waited for {waited_s:.0f} s: the delegation was not recalled")
+        (server.directory / "new").write_text("renamed\n")
+        (server.directory / "new").rename(server.directory / names[1])
+        asyncio.run(_change_by_others(lab, names[2], names[3]))
+        expected = {0: f"{names[0]}\nlocal\n", 1: "renamed\n", 2: "by version 3\n"}
+        for number, text in expected.items():
+            # The recall after a local renaming is on its way while the client looks for the first time.
+            found = lab.client.run(
+                f"cd /mnt; for try in 1 2 3 4 5 6; do {_LOOK.format(names[number], text.split()[-1])}"
+            )
+            assert found.output == text, f"{names[number]} is {found.output}"
+
+        before = _calls(lab, -1)
+        lab.client.run(f"cat /mnt/{names[4]}; echo own >>/mnt/{names[4]}; cat /mnt/{names[4]}")
+        errors = _calls(lab, -1)
+        assert (server.directory / names[4]).read_text() == f"{names[4]}\nown\n"
+        if errors != before:
+            raise CheckFailed(f"the client's own write was put off (errors before and after): {before}, {errors}")
+
+
+async def _change_by_others(lab: Lab, by_version_3: str, by_version_4: str) -> None:
+    """Changes delegated files by two other clients, each of which waits for the recall."""
+    async with patience(lab.client, 60.0, "other clients that change delegated files"):
+        async with rpcrdma.nfs_open(f"rdma://{HOST}:20049/") as files:
+            await files.write_bytes(by_version_3, b"by version 3\n")
+        async with nfs41_session(f"rdma://{HOST}:20049", owner=b"another client") as client:
+            opened = await client.open(by_version_4.encode(), write=True, tries=200)
+            if not client.delays:
+                raise CheckFailed("an OPEN for writing by another client did not wait for the delegation's return")
+            await client.close(opened)
+
+
+def _calls(lab: Lab, field: int = 1) -> dict[str, int]:
+    """A number of each operation of the mount, out of the statistics of the client: calls (1), errors (-1)."""
+    lines = lab.client.run("busybox sed -n '/per-op/,$p' /proc/self/mountstats").output.splitlines()[1:]
+    rows = [line.split() for line in lines if ":" in line]
+    return {row[0].rstrip(":"): int(row[field]) for row in rows if int(row[field])}
