@@ -11,7 +11,7 @@ import errno
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from rpcrdma.nfs.export import tree
@@ -54,6 +54,7 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
 from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
+from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
     "Open",
@@ -437,14 +438,25 @@ def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4re
     """TEST_STATEID (RFC 8881 section 18.48)."""
     state = state_of(compound)
     statuses: list[int] = []
-    with state.lock:
-        for stateid in args.ts_stateids:
-            try:
-                state.find(compound.client, stateid)
-                statuses.append(_S.NFS4_OK)
-            except Refused as refused:
-                statuses.append(refused.status)
+    if len(args.ts_stateids) > NFS4_STATEIDS_AT_ONCE:
+        compound.wait()
+    for some in _batched(args.ts_stateids):
+        with state.lock:
+            statuses += [_status_of(state, compound.client, stateid) for stateid in some]
     return TEST_STATEID4resok(statuses)
+
+
+def _batched(stateids: list[stateid4]) -> Iterator[list[stateid4]]:
+    for start in range(0, len(stateids), NFS4_STATEIDS_AT_ONCE):
+        yield stateids[start : start + NFS4_STATEIDS_AT_ONCE]
+
+
+def _status_of(state: State, client: Client, stateid: stateid4) -> int:
+    try:
+        state.find(client, stateid)
+    except Refused as refused:
+        return refused.status
+    return _S.NFS4_OK
 
 
 def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:

@@ -166,7 +166,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
             raise KeptReply(slot.reply)
         back = session.back_channel
         client = session.client
-        down = back.caller is not None and not back.alive and state.sessions.with_back_channel(client) is None
+        down = back.bound and not back.alive and state.sessions.with_back_channel(client) is None
         flags = (SEQ4_STATUS_CB_PATH_DOWN if down else 0) | (
             SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
         )

@@ -203,6 +203,7 @@ class State:
         """
         with self.locked():
             self.clients.pass_leases(now_s)
+            self.sessions.drop_ended_connections()
             ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
             self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
             self.claims.in_the_way.clear()
