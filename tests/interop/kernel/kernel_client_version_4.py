@@ -19,6 +19,13 @@ _LOCK = (
     'file.write(b"locked"); file.flush(); fcntl.lockf(file, fcntl.LOCK_UN)'
 )
 
+_XATTRS = (
+    'import os; name = "user.of program"; os.setxattr("/mnt", name, bytes(3000), os.XATTR_CREATE); '
+    'assert (os.listxattr("/mnt"), os.getxattr("/mnt", name)) == ([name], bytes(3000)); '
+    'os.setxattr("/mnt", name, b"new", os.XATTR_REPLACE); os.setxattr("/mnt", "user.gone", b""); '
+    'os.removexattr("/mnt", "user.gone")'
+)
+
 
 @check(quick=True)
 def mount_by_default_options(lab: Lab) -> None:
@@ -52,8 +59,11 @@ def mount_by_default_options(lab: Lab) -> None:
 
 @check()
 def files_by_version_4(lab: Lab) -> None:
-    """Random operations on files, and a tree of sources unpacked and compared, over RDMA."""
-    with lab.mounted(options="rdma"):
+    """Random operations on files, extended attributes, and a tree of sources unpacked and compared, over RDMA."""
+    with lab.mounted(options="rdma") as server:
+        lab.client.run(f"{PYTHON}python3 -c '{_XATTRS}'")
+        assert os.listxattr(server.directory) == ["user.of program"]
+        assert os.getxattr(server.directory, "user.of program") == b"new"
         lab.client.run(f"{PYTHON}python3 /data/file_exerciser.py /mnt/file1 1 700", 300)
         lab.client.run(
             "set -e; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar; cd /; umount /mnt\n"

@@ -13,7 +13,7 @@ from rpcrdma.nfs.v4.server.compound import Compound, MustWait
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["file_to_read", "read"]
+__all__ = ["file_to_read", "lent_buffer", "read"]
 
 _ENDS_OCTETS: Final = 8
 """Octets of the result besides the data: whether the file ends, and the data's length."""
@@ -26,6 +26,14 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     if file is None:
         file = compound.or_wait(compound.node.open(compound.caller, tree.READ, at_once=compound.at_once))
     return file
+
+
+def lent_buffer(compound: Compound, octets: int) -> memoryview:
+    """Memory for data of a result; DELAY if the COMPOUND asks for more than one client may have at a time."""
+    try:
+        return compound.context.buffer(octets)
+    except OutOfBuffers:
+        raise Refused(nfsstat4.NFS4ERR_DELAY) from None
 
 
 def read(compound: Compound, args: READ4args) -> READ4resok:
@@ -41,11 +49,7 @@ def read(compound: Compound, args: READ4args) -> READ4resok:
     got = 0
     if wanted:
         if compound.partial is None:
-            try:
-                compound.partial = compound.context.buffer(wanted), 0
-            except OutOfBuffers:
-                # The READs of one COMPOUND ask for more than one client may have at a time.
-                raise Refused(nfsstat4.NFS4ERR_DELAY) from None
+            compound.partial = lent_buffer(compound, wanted), 0
         buffer, got = compound.partial
         wanted = min(wanted, len(buffer))
         at_once = compound.at_once and not node.tree.in_memory
