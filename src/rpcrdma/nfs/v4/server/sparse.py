@@ -23,7 +23,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.nfs.v4.server.opens import check_file, check_regular, io_file
 from rpcrdma.nfs.v4.server.reading import file_to_read
 
 __all__ = ["advise", "allocate", "deallocate", "seek"]
@@ -73,7 +73,7 @@ def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> SparseFile:
     """The current file, with the rules of WRITE; the rest runs in a worker thread."""
     node = compound.node
-    check_regular(node)
+    check_file(node)
     check_changeable(node)
     if not octets:
         raise Refused(_S.NFS4ERR_INVAL)
