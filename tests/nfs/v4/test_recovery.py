@@ -135,6 +135,32 @@ def test_clients_that_stayed_away_lose_their_rows_before_others_may_claim(tmp_pa
     assert server.may_reclaim(come_back(rig, "b"))
 
 
+def test_the_log_says_for_whom_a_grace_period_waits_and_how_it_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rpcrdma.server")
+    server = Restarting(tmp_path)
+    for owner in ("Linux NFSv4.2 node7", "a\n2026 INFO forged", "c", "d", "e" * 500):
+        server.rig.client(owner)
+    assert not caplog.records, "without earlier clients there is no grace period"
+    rig = server.restart()
+    (start,) = caplog.records
+    assert "that are awaited: 5 (Linux NFSv4.2 node7, a\\n2026 INFO forged, c, 2 more); " in start.message
+    assert start.message.startswith("grace period of 90 s, at most 180 s while clients reclaim; ")
+    caplog.clear()
+    server.complete(come_back(rig, "c"))
+    assert not caplog.records
+    rig.now_s += LEASE_S
+    rig.state.sweep(rig.now_s)
+    (end,) = caplog.records
+    assert "over: clients that did not come back: 4 (Linux NFSv4.2 node7, " in end.message
+    assert len(end.message) < 300
+    caplog.clear()
+    server.complete(come_back(server.restart(), "c"))
+    assert [record.event["event"] for record in caplog.records] == ["grace", "grace_over"]  # type: ignore[attr-defined]
+    assert caplog.records[1].message == "the grace period is over: no client is awaited any more"
+
+
 def test_the_grace_period_goes_on_until_the_disk_has_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Restarting(tmp_path)
     server.rig.client("a")

@@ -221,7 +221,7 @@ class State:
                 late = list(self.grace.waiting.values())
             if not late or self.database.forget(late):
                 with self.lock:
-                    self.grace.waiting.clear()
+                    self.grace.end()
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
