@@ -10,7 +10,7 @@ import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.clients import Client
-from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
 from state_rig import LEASE_S, StateRig, counted_octets, refused_with
 
 S = nfsstat4
@@ -231,14 +231,72 @@ def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
     assert not server.restart().state.claims.in_grace
 
 
-def test_the_end_of_an_incarnation_leaves_the_row_of_the_next_one(tmp_path: Path) -> None:
-    old, new = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
-    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
-        database.keep(old)
-        database.keep(new)
-        assert database.forget([old])
-    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
-        assert database.rows == [new]
+def test_a_client_that_restarts_and_ends_is_not_waited_for(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    old = server.rig.client("a", "1")
+    again = server.rig.session("a", "2").client
+    assert refused_with(server.rig.state.destroy, old) is None, "it is gone already"
+    assert server.restart().state.claims.in_grace, "the second incarnation did not end"
+    again = come_back(server.rig, "a", "2")
+    server.rig.state.sessions.destroy_all(again)
+    server.rig.state.destroy(again)
+    server.rig.state.sweep(server.rig.now_s)
+    assert not server.rig.state.claims.in_grace
+    assert not server.restart().state.claims.in_grace
+
+
+def test_the_end_of_an_unconfirmed_record_or_of_a_record_that_is_gone_leaves_the_row(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    gone = server.rig.client("a", "1")
+    server.rig.client("a", "2")
+    server.rig.state.destroy(gone)
+    server.rig.state.destroy(server.rig.introduce("a", "3"))
+    server.restart()
+    assert server.may_reclaim(come_back(server.rig, "a", "2"))
+
+
+def test_a_client_whose_lease_passes_without_state_is_forgotten(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    idle, holder = server.rig.client("idle"), server.rig.client("holder")
+    server.rig.hold(holder)
+    for past, there in [(0, True), (1, False)]:
+        server.rig.now_s = LEASE_S + past
+        server.rig.state.sweep(server.rig.now_s)
+        assert (idle.id in server.rig.state.clients.by_id) is there
+    rig = server.restart()
+    assert list(rig.state.grace.waiting) == [b"holder"]
+
+
+def test_a_client_that_may_still_reclaim_is_not_forgotten_within_the_grace_period(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.hold(server.rig.client("silent"))
+    server.rig.client("active")
+    rig = server.restart()
+    silent, active = come_back(rig, "silent"), come_back(rig, "active")
+    for _ in range(3):
+        rig.now_s += LEASE_S / 2
+        rig.renew(active)
+        assert server.may_reclaim(active)
+        rig.state.sweep(rig.now_s)
+    assert server.may_reclaim(silent)
+    rig.now_s += LEASE_S
+    for _ in range(2):
+        rig.state.sweep(rig.now_s)
+    assert not rig.state.claims.in_grace
+    assert silent.id not in rig.state.clients.by_id
+
+
+def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    for owner in ("idle", "holder", "away"):
+        server.rig.client(owner)
+    rig = server.restart()
+    server.complete(come_back(rig, "idle"))
+    holder = come_back(rig, "holder")
+    rig.hold(holder)
+    server.complete(holder)
+    rig.state.close()
+    assert sorted(server.restart().state.grace.waiting) == [b"away", b"holder"]
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
 grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
-to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others.
+to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others,
+when it ends, and when it holds nothing and its lease passes or the server stops: it has nothing to reclaim.
 
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
@@ -91,12 +92,16 @@ class RecoveryDatabase:
             self._failed = True
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, but not later incarnations of their owners; returns whether they are gone."""
+        """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
+
+        A principal is another client: an owner that somebody else takes up deletes nothing.
+        """
         try:
             with self._lock, self._database:
                 self._database.execute("BEGIN")
                 self._database.executemany(
-                    "DELETE FROM client WHERE owner = ? AND verifier = ? AND principal = ?", rows
+                    "DELETE FROM client WHERE owner = ? AND principal = ?",
+                    [(row.owner, row.principal) for row in rows],
                 )
         except sqlite3.Error as error:
             _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)
@@ -143,8 +148,9 @@ class Grace:
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from an incarnation of a client that has ended."""
-        if self.knows(row):
+        """Takes the right to reclaim from a client that has ended, and from its earlier incarnation."""
+        known = self.waiting.get(row.owner)
+        if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
