@@ -19,11 +19,11 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
-from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, Placed
 from rpcrdma.nfs.v4.server.state import State
 
-__all__ = ["FORE", "LEASE_S", "Caller", "Holding", "StateRig", "counted_octets", "refused_with"]
+__all__ = ["FORE", "LEASE_S", "Caller", "Disk", "Holding", "StateRig", "counted_octets", "refused_with"]
 
 LEASE_S = 90.0
 FORE = channel_attrs4(0, 1_049_620, 1_049_480, 7_584, 8, 64, [])
@@ -63,6 +63,28 @@ class Holding(Held):
 
     def io_file(self, access: int) -> None:
         return None
+
+
+class Disk:
+    """Implements `RecoveryDatabase`, and outlives the server."""
+
+    def __init__(self) -> None:
+        self.boot = 0
+        self.kept: dict[bytes, ClientRow] = {}
+
+    @property
+    def rows(self) -> list[ClientRow]:
+        self.boot += 1
+        return list(self.kept.values())
+
+    def keep(self, row: ClientRow) -> None:
+        self.kept[row.owner] = row
+
+    def forget(self, rows: Any) -> bool:
+        for row in rows:
+            if self.kept.get(row.owner) == row:
+                del self.kept[row.owner]
+        return True
 
 
 class StateRig:

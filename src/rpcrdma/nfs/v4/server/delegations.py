@@ -10,7 +10,6 @@ The caller holds the lock of the state, unless a docstring says otherwise.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
 from rpcrdma.nfs.export.claims import WRITE
@@ -31,6 +30,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
 
@@ -135,9 +135,8 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
     """
     if state_of(compound).claims.delegations:
         compound.wait()
-        with contextlib.suppress(FileNotFoundError):
-            found = directory.lookup(compound.caller, name, at_once=False)
-            assert found is not None
+        found = existing_object(compound, directory, name)
+        if found is not None:
             wait_for_delegations(compound, found)
 
 
