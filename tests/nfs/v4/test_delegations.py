@@ -161,6 +161,16 @@ def test_callers_without_state_wait_too() -> None:
     assert [each.other for each in two.server.recalled] == [stateid.other]
 
 
+def test_a_delegation_that_came_back_is_not_revoked_for_a_caller_without_state() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.server.claims.waits_for_delegates(b"file")
+    assert two.client.run(FILE, delegreturn(stateid)).status == "OK"
+    two.server.now_s += LEASE_S + 1
+    two.server.state.sweep(two.server.now_s)
+    assert two.client.run(FILE).value(53)[5] & REVOKED == 0
+
+
 def test_a_local_writer_breaks_the_lease_and_the_delegation_is_recalled() -> None:
     two = Two()
     stateid = two.given()

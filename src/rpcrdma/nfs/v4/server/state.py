@@ -200,7 +200,7 @@ class State:
         with self.locked():
             self.clients.pass_leases(now_s)
             ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
-            self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
+            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         self._recall_again(now_s)
