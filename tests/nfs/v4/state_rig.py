@@ -165,7 +165,7 @@ class StateRig:
                 self.state.clients.in_the_way([each.client for each in conflicts], self.now_s)
                 raise Refused(nfsstat4.NFS4ERR_SHARE_DENIED)
             other = self.state.new_other(client)
-            held = Holding(client, other, other, file)
+            held = Holding(client, other, other, file, file)
             self.state.add(held)
             self.state.claims.share(file, held, access, deny)
             return held

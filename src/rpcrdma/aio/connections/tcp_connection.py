@@ -50,8 +50,6 @@ from rpcrdma.xdr.codec import Payload
 __all__ = ["ServerTls", "TcpConnection"]
 
 _CONNECT_TIMEOUT_S = 10.0
-_CLIENT_SETTING = "ConnectOptions(record_octets_max=...)"
-_SERVER_SETTING = "TcpServerConfig(record_octets_max=...)"
 
 
 class ServerTls(NamedTuple):
@@ -108,7 +106,7 @@ class TcpConnection(CallsMade):
         self.name = authority(*peer)
         self._active = active
         self._record_octets_max = record_octets_max
-        self._setting = _CLIENT_SETTING if active else _SERVER_SETTING
+        self._setting = ("ConnectOptions" if active else "TcpServerConfig") + "(record_octets_max=...)"
         self._encoder = CallEncoder(credential)
         self._observer = observer
         self._xid = random_bits(32)

@@ -366,8 +366,8 @@ def _bound(call: CompoundCall) -> ReplyBound:
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets
-        if fault is None and operation.number == nfs4.nfs_opnum4.OP_READDIR:
-            results += args.maxcount
+        if fault is None and operation.asked_octets is not None:
+            results += operation.asked_octets(args)
     return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in call.items))
 
 

@@ -173,6 +173,10 @@ class Compound:
         assert self.current is not None
         return self.current
 
+    def file_of(self, node: Node) -> bytes:
+        """The name of an object for claims."""
+        return self.server.exports.file_of(node.handle)
+
     def set_current(self, node: Node) -> None:
         """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
         self.current, self.stateid = node, None

@@ -166,7 +166,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
         flags = SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
-        if back.caller is not None and not back.alive and sessions.with_back_channel(client) is None:
+        if back.bound and not back.alive and sessions.with_back_channel(client) is None:
             flags |= SEQ4_STATUS_CB_PATH_DOWN
     compound.session, compound.client = session, client
     compound.reply_octets_max, compound.too_big = session.reply_limits[cached]

@@ -26,10 +26,11 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer, Slot
 from rpcrdma.nfs.v4.state_limits import (
-    NFS4_KEPT_REPLIES_OCTETS_MAX,
     NFS4_KEPT_REPLY_OCTETS_MAX,
     NFS4_SESSIONS_MAX,
+    NFS4_SLOT_OCTETS,
     NFS4_SLOTS_MAX,
+    NFS4_SLOTS_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
@@ -61,15 +62,21 @@ REFUSED_ANSWERS: Final = {
 class BackChannel:
     """The way to call the client of a session back."""
 
-    __slots__ = ("caller", "credential", "program", "sequence")
+    __slots__ = ("bound", "caller", "credential", "program", "sequence")
 
     def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None) -> None:
         self.program = program
         self.credential = credential
         self.caller = caller
-        """The connection; None: the client has bound none."""
+        """The connection; None: the client has bound none, or it has ended."""
+        self.bound = caller is not None
+        """Whether the client has bound a connection at any time."""
         self.sequence = 0
         """The number of the last request of the only slot in use."""
+
+    def bind(self, caller: ReverseCaller) -> None:
+        """Calls the client over this connection from now on."""
+        self.caller, self.bound = caller, True
 
     @property
     def alive(self) -> bool:
@@ -90,8 +97,8 @@ class Nfs4Session:
         self.fore = fore
         self.back = back
         self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
-        self.promised = fore.ca_maxrequests * fore.ca_maxresponsesize_cached
-        """Octets of kept replies that the client may make us hold."""
+        self.promised = fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
+        """Octets of slots and of kept replies that the client may make us hold."""
         whole, kept = fore.ca_maxresponsesize, fore.ca_maxresponsesize_cached
         self.reply_limits = (
             (whole, _S.NFS4ERR_REP_TOO_BIG),
@@ -116,7 +123,7 @@ class SessionTable:
         self._random_bytes = random_bytes
         self._by_id: dict[bytes, Nfs4Session] = {}
         self._promised = 0
-        """Octets of kept replies that all sessions may hold."""
+        """Octets of slots and of kept replies that all sessions may hold."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -146,6 +153,7 @@ class SessionTable:
             raise Refused(_S.NFS4ERR_SEQ_MISORDERED)
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
+        # A confirmed client may create sessions by any principal, unless it has asked for protection (SP4_MACH_CRED).
         unconfirmed = client.state is ClientState.UNCONFIRMED
         if unconfirmed and client.introduction.principal != principal:
             raise Refused(_S.NFS4ERR_CLID_INUSE)
@@ -161,7 +169,8 @@ class SessionTable:
         calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
         channel = BackChannel(args.csa_cb_program, credential or AuthNone(), caller if calls_back else None)
         session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
-        session.connections.add(caller)
+        if client.introduction.enforced & _BINDS:
+            session.connections.add(caller)
         self._by_id[session.id] = session
         client.sessions.add(session.id)
         self._promised += session.promised
@@ -227,10 +236,18 @@ class SessionTable:
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds a connection to a session, and drops connections that have ended."""
-        session.connections = {each for each in session.connections if not each.closed} | {caller}
+        """Binds a connection to a session, and drops those that have ended."""
+        if session.client.introduction.enforced & _BINDS:
+            session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:
-            session.back_channel.caller = caller
+            session.back_channel.bind(caller)
+
+    def drop_ended_connections(self) -> None:
+        """Drops the connections that have ended from all sessions."""
+        for session in self._by_id.values():
+            session.connections = {each for each in session.connections if not each.closed}
+            if not session.back_channel.alive:
+                session.back_channel.caller = None
 
     def destroy(self, session: Nfs4Session) -> None:
         """Ends a session; requests in its slots go on."""
@@ -253,13 +270,13 @@ class SessionTable:
             raise Refused(_S.NFS4ERR_TOOSMALL)
         slots = min(asked.ca_maxrequests, NFS4_SLOTS_MAX)
         kept = min(asked.ca_maxresponsesize_cached, NFS4_KEPT_REPLY_OCTETS_MAX)
-        free = NFS4_KEPT_REPLIES_OCTETS_MAX - self._promised
+        free = NFS4_SLOTS_OCTETS_MAX - self._promised
         share = free // _PROMISED_PARTS
-        if slots * kept > share:
+        if slots * (kept + NFS4_SLOT_OCTETS) > share:
             # Shorter kept replies cost a client less than fewer slots do.
-            kept = min(kept, max(share // slots, _LEAST_KEPT_OCTETS))
-            slots = min(slots, max(share // kept, 1))
-            if kept > free:
+            kept = min(kept, max(share // slots - NFS4_SLOT_OCTETS, _LEAST_KEPT_OCTETS))
+            slots = min(slots, max(share // (kept + NFS4_SLOT_OCTETS), 1))
+            if kept + NFS4_SLOT_OCTETS > free:
                 raise Refused(_S.NFS4ERR_DELAY)
         return channel_attrs4(
             0,
