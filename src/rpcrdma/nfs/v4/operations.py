@@ -87,7 +87,7 @@ class Operation:
 _WORDS: Final = tuple(struct.Struct(f">{count}I") for count in range(nfs4.NFS4_MAXWORDS + 1))
 
 
-def decode_GETATTR4args(dec: Decoder) -> nfs4.GETATTR4args:  # noqa: N802 - named as the type, like those of nfs4
+def _decode_GETATTR4args(dec: Decoder) -> nfs4.GETATTR4args:  # noqa: N802 - named as the type, like those of nfs4
     """Decodes the arguments of GETATTR, which clients send more often than all others, in two steps."""
     at, end = dec.pos + 4, dec.end
     count = _WORDS[1].unpack_from(dec.data, at - 4)[0] if at <= end else nfs4.NFS4_MAXWORDS + 1
@@ -163,7 +163,7 @@ _SUPPORTED: Final = (
     _operation(_O.OP_CREATE, "CREATE4args", "CREATE4resok", needs_handle=True, result_octets=_CHANGE + _BITMAP),
     _operation(_O.OP_DELEGRETURN, "DELEGRETURN4args", needs_handle=True),
     _operation(
-        _O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", decode_GETATTR4args, idempotent=True, needs_handle=True,
+        _O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", _decode_GETATTR4args, idempotent=True, needs_handle=True,
         result_octets=4096,
     ),
     _operation(_O.OP_GETFH, "", "GETFH4resok", idempotent=True, needs_handle=True, result_octets=4 + 128),
