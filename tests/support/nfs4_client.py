@@ -314,6 +314,7 @@ def open_(
     size: int | None = None,
     verifier: bytes = b"verifier",
     reclaim: bool = False,
+    delegation: int = 0,
     delegated: Stateid | None = None,
 ) -> bytes:
     """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS)."""
@@ -322,7 +323,7 @@ def open_(
     if create is not None:
         given = {EXCLUSIVE: verifier, EXCLUSIVE4_1: verifier + attributes}.get(create, attributes)
         how = struct.pack(">II", 1, create) + given
-    claim = struct.pack(">II", 1, 0) if reclaim else struct.pack(">I", 4)
+    claim = struct.pack(">II", 1, delegation) if reclaim else struct.pack(">I", 4)
     if delegated is not None:
         claim = struct.pack(">I", 5) + delegated.octets
     if name is not None:

@@ -429,9 +429,11 @@ async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | 
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        await asyncio.to_thread(services.nfs.close_idle)
-        if nfs4 is not None:
-            await asyncio.to_thread(nfs4.sweep)
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+            try:
+                await asyncio.to_thread(work)
+            except Exception:  # the next time may succeed, and the server goes on
+                _LOGGER.exception("cannot close idle files, or end leases")
 
 
 def _announce(

@@ -267,7 +267,7 @@ class MemoryNode(MemoryXattrs):
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
-    def lease(self) -> MemoryLease:
+    def lease(self, told: Callable[[], object]) -> MemoryLease:
         """See `tree.Node.lease`."""
         return MemoryLease()
 
@@ -523,9 +523,12 @@ class MemoryTree:
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`; the tree is open to every call."""
 
-    def waits_for(self, handle: bytes) -> bytes | None:
+    def file_of(self, handle: bytes) -> bytes:
+        """See `tree.Exports.file_of`."""
+        return handle
+
+    def waits_for(self, handle: bytes) -> None:
         """See `tree.Exports.waits_for`."""
-        return None
 
     def close_idle(self) -> None:
         """See `tree.Exports.close_idle`."""

@@ -39,6 +39,7 @@ __all__ = [
     "SET_ONLY",
     "SUPPORTED",
     "Described",
+    "Shown",
     "bits",
     "bits_of",
     "equal_to",
@@ -209,11 +210,16 @@ def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
 
 
-class _Shown(NamedTuple):
-    """The values of a set of attributes of an object in one state of it, for `Attributes.shown`."""
+class Shown(NamedTuple):
+    """The values of a set of attributes of an object in one state of it, for `Attributes.shown`.
+
+    `request` is the bitmap4 of a GETATTR, and `encoded` its result; without one they are empty.
+    """
 
     asked: int
     values: fattr4
+    request: Sequence[int] = ()
+    encoded: bytes = b""
 
 
 def fattr_of(described: Described, attributes: int) -> fattr4:
@@ -223,14 +229,14 @@ def fattr_of(described: Described, attributes: int) -> fattr4:
         Refused: INVAL: the set has attributes that can only be set.
     """
     shown = described.attributes.shown
-    if type(shown) is _Shown and shown.asked == attributes:
+    if type(shown) is Shown and shown.asked == attributes:
         return shown.values
     if attributes & SET_ONLY:
         raise Refused(_S.NFS4ERR_INVAL)
     bitmap, values = _plan(attributes)
     found = fattr4(bitmap, b"".join([value(described) for value in values]))
     if not attributes & _NOT_OF_THE_STATE:
-        described.attributes.shown = _Shown(attributes, found)
+        described.attributes.shown = Shown(attributes, found)
     return found
 
 

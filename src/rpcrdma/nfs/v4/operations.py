@@ -34,7 +34,7 @@ def _no_arguments(_dec: Decoder) -> None:
 
 
 def _nothing(_enc: Encoder, _value: None) -> None:
-    """Encodes the result, or the arguments, of an operation that has none."""
+    """Encodes the arguments of an operation that has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -46,7 +46,7 @@ class Operation:
         name: the name in logs and statistics, as in the RFC: "OPEN".
         decode_args: decodes the arguments; None if the operation is not supported.
         encode_args: encodes the arguments.
-        encode_resok: encodes the result of a success.
+        encode_resok: encodes the result of a success; None if it has none.
         decode_resok: decodes it.
         encode_failure: encodes the result that some failures have: (encoder, status, value); None if none has any.
         decode_failure: decodes it: (decoder, status).
@@ -66,7 +66,7 @@ class Operation:
     name: str
     decode_args: Callable[[Decoder], Any] | None = None
     encode_args: Callable[[Encoder, Any], None] = _nothing
-    encode_resok: Callable[[Encoder, Any], None] = _nothing
+    encode_resok: Callable[[Encoder, Any], None] | None = None
     decode_resok: Callable[[Decoder], Any] = _no_arguments
     encode_failure: Callable[[Encoder, int, Any], None] | None = None
     decode_failure: Callable[[Decoder, int], Any] | None = None
@@ -90,7 +90,7 @@ def _operation(number: nfs_opnum4, args: str = "", result: str = "", **rules: An
         name=number.name.removeprefix("OP_"),
         decode_args=getattr(nfs4, f"decode_{args}") if args else _no_arguments,
         encode_args=getattr(nfs4, f"encode_{args}") if args else _nothing,
-        encode_resok=getattr(nfs4, f"encode_{result}") if result else _nothing,
+        encode_resok=getattr(nfs4, f"encode_{result}") if result else None,
         decode_resok=getattr(nfs4, f"decode_{result}") if result else _no_arguments,
         **rules,
     )
@@ -160,7 +160,7 @@ _SUPPORTED: Final = (
     _operation(_O.OP_PUTROOTFH, idempotent=True),
     _operation(
         _O.OP_READ, "READ4args", "READ4resok", idempotent=True, needs_handle=True, result_octets=8,
-        item_octets=lambda args: min(args.count, nfs4.NFS4_MAXDATA),
+        item_octets=attrgetter("count"),
     ),
     _operation(
         _O.OP_READDIR, "READDIR4args", "READDIR4resok", idempotent=True, needs_handle=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rpcrdma.nfs.export.tree import MODIFY, READ, FileKind, Node
-from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits_of, equal_to, fattr_of
+from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, Shown, bits_of, equal_to, fattr_of
 from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4_DELETE,
     ACCESS4_EXECUTE,
@@ -19,13 +19,14 @@ from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4args,
     ACCESS4resok,
     GETATTR4args,
-    GETATTR4resok,
     READLINK4resok,
     VERIFY4args,
+    encode_fattr4,
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.xdr.codec import Encoder
 
 __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
 
@@ -56,10 +57,23 @@ def describe_file_system(described: Described, node: Node) -> None:
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
-def get_attributes(compound: Compound, args: GETATTR4args) -> GETATTR4resok:
-    """GETATTR: returns the wanted attributes of the current object."""
-    attributes = bits_of(args.attr_request)
-    return GETATTR4resok(fattr_of(described(compound, compound.node, attributes), attributes))
+def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
+    """GETATTR: returns the wanted attributes of the current object, encoded."""
+    node, request = compound.current, args.attr_request
+    assert node is not None
+    shown = node.attributes().shown
+    if type(shown) is Shown and shown.request == request:
+        return shown.encoded
+    asked = bits_of(request)
+    found = described(compound, node, asked)
+    values = fattr_of(found, asked)
+    enc = Encoder()
+    encode_fattr4(enc, values)
+    encoded = bytes(enc.reduced)
+    shown = found.attributes.shown
+    if type(shown) is Shown and shown.values is values:
+        found.attributes.shown = shown._replace(request=request, encoded=encoded)
+    return encoded
 
 
 def verify(compound: Compound, args: VERIFY4args) -> None:

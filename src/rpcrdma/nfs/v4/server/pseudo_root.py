@@ -157,6 +157,10 @@ class PseudoRoot(Exports):
         """See `Exports.admit`."""
         self._exports.admit(tree, context, mounts=mounts)
 
+    def file_of(self, handle: bytes) -> bytes:
+        """See `Exports.file_of`."""
+        return handle if handle in self._by_handle else self._exports.file_of(handle)
+
     def waits_for(self, handle: bytes) -> bytes | None:
         """See `Exports.waits_for`."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
@@ -277,7 +281,7 @@ class _Directory:
     def opened_for_writing(self) -> OpenFile | None:
         return None
 
-    def lease(self) -> Lease | None:
+    def lease(self, _told: Callable[[], object]) -> Lease | None:
         return None
 
     def range_locks(self) -> RangeLocks | None:

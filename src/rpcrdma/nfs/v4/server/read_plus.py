@@ -86,4 +86,4 @@ def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
 def _is_locked(compound: Compound) -> bool:
     state = state_of(compound)
     with state.lock:
-        return state.claims.range_holders(compound.node.handle) > 0
+        return state.claims.range_holders(compound.file_of(compound.node)) > 0
