@@ -533,6 +533,10 @@ NFS4_KINDS_OF_CALLS_MAX = 64
 """Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
 and sets of attributes whose encoding is prepared: it has some ten."""
 
+NFS4_PSEUDO_CALLS_MAX = 256
+"""Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
+exports, and an exported root with many directories and no file would be walked."""
+
 NFS4_CALL_NAME_OCTETS_MAX = 40
 """Octets of the name of such a sequence, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3, so that
 METRICS_PAGE_OCTETS_MAX has room for them. Further operations are left out."""
