@@ -295,7 +295,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
         watch = WatchService(services.nfs.local)
-        nfs4 = _nfs4(args, services, state)
+        nfs4 = _nfs4(args, exports, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ()), watch]
@@ -401,14 +401,33 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
     )
 
 
-def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
+def _nfs4(
+    args: argparse.Namespace, exports: list[Exported], services: NfsServices, state: ServerState
+) -> Nfs4Service | None:
     """Returns the service of version 4 over the same exports; None unless it is wanted."""
     if "4" not in args.nfs:
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
 
-    directory, clocks = args.state_dir or default_state_dir(), (time.monotonic, time.time_ns)
-    return build_nfs4(services.nfs, state, directory, secrets.token_bytes, *clocks)
+    # A provider after "?" is no part of an address, and nobody finds a free port again.
+    listening = [url.partition("?")[0] for url in listen_at(args, exports)]
+    lasting = [url for url in listening if not url.endswith(":0")]
+    return build_nfs4(
+        services.nfs,
+        state,
+        (args.state_dir or default_state_dir()) if lasting else None,
+        secrets.token_bytes,
+        time.monotonic,
+        time.time_ns,
+        addresses=lasting,
+        exports=[f"{export.name}={_place(export)}" for export in exports],
+    )
+
+
+def _place(export: Exported) -> str:
+    """The place of an export; octets that are no UTF-8 are escaped."""
+    place = export.source.resolve() if isinstance(export.source, Path) else export.source
+    return os.fsencode(place).decode(errors="backslashreplace")
 
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:

@@ -27,6 +27,7 @@ from rpcrdma.errors import (
     HostNotFound,
     MessageTooLong,
     NotPermitted,
+    ProgramMismatch,
     RemoteAccessError,
     RemoteProtocolError,
     RpcError,
@@ -254,7 +255,23 @@ async def _at_mount_service(
             raise
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
+    if nfs is not None:
+        try:
+            await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
+        except ProgramMismatch as error:
+            raise _without_version_3(url, error) from None
+        except RpcRdmaError:
+            # Then MOUNT is the better clue.
+            pass
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
+
+
+def _without_version_3(url: Url, error: ProgramMismatch) -> ConnectFailed:
+    versions = f"version {error.low}" if error.low == error.high else f"versions {error.low} to {error.high}"
+    return ConnectFailed(
+        f"the server at {url.authority} speaks NFS {versions} alone, and this client version 3; have it serve version "
+        "3 as well (rpcrdma serve --nfs 3,4), or mount it by a kernel (mount -t nfs)"
+    )
 
 
 async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
@@ -302,9 +319,12 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     """Asks the NFS server at `url`, which `caller` is connected to, whether it knows the handle that MOUNT gave.
 
     Raises:
-        ConnectFailed: it does not know the handle: another server has answered MOUNT.
+        ConnectFailed: it does not know the handle: another server has answered MOUNT. Or it has no version 3.
     """
-    reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
+    try:
+        reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
+    except ProgramMismatch as error:
+        raise _without_version_3(url, error) from None
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
