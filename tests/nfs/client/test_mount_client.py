@@ -76,6 +76,6 @@ async def test_an_error_says_that_a_server_has_no_version_3(monkeypatch: pytest.
 @in_virtual_time
 async def test_where_another_server_answers_mount_the_lack_of_version_3_is_named_too() -> None:
     mounted = Mount(export="/", handle=b"handle", directory="/", port=20048)
+    caller: Any = _OfVersion4()
     with pytest.raises(ConnectFailed, match="speaks NFS version 4 alone"):
-        caller: Any = _OfVersion4()
         await confirm_root(caller, Url(scheme="tcp", host="127.0.0.1", port=1, path="/"), mounted)
