@@ -35,6 +35,7 @@ __all__ = [
     "create",
     "create_session",
     "deallocate",
+    "delegreturn",
     "destroy_clientid",
     "destroy_session",
     "exchange_id",
@@ -42,8 +43,10 @@ __all__ = [
     "free_stateid",
     "getattr_",
     "getfh",
+    "getxattr",
     "io_advise",
     "link",
+    "listxattrs",
     "lock",
     "lock_more",
     "lockt",
@@ -61,6 +64,7 @@ __all__ = [
     "readlink",
     "reclaim_complete",
     "remove",
+    "removexattr",
     "rename",
     "restorefh",
     "rpc_call",
@@ -72,6 +76,7 @@ __all__ = [
     "sequence",
     "setattr_",
     "setattr_size",
+    "setxattr",
     "test_stateid",
     "verify",
     "write",
@@ -272,6 +277,23 @@ def copy(
 
 def clone(source: Stateid, target: Stateid, start: int, to: int, count: int) -> bytes:
     return _op(71) + source.octets + target.octets + struct.pack(">QQQ", start, to, count)
+
+
+def getxattr(name: bytes) -> bytes:
+    return _op(72) + opaque(name)
+
+
+def setxattr(name: bytes, value: bytes, option: int = 0) -> bytes:
+    """SETXATTR; `option` is 0 for either, 1 to create, 2 to replace."""
+    return _op(73, "I", option) + opaque(name) + opaque(value)
+
+
+def listxattrs(cookie: int = 0, octets: int = 8192) -> bytes:
+    return _op(74, "QI", cookie, octets)
+
+
+def removexattr(name: bytes) -> bytes:
+    return _op(75) + opaque(name)
 
 
 UNCHECKED, GUARDED, EXCLUSIVE, EXCLUSIVE4_1 = range(4)

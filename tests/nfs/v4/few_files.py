@@ -120,6 +120,7 @@ class FewFiles:
         self.verifiers: dict[bytes, bytes] = {}
         self.export, self.read_only = self, False
         self.in_memory = True
+        self.xattrs = False
         self.cold = False
         """Whether everything would have to be waited for."""
         self.full = False

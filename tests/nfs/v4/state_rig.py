@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.nfs4 import (
@@ -20,8 +20,9 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
 from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
-from rpcrdma.nfs.v4.server.sessions import Nfs4Session, Placed
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.nfs.v4.session_slots import Answer, Slot
 
 __all__ = ["FORE", "LEASE_S", "Caller", "Holding", "StateRig", "counted_octets", "refused_with"]
 
@@ -63,6 +64,13 @@ class Holding(Held):
 
     def io_file(self, access: int) -> None:
         return None
+
+
+class Placed(NamedTuple):
+    """The answer to a SEQUENCE, and its slot."""
+
+    answer: Answer
+    slot: Slot[Any]
 
 
 class StateRig:
@@ -138,9 +146,10 @@ class StateRig:
             number = session.slots[slot].sequence + 1
         args = SEQUENCE4args(session.id, number, slot, slot, True)
         with self.state.lock:
-            return self.state.sessions.sequence(
-                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets
+            answer, session = self.state.sessions.sequence(
+                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets, reply_octets=88
             )
+        return Placed(answer, session.slots[slot])
 
     def renew(self, client: Client) -> None:
         """A whole COMPOUND of nothing but SEQUENCE."""

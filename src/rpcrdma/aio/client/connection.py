@@ -15,9 +15,9 @@ from rpcrdma.aio.client.reconnecting import (
     BREACHES_MAX,
     ConnectionKeeper,
     ReconnectPolicy,
-    SilenceWatch,
     SingleConnection,
 )
+from rpcrdma.aio.client.silence_watch import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.misuse import AsynchronousOnly, check_loop

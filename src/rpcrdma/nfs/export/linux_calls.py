@@ -22,6 +22,7 @@ __all__ = [
     "CAP_SETUID",
     "FALLOC_FL_KEEP_SIZE",
     "FALLOC_FL_PUNCH_HOLE",
+    "USER_XATTRS",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
@@ -35,6 +36,7 @@ __all__ = [
     "fallocate",
     "file_clock_ns",
     "file_system_of",
+    "has_user_xattrs",
     "lives_in_memory",
     "mark_for_events",
     "name_to_handle",
@@ -64,6 +66,8 @@ _FICLONERANGE = 0x8020940D if platform.machine().startswith(("ppc", "mips", "spa
 _CLONED_RANGE = struct.Struct("=qQQQ")
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
+USER_XATTRS = b"user."
+"""Begins the names of those extended attributes that the permissions of their object protect."""
 
 _MAX_HANDLE = 128
 _SYS_FACCESSAT2 = 439
@@ -238,6 +242,15 @@ def lives_in_memory(fd: int) -> bool:
         raise _failure()
     (kind,) = struct.unpack_from("@l", out)
     return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
+
+
+def has_user_xattrs(path: bytes) -> bool:
+    """Whether the file system of an object has extended attributes of users; False if the server may not ask."""
+    try:
+        os.getxattr(path, USER_XATTRS + b"rpcrdma")
+    except OSError as error:
+        return error.errno == errno.ENODATA
+    return True
 
 
 def sync_file_system(fd: int) -> None:

@@ -17,6 +17,7 @@ from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
 from rpcrdma.nfs.export.local_names import Naming
 from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
+from rpcrdma.nfs.export.local_xattrs import Xattrs
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
@@ -29,7 +30,7 @@ _LOCKS = 256
 """Locks of all objects of a file system: two objects rarely share one."""
 
 
-class LocalNode(Finding, Files, Naming, Listing):
+class LocalNode(Finding, Files, Naming, Listing, Xattrs):
     """An object of a local directory: see `tree.Node`."""
 
     __slots__ = ()

@@ -473,6 +473,10 @@ class Tree(Protocol):
         """Octets that one READ or WRITE may move."""
 
     @property
+    def xattrs(self) -> bool:
+        """Whether its nodes have extended attributes: see `abilities.Extended`."""
+
+    @property
     def root(self) -> Node:
         """Its directory."""
 

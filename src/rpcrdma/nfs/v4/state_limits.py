@@ -75,3 +75,9 @@ one at a time. A worker thread looks up more, of which the definition allows 1,0
 NFS4_COPY_OCTETS_MAX = 64 << 20
 """Octets of one COPY: half a second of a slow disk's time, so that a client's call is answered long before it repeats
 it. The client asks for the rest in further calls."""
+
+NFS4_XATTR_OCTETS_MAX = 64 << 10
+"""Octets of the value of an extended attribute: XATTR_SIZE_MAX of Linux, which no file system exceeds there."""
+
+NFS4_XATTR_NAME_OCTETS_MAX = 250
+"""Octets of the name of an extended attribute: XATTR_NAME_MAX of Linux without the prefix "user."."""

@@ -81,6 +81,7 @@ class ClientEvent(enum.Enum):
     END = "end"
 
 
+_COURTEOUS = ClientState.COURTEOUS
 TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
     (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
@@ -356,12 +357,13 @@ class ClientTable:
 
     def renew(self, client: Client, now_s: float) -> None:
         """Begins a lease of a confirmed client anew."""
-        if client.state is ClientState.COURTEOUS:
+        if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
+            client.move(ClientEvent.RENEW)
         else:
+            # A confirmed client stays confirmed.
             self._leases.move_to_end(client)
-        client.move(ClientEvent.RENEW)
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:

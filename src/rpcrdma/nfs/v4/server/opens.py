@@ -83,6 +83,7 @@ _RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ |
 """The rights of a file that is opened, by bits of share access."""
 _TIMES: Final = SET_ONLY
 """Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
+_WITHOUT_OPEN: Final = frozenset({ANONYMOUS, BYPASS})
 _UNCHANGED: Final = change_info4(True, 0, 0)
 
 
@@ -158,12 +159,14 @@ def io_file(compound: Compound, stateid: stateid4, access: int, *, saved: bool =
     Raises:
         Refused: the stateid is none, or not for this; LOCKED: an open denies it; GRACE.
     """
-    state = state_of(compound)
+    state: State = compound.server.state
     node = compound.saved if saved else compound.current
     assert node is not None
-    stateid = _resolved(compound, stateid, saved=saved)
     key = stateid.seqid, stateid.other
-    if key in {ANONYMOUS, BYPASS}:
+    if key == CURRENT:
+        stateid = _resolved(compound, stateid, saved=saved)
+        key = stateid.seqid, stateid.other
+    if key in _WITHOUT_OPEN:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
         if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.file_of(node), access):

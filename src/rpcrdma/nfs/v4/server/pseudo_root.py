@@ -185,6 +185,7 @@ class _PseudoTree:
     fsid = 0
     in_memory = True
     transfer_octets = TRANSFER_OCTETS_MAX
+    xattrs = False
 
     def __init__(self, exports: PseudoRoot) -> None:
         self._exports = exports

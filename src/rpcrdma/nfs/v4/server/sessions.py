@@ -6,7 +6,7 @@ The caller holds the lock of the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.v4.nfs4 import (
@@ -35,9 +35,10 @@ from rpcrdma.nfs.v4.state_limits import (
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
 
-__all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "Placed", "SessionTable", "callback_credential"]
+__all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "SessionTable", "callback_credential"]
 
 _S = nfsstat4
+_RUN, _EXPIRING = Answer.RUN, ClientState.EXPIRING
 _FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
 _BINDS = 1 << nfs_opnum4.OP_BIND_CONN_TO_SESSION
 _SESSION_ID_OCTETS = 16
@@ -86,7 +87,7 @@ class BackChannel:
 class Nfs4Session:
     """A session of a client; `fore` and `back` are the agreed attributes of its channels."""
 
-    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "slots")
+    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
 
     def __init__(
         self, number: bytes, client: Client, fore: channel_attrs4, back: channel_attrs4, back_channel: BackChannel
@@ -98,17 +99,15 @@ class Nfs4Session:
         self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
         self.promised = fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
         """Octets of slots and of kept replies that the client may make us hold."""
+        whole, kept = fore.ca_maxresponsesize, fore.ca_maxresponsesize_cached
+        self.reply_limits = (
+            (whole, _S.NFS4ERR_REP_TOO_BIG),
+            (kept, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE) if kept < whole else (whole, _S.NFS4ERR_REP_TOO_BIG),
+        )
+        """The most octets of a reply that is not kept and of a kept one, and the status of a longer one."""
         self.back_channel = back_channel
         self.connections: set[ReverseCaller] = set()
         """The connections that the client has bound, where it must bind each one (SP4_MACH_CRED)."""
-
-
-class Placed(NamedTuple):
-    """A SEQUENCE at its slot; `answer` is RUN, REPEAT or UNCACHED."""
-
-    answer: Answer
-    session: Nfs4Session
-    slot: Slot[Any]
 
 
 class SessionTable:
@@ -189,7 +188,8 @@ class SessionTable:
         *,
         operations: int,
         octets: int,
-    ) -> Placed:
+        reply_octets: int,
+    ) -> tuple[Answer, Nfs4Session]:
         """Places a call in its slot, and renews the lease of its client; a call that is refused changes nothing.
 
         Args:
@@ -199,28 +199,36 @@ class SessionTable:
             now_s: the time.
             operations: operations of the COMPOUND.
             octets: octets of the call.
+            reply_octets: octets of a reply with no result but that of SEQUENCE.
+
+        Returns:
+            RUN, REPEAT or UNCACHED, and the session.
 
         Raises:
             Refused: the session or the slot does not allow it.
         """
-        session = self.find(args.sa_sessionid)
+        session = self._by_id.get(args.sa_sessionid)
+        if session is None:
+            raise Refused(_S.NFS4ERR_BADSESSION)
+        octets_max, too_big = session.reply_limits[args.sa_cachethis]
+        if reply_octets > octets_max:
+            raise Refused(too_big)
         if args.sa_slotid >= len(session.slots):
             raise Refused(_S.NFS4ERR_BADSLOT)
-        client = session.client
-        if client.state is ClientState.EXPIRING:
+        client, fore = session.client, session.fore
+        if client.state is _EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
         if client.introduction.enforced & _BINDS and caller not in session.connections:
             raise Refused(_S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION)
-        if operations > session.fore.ca_maxoperations:
+        if operations > fore.ca_maxoperations:
             raise Refused(_S.NFS4ERR_TOO_MANY_OPS)
-        if octets > session.fore.ca_maxrequestsize:
+        if octets > fore.ca_maxrequestsize:
             raise Refused(_S.NFS4ERR_REQ_TOO_BIG)
-        slot = session.slots[args.sa_slotid]
-        answer = slot.take(args.sa_sequenceid, call)
-        if answer in REFUSED_ANSWERS:
+        answer = session.slots[args.sa_slotid].take(args.sa_sequenceid, call)
+        if answer is not _RUN and answer in REFUSED_ANSWERS:
             raise Refused(REFUSED_ANSWERS[answer])
         self._clients.renew(client, now_s)
-        return Placed(answer, session, slot)
+        return answer, session
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
         """A session of a client with a connection for calls to it."""
