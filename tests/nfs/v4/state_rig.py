@@ -128,6 +128,7 @@ class StateRig:
         fore: channel_attrs4 = FORE,
         back: channel_attrs4 = BACK,
         flags: int = 2,
+        minor_version: int = 1,
         parms: list[callback_sec_parms4] | None = None,
     ) -> CREATE_SESSION4resok:
         if parms is None:
@@ -137,7 +138,12 @@ class StateRig:
         who = client.introduction.principal if principal is None else principal
         return self.state.settle(
             lambda: self.state.sessions.create(
-                args, self.state.clients.find(client.id), who, caller or Caller(), self.now_s
+                args,
+                self.state.clients.find(client.id),
+                who,
+                caller or Caller(),
+                self.now_s,
+                minor_version=minor_version,
             ),
             self.wait,
         )

@@ -208,6 +208,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
     async def main() -> None:
         rig = StateRig()
         asked: list[tuple[str, bytes]] = []
+        minors: list[int] = []
         silence = asyncio.Event()
 
         class Answering(Caller):
@@ -217,6 +218,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
 
             async def call(self, _procedure: Any, args: Any, **_more: Any) -> Any:
                 asked.append((self.owner, args.argarray[1].value.fh))
+                minors.append(args.minorversion)
                 if self.owner == "silent":
                     await silence.wait()
                     raise CallTimeout("no answer")
@@ -224,7 +226,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
 
         def given(owner: str, count: int) -> list[Delegation]:
             client = rig.introduce(owner)
-            rig.create_session(client, caller=Answering(owner))
+            rig.create_session(client, caller=Answering(owner), minor_version=2)
             found = []
             for number in range(count):
                 nothing: Any = None
@@ -255,6 +257,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         rig.state.sweep(rig.now_s)
         await turns()
         assert asked[2:] == [("silent", b"1")]
+        assert set(minors) == {2}, "Linux knows a session by its minor version"
 
     asyncio.run(main())
 

@@ -52,7 +52,7 @@ _READ_OCTETS: Final = 64 << 10
 _STALLED_S: Final = 2.0
 """Seconds after which a writer goes on if the owner of a lease has not looked at it: the writer may be the very thread
 of the owner's event loop."""
-_USED = re.compile(r"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
+_USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 class _LeasedFile:
@@ -96,10 +96,8 @@ class LocalLease:
     def broken(self) -> bool:
         """See `tree.Lease.broken`; asks the kernel, since a signal may have been lost."""
         leased = self._leased
-        if not leased.broken and leased.locked:
-            leased.broken = fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK
-        leased.seen = leased.broken
-        return leased.broken
+        leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
+        return leased.seen
 
 
 class LocalLeases:
@@ -227,21 +225,13 @@ class LocalLeases:
         """Reports the files of these descriptors whose leases writers wait for."""
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
-            return [leased for leased in found if self._break(leased)]
+        return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
         """Reports a file that another process has changed, or (None) any file."""
         with self._lock:
             found = list(self._files.values()) if identity is None else list(self._by_identity.get(identity, ()))
-            for leased in found:
-                self._break(leased)
-
-    def _break(self, leased: _LeasedFile) -> bool:
-        if leased.broken:
-            return False
-        leased.broken = True
-        leased.told()
-        return True
+        _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
         """Lets writers pass if the owner of a broken lease has not looked at it."""
@@ -273,9 +263,9 @@ class _Reports:
 
     def __init__(self, leases: LocalLeases) -> None:
         self._leases = leases
+        self.signal = _unused_signal()
         self.changes = change_events()
         """The descriptor of fanotify."""
-        self.signal = _unused_signal()
         self._signals = signal_events(self.signal)
         self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._waiting: list[tuple[float, _LeasedFile]] = []
@@ -341,6 +331,15 @@ class _Reports:
             at += octets
 
 
+def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
+    """Tells the owners of leases that were not broken so far; no lock is held. Returns these."""
+    new = [leased for leased in found if not leased.broken]
+    for leased in new:
+        leased.broken = True
+        leased.told()
+    return new
+
+
 def _identity_in(data: bytes) -> bytes:
     """The identity, as of `object_identity`, in the rest of an event."""
     _, _, octets, kind = _IDENTITY.unpack_from(data)
@@ -353,7 +352,7 @@ def _unused_signal() -> int:
     Raises:
         OSError: there is none.
     """
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+    with open("/proc/self/status", "rb") as file:
         used = functools.reduce(operator.or_, (int(bits, 16) for bits in _USED.findall(file.read())), 0)
     for number in range(signal.SIGRTMAX, signal.SIGRTMIN, -1):
         if not used >> number - 1 & 1:

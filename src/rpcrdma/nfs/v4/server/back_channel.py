@@ -36,7 +36,6 @@ __all__ = ["Recalls"]
 _CALL_S: Final = 10.0
 """Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
 _REPLY_OCTETS: Final = 256
-_MINOR_VERSION: Final = 1
 _REPEATED: Final = {nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
 """The client has run the request with this number, whose reply was lost: the next number is free."""
 
@@ -123,7 +122,7 @@ class Recalls:
             ]
             reply: Any = await caller.call(
                 procedure,
-                CB_COMPOUND4args(b"", _MINOR_VERSION, 0, operations),
+                CB_COMPOUND4args(b"", channel.minor_version, 0, operations),
                 timeout_s=_CALL_S,
                 credential=channel.credential,
             )

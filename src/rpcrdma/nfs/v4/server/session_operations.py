@@ -137,7 +137,8 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     def step() -> CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
-        return state.sessions.create(args, client, principal_of(compound.caller), caller, compound.now_s)
+        who, minor = principal_of(compound.caller), compound.call.minor_version
+        return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
 
     created = state.settle(step, compound.wait)
     if created.csr_flags:

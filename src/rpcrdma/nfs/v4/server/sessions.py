@@ -62,10 +62,12 @@ REFUSED_ANSWERS: Final = {
 class BackChannel:
     """The way to call the client of a session back."""
 
-    __slots__ = ("bound", "caller", "credential", "program", "sequence")
+    __slots__ = ("bound", "caller", "credential", "minor_version", "program", "sequence")
 
-    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None) -> None:
+    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None, minor_version: int) -> None:
         self.program = program
+        self.minor_version = minor_version
+        """That of the session: Linux knows a session by its id and by this."""
         self.credential = credential
         self.caller = caller
         """The connection; None: the client has bound none, or it has ended."""
@@ -136,7 +138,14 @@ class SessionTable:
         return session
 
     def create(
-        self, args: CREATE_SESSION4args, client: Client, principal: str, caller: ReverseCaller, now_s: float
+        self,
+        args: CREATE_SESSION4args,
+        client: Client,
+        principal: str,
+        caller: ReverseCaller,
+        now_s: float,
+        *,
+        minor_version: int,
     ) -> CREATE_SESSION4resok:
         """Creates a session and confirms its client, or repeats the result of the last time (RFC 8881 section 18.36.4).
 
@@ -167,7 +176,8 @@ class SessionTable:
             self._clients.renew(client, now_s)
         credential = callback_credential(args.csa_sec_parms)
         calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
-        channel = BackChannel(args.csa_cb_program, credential or AuthNone(), caller if calls_back else None)
+        back_caller = caller if calls_back else None
+        channel = BackChannel(args.csa_cb_program, credential or AuthNone(), back_caller, minor_version)
         session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
         if client.introduction.enforced & _BINDS:
             session.connections.add(caller)
