@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import AuthError, DecodeError, GarbageArguments, NoSuchProcedure, RpcError
 from rpcrdma.limits import GSS_ADDRESS_CREATING_MAX, GSS_CREATION_S, GSS_IDLE_S
 from rpcrdma.rpc.auth import AuthGss, AuthStat, LocalUser, OpaqueAuth

@@ -235,7 +235,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, stopping, stopped, error",
+        "refused, certificates, grace, grace_over, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -429,9 +429,11 @@ async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | 
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        await asyncio.to_thread(services.nfs.close_idle)
-        if nfs4 is not None:
-            await asyncio.to_thread(nfs4.sweep)
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+            try:
+                await asyncio.to_thread(work)
+            except Exception:  # the next time may succeed, and the server goes on
+                _LOGGER.exception("cannot close idle files, or end leases")
 
 
 def _announce(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.nfs4 import (
@@ -20,8 +20,9 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
 from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
-from rpcrdma.nfs.v4.server.sessions import Nfs4Session, Placed
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.nfs.v4.session_slots import Answer, Slot
 
 __all__ = ["FORE", "LEASE_S", "Caller", "Disk", "Holding", "StateRig", "counted_octets", "refused_with"]
 
@@ -82,9 +83,16 @@ class Disk:
 
     def forget(self, rows: Any) -> bool:
         for row in rows:
-            if self.kept.get(row.owner) == row:
+            if row.owner in self.kept and self.kept[row.owner].principal == row.principal:
                 del self.kept[row.owner]
         return True
+
+
+class Placed(NamedTuple):
+    """The answer to a SEQUENCE, and its slot."""
+
+    answer: Answer
+    slot: Slot[Any]
 
 
 class StateRig:
@@ -160,9 +168,10 @@ class StateRig:
             number = session.slots[slot].sequence + 1
         args = SEQUENCE4args(session.id, number, slot, slot, True)
         with self.state.lock:
-            return self.state.sessions.sequence(
-                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets
+            answer, session = self.state.sessions.sequence(
+                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets, reply_octets=88
             )
+        return Placed(answer, session.slots[slot])
 
     def renew(self, client: Client) -> None:
         """A whole COMPOUND of nothing but SEQUENCE."""
@@ -178,7 +187,7 @@ class StateRig:
                 self.state.clients.in_the_way([each.client for each in conflicts], self.now_s)
                 raise Refused(nfsstat4.NFS4ERR_SHARE_DENIED)
             other = self.state.new_other(client)
-            held = Holding(client, other, other, file)
+            held = Holding(client, other, other, file, file)
             self.state.add(held)
             self.state.claims.share(file, held, access, deny)
             return held
