@@ -92,7 +92,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, stopping, stopped, error",
+        "refused, certificates, grace, grace_over, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -270,8 +270,25 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
 
-    clocks = (time.monotonic, time.time_ns)
-    return build_nfs4(services.nfs, state, args.state_dir, secrets.token_bytes, *clocks)
+    # A provider after "?" is no part of an address, and nobody finds a free port again.
+    listening = [url.partition("?")[0] for url in listen_at(args)]
+    lasting = [url for url in listening if not url.endswith(":0")]
+    return build_nfs4(
+        services.nfs,
+        state,
+        args.state_dir if lasting else None,
+        secrets.token_bytes,
+        time.monotonic,
+        time.time_ns,
+        addresses=lasting,
+        exports=[f"{export.name}={_place(export)}" for export in args.exports],
+    )
+
+
+def _place(export: Exported) -> str:
+    """The place of an export; octets that are no UTF-8 are escaped."""
+    place = export.source.resolve() if isinstance(export.source, Path) else export.source
+    return os.fsencode(place).decode(errors="backslashreplace")
 
 
 async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None) -> None:
@@ -281,9 +298,11 @@ async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | 
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        await asyncio.to_thread(services.nfs.close_idle)
-        if nfs4 is not None:
-            await asyncio.to_thread(nfs4.sweep)
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+            try:
+                await asyncio.to_thread(work)
+            except Exception:  # the next time may succeed, and the server goes on
+                _LOGGER.exception("cannot close idle files, or end leases")
 
 
 def _announce(
