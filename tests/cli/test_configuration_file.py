@@ -36,6 +36,8 @@ EXPORT = {
     "sec": LIST,
     "hosts": LIST,
     "fsspec-valid": SECONDS,
+    "mount-point": SWITCH,
+    "missing": TEXT,
 }
 WRONG = {
     TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},
@@ -105,6 +107,10 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         (
             '[[export]]\nname = "/a"\nurl = "s3://b"\naccess = "rw"',
             '4: a url is exported read-only; leave out access, or write "ro"',
+        ),
+        (
+            '[[export]]\nname = "/a"\nurl = "s3://b"\nmount-point = true',
+            "4: mount-point is for a directory; leave it out beside a url",
         ),
         (GOOD + "fsspec-valid = 1", "4: fsspec-valid is for a url; leave it out beside a directory"),
         ('workers = 1\nnfs = "3"\nworkers = 2\n', "3: this is no TOML, column 12: cannot overwrite a value"),

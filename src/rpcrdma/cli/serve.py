@@ -12,16 +12,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory
+from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
 from rpcrdma.cli.settings.check import checked, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
+from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
@@ -132,6 +133,7 @@ async def _serve(args: argparse.Namespace) -> int:
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
+    from rpcrdma.nfs.server import build_services  # noqa: PLC0415
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
@@ -151,7 +153,10 @@ async def _serve(args: argparse.Namespace) -> int:
         _stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
-        services = _services(args.exports, state)
+        waiting = WaitingExports(args.exports)
+        if not (ready := waiting.ready()):
+            return console.error("no directory of the exports is there", "make or mount one")
+        services = build_services(ready, state=state)
         watch = WatchService(services.nfs.local)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
@@ -192,8 +197,11 @@ async def _serve(args: argparse.Namespace) -> int:
             return console.error(message, hint)
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
-        await _wait(stop, services, nfs4)
+        served = [export for export in args.exports if export not in waiting.absent]
+        as_callers = services.nfs.local.parts.callers.switches
+        _announce(args, served, server, metrics, as_callers=as_callers)
+        async for export in _wait(stop, services, nfs4, waiting):
+            _announce_export(args, export, as_callers=as_callers)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
         await server.close()
@@ -237,33 +245,6 @@ def _idle_s(args: argparse.Namespace, default: float) -> float | None:
     return (default if args.idle_timeout is None else args.idle_timeout) or None
 
 
-def _services(exports: list[Exported], state: ServerState) -> NfsServices:
-    from rpcrdma.nfs.server import Export, build_services  # noqa: PLC0415
-
-    return build_services(
-        [
-            Export(
-                name=export.name,
-                directory=existing_directory(export.source) if isinstance(export.source, Path) else None,
-                url=export.source if isinstance(export.source, str) else None,
-                valid_s=export.fsspec_valid,
-                read_only=export.is_read_only,
-                synchronous=export.sync,
-                root_squash=export.squash != "none",
-                all_squash=export.squash == "all",
-                anonymous_uid=export.anonuid,
-                anonymous_gid=export.anongid,
-                hosts=tuple(allowed_networks(export.hosts)),
-                xprtsec=export.xprtsec,
-                mount_in_clear=export.mount_in_clear,
-                security=export.security,
-            )
-            for export in exports
-        ],
-        state=state,
-    )
-
-
 def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
     """Returns the service of version 4 over the same exports; None unless it is wanted."""
     if "4" not in args.nfs:
@@ -291,22 +272,37 @@ def _place(export: Exported) -> str:
     return os.fsencode(place).decode(errors="backslashreplace")
 
 
-async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None) -> None:
-    """Waits for `stop`; meanwhile closes files that are no longer in use, and ends leases."""
+async def _wait(
+    stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, waiting: WaitingExports
+) -> AsyncIterator[Exported]:
+    """Waits for `stop`; meanwhile closes files that are no longer in use, ends leases, and looks for exports.
+
+    Yields:
+        Exports that are served from now on.
+    """
+    above = None if nfs4 is None else nfs4.exports
+    found: list[Exported] = []
+
+    def look() -> None:
+        found.extend(waiting.look(services.nfs, above, time.time_ns()))
+
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep]), look):
             try:
                 await asyncio.to_thread(work)
             except Exception:  # the next time may succeed, and the server goes on
-                _LOGGER.exception("cannot close idle files, or end leases")
+                _LOGGER.exception("cannot close idle files, end leases, or look for exports")
+        while found:
+            yield found.pop(0)
 
 
 def _announce(
     args: argparse.Namespace,
+    exports: list[Exported],
     server: Server,
     metrics: MetricsExporter | None,
     *,
@@ -325,25 +321,8 @@ def _announce(
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
             console.data(f"metrics at {metrics.url}")
-    for export in args.exports:
-        directory, is_local = export.shown, isinstance(export.source, Path)
-        mode = "read-only" if export.is_read_only else "read-write"
-        security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
-        _event(
-            args,
-            {
-                "event": "exported",
-                "name": export.name,
-                "directory": directory,
-                "mode": mode,
-                "security": security,
-                "acts_as_caller": as_callers and is_local,
-                "root_squash": as_callers and is_local and export.squash != "none",
-                "xprtsec": export.xprtsec,
-            },
-            f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
-            f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
-        )
+    for export in exports:
+        _announce_export(args, export, as_callers=as_callers)
     if hosts_of(args).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is nothing without --xprtsec mtls")
     proved = any(flavor.service is not None for export in args.exports for flavor in export.security)
@@ -356,6 +335,27 @@ def _announce(
     if "4" not in args.nfs and not any(url.startswith("tcp://") for url in server.listening):
         console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
     sys.stdout.flush()
+
+
+def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
+    directory, is_local = export.shown, isinstance(export.source, Path)
+    mode = "read-only" if export.is_read_only else "read-write"
+    security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
+    _event(
+        args,
+        {
+            "event": "exported",
+            "name": export.name,
+            "directory": directory,
+            "mode": mode,
+            "security": security,
+            "acts_as_caller": as_callers and is_local,
+            "root_squash": as_callers and is_local and export.squash != "none",
+            "xprtsec": export.xprtsec,
+        },
+        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
+        f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
+    )
 
 
 def _in_tls(export: Exported) -> str:
