@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from rpcrdma.cli.serve_protection import (
     renew_on_hang_up,
     unfit,
 )
+from rpcrdma.cli.serve_registration import add_register, register
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe, octets
 from rpcrdma.commands.arguments import host_and_port, listening_url, positive_count, seconds, seconds_or_never
 from rpcrdma.commands.options import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
+    from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["add_arguments", "run"]
@@ -231,6 +233,7 @@ def add_arguments(parser: CommandParser) -> None:
         help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls; "
         "port 0 for a free one (needs the package prometheus-client)",
     )
+    add_register(parser)
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
         parser,
@@ -327,7 +330,8 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         )
         try:
             server = await serve(offered, listen_at(args, exports), options=options)
-            metrics = await _start_metrics(args, server)
+            registered = await _started(register(args.register, offered, server), server)
+            metrics = await _started(_start_metrics(args, server), server, registered)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
@@ -337,6 +341,8 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
         await _wait(stop, services, nfs4)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
+        if registered is not None:
+            await registered.close()
         await watch.close()
         await server.close()
         if metrics is not None:
@@ -349,17 +355,24 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
+async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | None) -> Any:
+    """Awaits the start of a part of the server; if that fails, closes the `others`."""
+    try:
+        return await start
+    except BaseException:
+        for part in others:
+            if part is not None:
+                await part.close()
+        raise
+
+
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
     exporter = MetricsExporter(server)
-    try:
-        exporter.start(*args.metrics)
-    except BaseException:
-        await server.close(0)
-        raise
+    exporter.start(*args.metrics)
     return exporter
 
 
