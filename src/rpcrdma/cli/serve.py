@@ -36,6 +36,7 @@ from rpcrdma.cli.serve_protection import (
     unfit,
 )
 from rpcrdma.cli.serve_registration import add_register, register
+from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe, octets
 from rpcrdma.commands.arguments import host_and_port, listening_url, positive_count, seconds, seconds_or_never
 from rpcrdma.commands.options import (
@@ -339,7 +340,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
         _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
+        manager = ServiceManager()
+        manager.ready(f"listening at {', '.join(server.listening)}")
         await _wait(stop, services, nfs4)
+        manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
             await registered.close()
@@ -462,12 +466,12 @@ def _announce(
             args.events.put({"event": "listening", "url": url, "providers": providers})
         else:
             over = f" over {' and '.join(map(str, used))}" if used else ""
-            console.data(f"listening at {url}{over}")
+            console.announce(f"listening at {url}{over}")
     if metrics is not None:
         if args.json:
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
-            console.data(f"metrics at {metrics.url}")
+            console.announce(f"metrics at {metrics.url}")
     for export in exports:
         directory, is_local = export.shown, isinstance(export.source, Path)
         mode = "read-only" if _is_read_only(args, export) else "read-write"
@@ -524,7 +528,7 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
     if args.json:
         args.events.put(event)
     else:
-        _LOGGER.info("%s", text)
+        _LOGGER.info("%s", text, extra=console.NOTICE)
 
 
 def _renew(args: argparse.Namespace, server: Server) -> None:
