@@ -10,9 +10,8 @@ import os
 import secrets
 import signal
 import sys
-import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +36,7 @@ from rpcrdma.cli.serve_protection import (
 )
 from rpcrdma.cli.serve_registration import add_register, register
 from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe, octets
 from rpcrdma.commands.arguments import host_and_port, listening_url, positive_count, seconds, seconds_or_never
 from rpcrdma.commands.options import (
@@ -239,7 +239,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, stopping, stopped, error",
+        "refused, certificates, grace, grace_over, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -292,9 +292,9 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
-    on_signal = _stop_on_signals(stop)
+    on_signal = stop_on_signals(stop)
     if args.stop_at_eof:
-        _stop_at_eof(stop)
+        stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
@@ -446,9 +446,11 @@ async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | 
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        await asyncio.to_thread(services.nfs.close_idle)
-        if nfs4 is not None:
-            await asyncio.to_thread(nfs4.sweep)
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+            try:
+                await asyncio.to_thread(work)
+            except Exception:  # the next time may succeed, and the server goes on
+                _LOGGER.exception("cannot close idle files, or end leases")
 
 
 def _announce(
@@ -539,62 +541,3 @@ def _renew(args: argparse.Namespace, server: Server) -> None:
         console.error(f"{message} (the certificates that were read before stay in use)", hint)
     else:
         _event(args, {"event": "certificates"}, "the certificates were read again")
-
-
-def _stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on a signal; returns the function that handles one."""
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set():
-            if number == signal.SIGHUP:
-                # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
-                return
-            # Threads may be stuck in a file system: no orderly way out is left.
-            console.error("aborted; calls in progress were not answered")
-            os._exit(128 + number)
-        stop.set()
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        # A server under nohup outlives its terminal.
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number)
-    return on_signal
-
-
-def _stop_at_eof(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    if sys.__stdin__ is None:
-        # It was closed when the process began, and its number may be that of any other file.
-        stop.set()
-        return
-
-    def readable() -> None:
-        if _at_eof():
-            loop.remove_reader(0)
-            stop.set()
-
-    def read_to_end() -> None:
-        while not _at_eof():
-            pass
-        # The loop is closed where a signal was faster.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(stop.set)
-
-    try:
-        loop.add_reader(0, readable)
-    except PermissionError:
-        # Files and some devices cannot be waited for, /dev/null among them: they are always readable.
-        threading.Thread(target=read_to_end, name="standard input", daemon=True).start()
-
-
-def _at_eof() -> bool:
-    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
-    try:
-        return not os.read(0, 1 << 16)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True

@@ -145,11 +145,9 @@ class StateRig:
         if number is None:
             number = session.slots[slot].sequence + 1
         args = SEQUENCE4args(session.id, number, slot, slot, True)
-        sessions = self.state.sessions
         with self.state.lock:
-            session = sessions.find(session.id)
-            answer = sessions.sequence(
-                session, args, call, caller or Caller(), self.now_s, operations=operations, octets=octets
+            answer, session = self.state.sessions.sequence(
+                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets, reply_octets=88
             )
         return Placed(answer, session.slots[slot])
 
@@ -167,7 +165,7 @@ class StateRig:
                 self.state.clients.in_the_way([each.client for each in conflicts], self.now_s)
                 raise Refused(nfsstat4.NFS4ERR_SHARE_DENIED)
             other = self.state.new_other(client)
-            held = Holding(client, other, other, file)
+            held = Holding(client, other, other, file, file)
             self.state.add(held)
             self.state.claims.share(file, held, access, deny)
             return held

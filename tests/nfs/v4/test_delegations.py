@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -196,8 +197,10 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
             rig.create_session(client, caller=Answering(owner))
             found = []
             for number in range(count):
-                lease: Any = None
-                found.append(Delegation(client, rig.state.new_other(client), b"%d" % number, None, lease))
+                nothing: Any = None
+                name = b"%d" % number
+                node: Any = SimpleNamespace(handle=name)
+                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing))
                 rig.state.add(found[-1])
                 rig.state.delegations[found[-1]] = None
             return found

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4
+from rpcrdma.nfs.v4.state_limits import NFS4_XATTR_OCTETS_MAX
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = ["ILLEGAL", "OPERATIONS", "Operation", "Position"]
@@ -55,6 +56,8 @@ class Operation:
         needs_handle: it works on the current filehandle.
         result_octets: the most octets of a result without bulk data that this server makes. An operation that is not
             idempotent runs only if the reply has room for them.
+        asked_octets: from the arguments to further octets of a result whose size the caller bounds; None if there are
+            none.
         success: the number and the status of a result that succeeds, on the wire.
         item_octets: from the arguments to the most octets of the DDP-eligible result; None if it has none.
     """
@@ -73,6 +76,7 @@ class Operation:
     needs_handle: bool = False
     result_octets: int = 0
     item_octets: Callable[[Any], int] | None = None
+    asked_octets: Callable[[Any], int] | None = None
     success: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -158,7 +162,10 @@ _SUPPORTED: Final = (
         _O.OP_READ, "READ4args", "READ4resok", idempotent=True, needs_handle=True, result_octets=8,
         item_octets=attrgetter("count"),
     ),
-    _operation(_O.OP_READDIR, "READDIR4args", "READDIR4resok", idempotent=True, needs_handle=True),
+    _operation(
+        _O.OP_READDIR, "READDIR4args", "READDIR4resok", idempotent=True, needs_handle=True,
+        asked_octets=attrgetter("maxcount"),
+    ),
     _operation(
         _O.OP_READLINK, "", "READLINK4resok", idempotent=True, needs_handle=True, result_octets=4,
         item_octets=lambda _args: nfs4.NFS4_MAXPATHLEN,
@@ -205,6 +212,25 @@ _SUPPORTED: Final = (
     _operation(
         _O.OP_IO_ADVISE, "IO_ADVISE4args", "IO_ADVISE4resok", idempotent=True, needs_handle=True,
         result_octets=_BITMAP, **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_GETXATTR, "GETXATTR4args", "GETXATTR4resok", idempotent=True, needs_handle=True,
+        result_octets=4 + NFS4_XATTR_OCTETS_MAX, **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_SETXATTR, "SETXATTR4args", "SETXATTR4resok", needs_handle=True, result_octets=_CHANGE, **_MINOR_2
+    ),
+    _operation(
+        _O.OP_LISTXATTRS, "LISTXATTRS4args", "LISTXATTRS4resok", idempotent=True, needs_handle=True,
+        asked_octets=attrgetter("lxa_maxcount"), **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_REMOVEXATTR, "REMOVEXATTR4args", "REMOVEXATTR4resok", needs_handle=True, result_octets=_CHANGE,
+        **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_READ_PLUS, "READ_PLUS4args", "READ_PLUS4resok", idempotent=True, needs_handle=True, result_octets=8 + 20,
+        asked_octets=lambda args: min(args.rpa_count, nfs4.NFS4_MAXDATA), **_MINOR_2,
     ),
     _operation(_O.OP_SEEK, "SEEK4args", "SEEK4resok", idempotent=True, needs_handle=True, result_octets=12, **_MINOR_2),
 )  # fmt: skip

@@ -59,6 +59,7 @@ class Recalls:
         self._running: dict[Client, dict[Delegation, None]] = {}
         """By client with a task: its session has one slot in use."""
         state.wake = lambda: self._soon(self._start)
+        state.wake_broken = lambda: self._soon(lambda: state.recall_broken(clock()))
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
     def _soon(self, function: Callable[[], None]) -> None:
@@ -110,7 +111,7 @@ class Recalls:
         """Sends CB_RECALL; returns whether the client has taken it."""
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))
-        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.file)
+        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.handle)
         for _ in range(2):
             caller = channel.caller
             if caller is None:

@@ -104,11 +104,11 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
-    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED)."""
-    claims = compound.server.state.claims
+    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED) or delegated."""
+    claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
-        for holder, _ in claims.sharers(handle):
-            if holder.client is compound.client:
+        for holder in (*(each for each, _ in claims.sharers(file)), *claims.delegates(file)):
+            if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
                 return node
     return None
