@@ -564,6 +564,16 @@ METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
 
+# Registering at rpcbind
+
+RPCBIND_ANSWERS_S = 3.0
+"""Seconds for all answers of this machine's rpcbind to one look at its list, which takes a thousandth of that. The
+start and the end of a server wait this long for an rpcbind that hangs."""
+
+RPCBIND_LOOK_S = 60.0
+"""Seconds between two looks at the list of rpcbind. After the death of rpcbind no client finds the server until the
+next one."""
+
 # Asking a server for its programs
 
 PROBED_PROGRAMS_MAX = 256
