@@ -274,7 +274,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
-    from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
@@ -294,11 +293,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
-        watch = WatchService(services.nfs.local)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
-        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ()), watch]
+        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
@@ -337,7 +335,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         _announce(args, exports, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
         await _wait(stop, services, nfs4)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
-        await watch.close()
         await server.close()
         if metrics is not None:
             await metrics.close()
