@@ -144,7 +144,6 @@ async def _serve(args: argparse.Namespace) -> int:
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
-    from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
@@ -164,11 +163,10 @@ async def _serve(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args.exports, state)
-        watch = WatchService(services.nfs.local)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
-        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ()), watch]
+        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
             workers=args.workers,
@@ -213,7 +211,6 @@ async def _serve(args: argparse.Namespace) -> int:
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
             await registered.close()
-        await watch.close()
         await server.close()
         if metrics is not None:
             await metrics.close()
