@@ -16,7 +16,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, RpcRdmaError
 from rpcrdma.limits import RPCBIND_ANSWERS_S, RPCBIND_LOOK_S
 from rpcrdma.nfs import mount, port_mapper, v3
-from rpcrdma.nfs.client.port_mapper import port_in
+from rpcrdma.nfs.universal_address import host_in, port_in, universal_address
 from rpcrdma.rpc.program import Program
 from rpcrdma.wire.peer_text import printable
 
@@ -72,7 +72,7 @@ def places_of(
                 netid = f"{url.scheme}6" if isinstance(address, IPv6Address) else url.scheme
                 rank = (address.is_loopback, not address.is_unspecified, url.port != usual)
                 place = ProgramNetid(program.number, program.version, netid)
-                found = (rank, f"{host}.{url.port >> 8}.{url.port & 0xFF}")
+                found = (rank, universal_address(host, url.port))
                 if place not in best or rank < best[place][0]:
                     best[place] = found
     return {place: address for place, (_, address) in best.items()}
@@ -262,7 +262,7 @@ async def _answers(address: str) -> bool:
     """Returns whether a server accepts connections at a universal address of this machine."""
     port = port_in(address)
     try:
-        host = ip_address(address.rsplit(".", 2)[0])
+        host = ip_address(host_in(address))
     except ValueError:
         return False
     if port is None:
