@@ -431,6 +431,11 @@ worker and each fetch ahead."""
 
 # NFS client
 
+NFS_DEFERRED_S = 200.0
+"""Seconds for which an operation is tried again that the server defers (NFS3ERR_JUKEBOX). The grace period after a
+restart lasts a lease, 90 s in our server and in Linux, and while clients reclaim up to two; 20 s more are for the
+server's start and for the delay of the last try."""
+
 NFS_COMMITS_IN_VAIN_MAX = 3
 """COMMITs of one file that may report lost data (a changed verifier) before the client changes to FILE_SYNC, where each
 WRITE is kept or refused: three restarts within one copy are bad luck, more are a server in trouble."""

@@ -135,8 +135,8 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.state.sweep(self._clock())
 
     def close(self) -> None:
-        """Closes the database of clients."""
-        self.state.database.close()
+        """Forgets clients that hold nothing, and closes the database of clients."""
+        self.state.close()
 
     def log_fault(self, name: str, error: Exception) -> None:
         """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""
