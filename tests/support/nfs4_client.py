@@ -60,6 +60,7 @@ __all__ = [
     "putfh",
     "putrootfh",
     "read",
+    "read_plus",
     "readdir",
     "readlink",
     "reclaim_complete",
@@ -244,6 +245,10 @@ def setattr_size(stateid: Stateid, size: int) -> bytes:
 
 def read(stateid: Stateid, offset: int, count: int) -> bytes:
     return _op(25) + stateid.octets + struct.pack(">QI", offset, count)
+
+
+def read_plus(stateid: Stateid, offset: int, count: int) -> bytes:
+    return _op(68) + stateid.octets + struct.pack(">QI", offset, count)
 
 
 def write(stateid: Stateid, offset: int, data: bytes) -> bytes:

@@ -160,6 +160,15 @@ def _copied(it: Cursor) -> tuple[int, int, bytes]:
     return octets, stable, verifier
 
 
+def _parts(it: Cursor) -> tuple[bool, list[tuple[int, bytes | int]]]:
+    """Whether the file ends, and (offset, data or the length of a hole) of each part."""
+    eof, parts = bool(it.take("I")), []
+    for _ in range(it.take("I")):
+        is_hole, offset = it.take("IQ")
+        parts.append((offset, it.take("Q") if is_hole else it.opaque()))
+    return eof, parts
+
+
 def _xattrs(it: Cursor) -> tuple[int, list[bytes], bool]:
     """(cookie, names, whether there are no further ones)."""
     cookie = it.take("Q")
@@ -193,6 +202,7 @@ _VALUES: dict[int, Callable[[Cursor], Any]] = {
     60: _copied,
     63: Cursor.words,
     69: lambda it: (bool(it.take("I")), it.take("Q")),
+    68: _parts,
     72: Cursor.opaque,
     73: _change,
     74: _xattrs,

@@ -235,7 +235,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, stopping, stopped, error",
+        "refused, certificates, grace, grace_over, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 

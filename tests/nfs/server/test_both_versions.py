@@ -40,6 +40,7 @@ def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(s
     assert written(server, handle) == "ACCES"
     assert client.run(putfh(handle), close(stateid)).status == "OK"
     assert written(server, handle) == "OK"
+    client.opened(handle, READ | NO_DELEGATION)
     four.service.close()
     restarted = with_version_4(server, tmp_path, 1000.0)
     assert written(server, handle) == "JUKEBOX"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -441,6 +442,10 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert name(SEQUENCE) == "SEQUENCE"
     assert name() == "empty"
+    assert name(*[READ] * 8) == "+".join(["READ"] * 8)
+    assert name(*[GETFH] * 6, READ) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+READ"
+    assert name(*[GETFH] * 7) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+..."
+    assert name(*[GETFH] * 64) == name(*[GETFH] * 7)
 
 
 def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
@@ -453,8 +458,9 @@ def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
     assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert named(decode_call(Decoder(call_of(SEQUENCE)))) is named(decode_call(Decoder(call_of(SEQUENCE))))
     # A client makes up names; the bound holds, and names that are known stay.
-    names = {counted(SEQUENCE, *[GETFH] * length) for length in range(1, 60)}
-    names |= {counted(SEQUENCE, READ, *[GETFH] * length) for length in range(1, 60)}
+    names = {counted(SEQUENCE, *operations) for operations in itertools.product([READ, GETFH], repeat=6)}
+    names |= {counted(SEQUENCE, *operations) for operations in itertools.product([READ, REMOVE], repeat=5)}
     assert len(names) <= 65
-    assert counted(*[READ] * 40, *[GETFH] * 3) == COMPOUND.name
+    assert COMPOUND.name in names
+    assert counted(REMOVE, GETFH, REMOVE) == COMPOUND.name
     assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"

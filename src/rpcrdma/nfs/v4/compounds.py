@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
+from rpcrdma.limits import NFS4_CALL_NAME_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
 from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation, Position
@@ -204,10 +204,16 @@ class EncodedReply(Encoder):
 
 
 def name_of(operations: Sequence[Operation]) -> str:
-    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE"."""
+    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
+
+    It ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
+    """
     names = [operation.name for operation in operations]
     telling = [name for name in names if name not in _SILENT]
-    return "+".join(telling or names[-1:]) or "empty"
+    name = "+".join(telling or names[-1:]) or "empty"
+    if len(name) <= NFS4_CALL_NAME_OCTETS_MAX:
+        return name
+    return name[: name.rindex("+", 0, NFS4_CALL_NAME_OCTETS_MAX - 3)] + "+..."
 
 
 _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEFH", "RESTOREFH"})

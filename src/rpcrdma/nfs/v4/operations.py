@@ -228,6 +228,10 @@ _SUPPORTED: Final = (
         _O.OP_REMOVEXATTR, "REMOVEXATTR4args", "REMOVEXATTR4resok", needs_handle=True, result_octets=_CHANGE,
         **_MINOR_2,
     ),
+    _operation(
+        _O.OP_READ_PLUS, "READ_PLUS4args", "READ_PLUS4resok", idempotent=True, needs_handle=True, result_octets=8 + 20,
+        asked_octets=lambda args: min(args.rpa_count, nfs4.NFS4_MAXDATA), **_MINOR_2,
+    ),
     _operation(_O.OP_SEEK, "SEEK4args", "SEEK4resok", idempotent=True, needs_handle=True, result_octets=12, **_MINOR_2),
 )  # fmt: skip
 

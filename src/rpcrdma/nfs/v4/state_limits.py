@@ -81,3 +81,7 @@ NFS4_XATTR_OCTETS_MAX = 64 << 10
 
 NFS4_XATTR_NAME_OCTETS_MAX = 250
 """Octets of the name of an extended attribute: XATTR_NAME_MAX of Linux without the prefix "user."."""
+
+NFS4_READ_PLUS_PARTS_MAX = 64
+"""Data and holes in the result of one READ_PLUS, each of which takes two looks at the file's blocks, 2 us together. A
+client asks for the rest."""

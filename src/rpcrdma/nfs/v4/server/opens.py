@@ -58,6 +58,7 @@ from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
     "Open",
+    "check_file",
     "check_regular",
     "close",
     "find",
@@ -274,6 +275,12 @@ def check_regular(node: Node) -> None:
     if node.kind is not FileKind.FILE:
         statuses = {FileKind.DIRECTORY: _S.NFS4ERR_ISDIR, FileKind.SYMLINK: _S.NFS4ERR_SYMLINK}
         raise Refused(statuses.get(node.kind, _S.NFS4ERR_WRONG_TYPE))
+
+
+def check_file(node: Node) -> None:
+    """Refuses with WRONG_TYPE objects that are no regular files, as operations of version 4.2 that change data do."""
+    if node.kind is not FileKind.FILE:
+        raise Refused(_S.NFS4ERR_WRONG_TYPE)
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:

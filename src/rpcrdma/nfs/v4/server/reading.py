@@ -14,7 +14,7 @@ from rpcrdma.nfs.v4.server.compound import Compound, MustWait, Placeable
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["file_to_read", "read"]
+__all__ = ["file_to_read", "lent_buffer", "read"]
 
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
@@ -35,6 +35,14 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     return file
 
 
+def lent_buffer(compound: Compound, octets: int) -> memoryview:
+    """Memory for data of a result; DELAY if the COMPOUND asks for more than one client may have at a time."""
+    try:
+        return compound.context.buffer(octets)
+    except OutOfBuffers:
+        raise Refused(nfsstat4.NFS4ERR_DELAY) from None
+
+
 def read(compound: Compound, args: READ4args) -> Placeable:
     """READ: what is in memory at once; a worker thread reads the rest."""
     file, offset = file_to_read(compound, args.stateid), args.offset
@@ -49,11 +57,7 @@ def read(compound: Compound, args: READ4args) -> Placeable:
     got = 0
     if wanted:
         if compound.partial is None:
-            try:
-                compound.partial = compound.context.buffer(wanted), 0
-            except OutOfBuffers:
-                # The READs of one COMPOUND ask for more than one client may have at a time.
-                raise Refused(nfsstat4.NFS4ERR_DELAY) from None
+            compound.partial = lent_buffer(compound, wanted), 0
         buffer, got = compound.partial
         wanted = min(wanted, len(buffer))
         at_once = not (exported.in_memory or compound.context.may_block)

@@ -2,7 +2,8 @@
 
 The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
 grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
-to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others.
+to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others,
+when it ends, and when it holds nothing and its lease passes or the server stops: it has nothing to reclaim.
 
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
@@ -10,6 +11,7 @@ incarnation of the client: after the client has restarted, its earlier claims ar
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
 import threading
@@ -32,6 +34,9 @@ SELECT owner, verifier, principal FROM client
 WHERE typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
 _BOOTS = 1 << 32
+_OWNERS_SHOWN = 3
+_OWNER_OCTETS_SHOWN = 60
+"""Octets of an owner in the log: Linux's are its version, host and number, such as "Linux NFSv4.2 node7"."""
 
 
 class ClientRow(NamedTuple):
@@ -87,12 +92,16 @@ class RecoveryDatabase:
             self._failed = True
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, but not later incarnations of their owners; returns whether they are gone."""
+        """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
+
+        A principal is another client: an owner that somebody else takes up deletes nothing.
+        """
         try:
             with self._lock, self._database:
                 self._database.execute("BEGIN")
                 self._database.executemany(
-                    "DELETE FROM client WHERE owner = ? AND verifier = ? AND principal = ?", rows
+                    "DELETE FROM client WHERE owner = ? AND principal = ?",
+                    [(row.owner, row.principal) for row in rows],
                 )
         except sqlite3.Error as error:
             _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)
@@ -108,8 +117,10 @@ class RecoveryDatabase:
 class Grace:
     """The grace period: who may reclaim, and until when. The caller holds the lock of the state.
 
+    The log has its start and its end, since meanwhile clients of all versions wait.
+
     Args:
-        rows: the clients of the last run.
+        rows: the clients of the last run; without any there is no grace period.
         lease_s: seconds of a lease, for which the period lasts. Each reclaim prolongs it, to two leases at most.
         now_s: the time.
     """
@@ -120,19 +131,48 @@ class Grace:
         self._lease_s = lease_s
         self._ends_s = now_s + lease_s
         self._last_s = now_s + 2 * lease_s
+        self._awaited = len(self.waiting)
+        if self.waiting:
+            _LOGGER.info(
+                "grace period of %g s, at most %g s while clients reclaim; clients of the last run that are awaited: "
+                "%d (%s); until all have come back, calls wait that open, lock, create or change anything",
+                lease_s,
+                2 * lease_s,
+                self._awaited,
+                self._names(),
+                extra={"event": {"event": "grace", "clients": self._awaited, "seconds": lease_s}},
+            )
 
     def knows(self, row: ClientRow) -> bool:
         """Whether this incarnation of a client may reclaim."""
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from an incarnation of a client that has ended."""
-        if self.knows(row):
+        """Takes the right to reclaim from a client that has ended, and from its earlier incarnation."""
+        known = self.waiting.get(row.owner)
+        if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
         """Prolongs the period after a reclaim."""
         self._ends_s = min(self._last_s, now_s + self._lease_s)
+
+    def end(self) -> None:
+        """Ends the period, and with it the right to reclaim."""
+        away = len(self.waiting)
+        late = f"clients that did not come back: {away} ({self._names()})"
+        _LOGGER.info(
+            "the grace period is over: %s",
+            late if away else "no client is awaited any more",
+            extra={"event": {"event": "grace_over", "clients": self._awaited, "away": away}},
+        )
+        self.waiting.clear()
+
+    def _names(self) -> str:
+        """A few of the owners that are awaited, for the log: octets of peers."""
+        shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
+        more = len(self.waiting) - len(shown)
+        return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def is_over(self, now_s: float) -> bool:
         """Whether the period has ended: by its time, or since nobody may reclaim any more."""

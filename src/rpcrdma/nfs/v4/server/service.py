@@ -21,6 +21,7 @@ from rpcrdma.nfs.v4.server import (
     locks,
     names,
     opens,
+    read_plus,
     reading,
     security,
     session_operations,
@@ -75,6 +76,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_READ: reading.read,
     _O.OP_READDIR: listing.read_directory,
     _O.OP_READLINK: information.read_link,
+    _O.OP_READ_PLUS: read_plus.read_plus,
     _O.OP_RECLAIM_COMPLETE: session_operations.reclaim_complete,
     _O.OP_REMOVE: names.remove,
     _O.OP_REMOVEXATTR: extended_attributes.remove_xattr,
@@ -133,8 +135,8 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.state.sweep(self._clock())
 
     def close(self) -> None:
-        """Closes the database of clients."""
-        self.state.database.close()
+        """Forgets clients that hold nothing, and closes the database of clients."""
+        self.state.close()
 
     def log_fault(self, name: str, error: Exception) -> None:
         """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""
