@@ -115,7 +115,7 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
     ("command", "path"),
     [
         *(("ls", "/data/none"), ("stat", "/data/none"), ("cat", "/data/none/x"), ("rm", "/team/a/none")),
-        *(("mkdir", "/team/b/none"), ("stat", "/data/sub/../none"), ("watch", "/data/none")),
+        *(("mkdir", "/team/b/none"), ("stat", "/data/sub/../none")),
     ],
 )
 def test_errors_name_the_url(named: Served, command: str, path: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +199,7 @@ def test_a_refused_default_port_leads_to_the_one_of_serve(
 
 
 def test_serve_is_where_the_hint_says() -> None:
-    from rpcrdma.cli.serve_protection import DEFAULT_LISTEN
+    from rpcrdma.cli.settings.table import DEFAULT_LISTEN
 
     assert [parse_url(url).port for url in DEFAULT_LISTEN if url.startswith("tcp://")] == [connect._SERVE_TCP_PORT]
 

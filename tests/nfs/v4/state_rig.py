@@ -19,12 +19,12 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
-from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import Answer, Slot
 
-__all__ = ["FORE", "LEASE_S", "Caller", "Holding", "StateRig", "counted_octets", "refused_with"]
+__all__ = ["FORE", "LEASE_S", "Caller", "Disk", "Holding", "StateRig", "counted_octets", "refused_with"]
 
 LEASE_S = 90.0
 FORE = channel_attrs4(0, 1_049_620, 1_049_480, 7_584, 8, 64, [])
@@ -71,6 +71,28 @@ class Placed(NamedTuple):
 
     answer: Answer
     slot: Slot[Any]
+
+
+class Disk:
+    """Implements `RecoveryDatabase`, and outlives the server."""
+
+    def __init__(self) -> None:
+        self.boot = 0
+        self.kept: dict[bytes, ClientRow] = {}
+
+    @property
+    def rows(self) -> list[ClientRow]:
+        self.boot += 1
+        return list(self.kept.values())
+
+    def keep(self, row: ClientRow) -> None:
+        self.kept[row.owner] = row
+
+    def forget(self, rows: Any) -> bool:
+        for row in rows:
+            if row.owner in self.kept and self.kept[row.owner].principal == row.principal:
+                del self.kept[row.owner]
+        return True
 
 
 class StateRig:

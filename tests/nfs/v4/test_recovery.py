@@ -10,7 +10,7 @@ import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.clients import Client
-from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from state_rig import LEASE_S, StateRig, counted_octets, refused_with
 
 S = nfsstat4
@@ -297,6 +297,27 @@ def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> 
     server.complete(holder)
     rig.state.close()
     assert sorted(server.restart().state.grace.waiting) == [b"away", b"holder"]
+
+
+def test_servers_that_share_a_database_await_their_own_clients_alone(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    row, other = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
+
+    def opened(address: str, *exports: str) -> closing[RecoveryDatabase]:
+        return closing(RecoveryDatabase(path, counted_octets(), addresses=[address], exports=exports))
+
+    with opened("rdma://h:1", "/=/x") as first, opened("rdma://h:2", "/=/x") as second:
+        assert first.boot != second.boot
+        first.keep(row)
+        second.keep(other)
+        assert first.forget([row])
+        first.keep(row)
+    with opened("rdma://h:2", "/=/x") as second, opened("rdma://h:3", "/=/x") as third:
+        assert (second.rows, third.rows) == ([other], [])
+    with opened("rdma://h:1", "/=/y") as unrelated:
+        assert unrelated.rows == []
+    with opened("rdma://h:1", "/a=/y", "/=/x") as grown:
+        assert grown.rows == [row], "an export more is the same server"
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:

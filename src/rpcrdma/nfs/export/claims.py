@@ -159,6 +159,7 @@ class Claims(Generic[S, L]):
         if claims is not None:
             self._count(claims, holder, -1)
             claims.shares.pop(holder, None)
+            self.in_the_way.discard(holder)
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
@@ -197,6 +198,7 @@ class Claims(Generic[S, L]):
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
             self.delegations -= 1
+            self.in_the_way.discard(holder)
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:

@@ -79,19 +79,21 @@ class CompoundCall(NamedTuple):
         minor_version: the minor version.
         shape: the operations up to the first that cannot be run.
         args: the arguments of each of these.
+        items: the most octets of each DDP-eligible result.
     """
 
     tag: bytes
     minor_version: int
     shape: Shape
     args: Sequence[Any]
+    items: Sequence[int] = ()
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """The call with operations by their numbers and arguments."""
         steps = list(operations)
-        shape = Shape([number for number, _ in steps], len(steps))
-        return cls(tag, minor_version, shape, [args for _, args in steps])
+        shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
+        return cls(tag, minor_version, shape, args, _items(shape, args))
 
     @property
     def steps(self) -> list[CalledOperation]:
@@ -273,9 +275,21 @@ def decode_call(dec: Decoder) -> CompoundCall:
                 dec.placed.passed(dec.position)
             break
     if fault is None and count == len(kinds):
-        return _tuple(CompoundCall, (tag, minor_version, _shape_of(tuple(kinds)), args))
+        shape = _shape_of(tuple(kinds))
+        return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args) if shape.bulk else ()))
     _drop_rest(dec)
-    return CompoundCall(tag, minor_version, Shape(kinds, count, fault), args)
+    shape = Shape(kinds, count, fault)
+    return CompoundCall(tag, minor_version, shape, args, _items(shape, args))
+
+
+def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
+    """The most octets of each DDP-eligible result."""
+    items = []
+    for at in shape.bulk:
+        item_octets = shape.operations[at].item_octets
+        assert item_octets is not None
+        items.append(item_octets(args[at]))
+    return items
 
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
@@ -360,17 +374,7 @@ def _bound(call: CompoundCall) -> ReplyBound:
         results += 8 + operation.result_octets
         if fault is None and operation.asked_octets is not None:
             results += operation.asked_octets(args)
-    return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in _bulk_items(call)))
-
-
-def _bulk_items(call: CompoundCall) -> Sequence[int]:
-    """The items of `_bound`."""
-    operations, args, items = call.shape.operations, call.args, []
-    for at in call.shape.bulk:
-        item_octets = operations[at].item_octets
-        assert item_octets is not None
-        items.append(item_octets(args[at]))
-    return items
+    return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in call.items))
 
 
 _NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
@@ -386,6 +390,6 @@ COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     decode_result=decode_compound_reply,
     bound=_bound,
     status=attrgetter("status"),
-    items=_bulk_items,
+    items=attrgetter("items"),
     named=attrgetter("shape.procedure"),
 )

@@ -35,7 +35,6 @@ from rpcrdma_lab.check import (
     Result,
     TrialOptions,
     Verdict,
-    calling_programs,
     chosen,
     listening,
     recalled_delegations,
@@ -87,7 +86,7 @@ async def _judge_server(
         host=args.url.host,
         port=args.url.port,
         timeout_s=args.timeout or ANSWER_S,
-        crc=not args.no_crc,
+        crc=args.crc,
         capture=args.capture,
         provider=_device(args),
     )
@@ -143,9 +142,8 @@ async def _run(
     """Adds the results of all checks, each at once."""
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
-    met |= await calling_programs(target, given, next(iter(versions)))
-    if fresh_files and "1" in versions:
-        met |= await recalled_delegations(target, given, fresh_files.pop())
+    if fresh_files:
+        met |= await recalled_delegations(target, given, fresh_files.pop(), next(iter(versions)))
     met |= {"risky"} if args.risky else set()
     with progress_line(len(checks)) as tell:
 
@@ -192,7 +190,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
     options = TrialOptions(
         timeout_s=timeout_s,
         pause_s=timeout_s / 20,
-        crc=not args.no_crc,
+        crc=args.crc,
         behind=None if args.behind is None else (args.behind.host, args.behind.port),
         risky=args.risky,
         capture=args.capture,

@@ -34,7 +34,7 @@ def copy(compound: Compound, args: COPY4args) -> COPY4resok:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
     source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
     assert compound.saved is not None
-    if compound.saved.handle == compound.node.handle:
+    if compound.file_of(compound.saved) == compound.file_of(compound.node):
         # A copy within one file, which CLONE allows (RFC 7862 section 15.2.3).
         raise Refused(_S.NFS4ERR_INVAL)
     octets = _range(source, args.ca_src_offset, args.ca_dst_offset, args.ca_count)

@@ -10,7 +10,6 @@ The caller holds the lock of the state, unless a docstring says otherwise.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Final
 
@@ -32,6 +31,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
 
@@ -152,9 +152,8 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
     """
     if state_of(compound).claims.delegations:
         compound.wait()
-        with contextlib.suppress(FileNotFoundError):
-            found = directory.lookup(compound.caller, name, at_once=False)
-            assert found is not None
+        found = existing_object(compound, directory, name)
+        if found is not None:
             wait_for_delegations(compound, found)
 
 

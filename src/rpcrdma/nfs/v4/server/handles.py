@@ -14,6 +14,7 @@ from rpcrdma.nfs.v4.server.compound import Compound, MustWait
 __all__ = [
     "checked_directory",
     "checked_name",
+    "existing_object",
     "get_handle",
     "lookup",
     "lookup_parent",
@@ -76,6 +77,16 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
     if admitted and exports.is_export(found):
         exports.admit(found.tree, compound.context, mounts=False)
     return found
+
+
+def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
+    """The object of a name in a directory; None if there is none. May block."""
+    try:
+        return directory.lookup(compound.caller, name, at_once=False)
+    except (tree.Refused, OSError) as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
 
 
 def put_root(compound: Compound, _args: None) -> None:

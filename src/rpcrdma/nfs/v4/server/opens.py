@@ -52,7 +52,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
-from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
+from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, existing_object, object_named
 from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
 from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
@@ -336,7 +336,7 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     elif isinstance(value, fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
         create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
-        found = _existing(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
+        found = existing_object(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
         if found is not None:
             change = directory.attributes().change
             cut = wanted.size == 0
@@ -352,13 +352,6 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     before, after = change_of_directory.before, change_of_directory.after
     change_info = change_info4(True, before.change, after.change) if before and after else _UNCHANGED
     return _Target(made.node, change_info, asked, created=True)
-
-
-def _existing(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    try:
-        return directory.lookup(compound.caller, name, at_once=False)
-    except FileNotFoundError:
-        return None
 
 
 def _current(compound: Compound, args: OPEN4args) -> _Target:

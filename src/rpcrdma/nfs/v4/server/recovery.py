@@ -25,13 +25,17 @@ __all__ = ["ClientRow", "Grace", "RecoveryDatabase"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS client (owner BLOB PRIMARY KEY, verifier BLOB NOT NULL, principal TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS client (
+    addresses TEXT NOT NULL, owner BLOB NOT NULL, verifier BLOB NOT NULL, principal TEXT NOT NULL,
+    exports TEXT NOT NULL,
+    PRIMARY KEY (addresses, owner)
+);
 CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
 """
-_PROBE = "SELECT owner, verifier, principal, number FROM client, boot"
+_PROBE = "SELECT addresses, owner, verifier, principal, exports, number FROM client, boot"
 _READ = """
-SELECT owner, verifier, principal FROM client
-WHERE typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
+SELECT exports, owner, verifier, principal FROM client WHERE addresses = ?
+AND typeof(exports) = 'text' AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
 _BOOTS = 1 << 32
 _OWNERS_SHOWN = 3
@@ -50,31 +54,51 @@ class ClientRow(NamedTuple):
 class RecoveryDatabase:
     """The clients on the disk, and the number of this run of the server; thread-safe, and waits for the disk.
 
+    Servers with other addresses may use the same file at the same time. The rows of each are apart: a client returns to
+    the address that it knows, and two servers cannot have one. Rows of a run that had none of the present exports stay
+    where they are: nothing of theirs can be claimed here.
+
     Args:
         path: the database; None keeps it in memory.
         random_bytes: makes the number of the first run, lest it repeat one that a lost database had.
+        addresses: the addresses at which the server listens.
+        exports: texts that tell the exports from others; without any, the rows of all exports count.
 
     Raises:
         OSError: the database cannot be used.
     """
 
-    def __init__(self, path: Path | None, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        random_bytes: Callable[[int], bytes],
+        *,
+        addresses: Iterable[str] = (),
+        exports: Iterable[str] = (),
+    ) -> None:
         self._lock = threading.Lock()
         self._path = path
+        self._addresses = " ".join(sorted(addresses))
+        present = set(exports)
+        self._exports = "\n".join(sorted(present))
         self._failed = False
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
             )
-            row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
-            last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
-            self.boot = (last + 1) % _BOOTS
-            """The number of this run."""
             with database:
-                database.execute("BEGIN")
+                database.execute("BEGIN IMMEDIATE")
+                row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
+                last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
+                self.boot = (last + 1) % _BOOTS
+                """The number of this run, which no other run with this database has."""
                 database.execute("DELETE FROM boot")
                 database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
-            self.rows = [ClientRow(*row) for row in database.execute(_READ)]
+            self.rows = [
+                ClientRow(*row)
+                for served, *row in database.execute(_READ, (self._addresses,))
+                if not present or present & set(served.split("\n"))
+            ]
             """The clients of the last run."""
         except sqlite3.Error as error:
             raise OSError(
@@ -85,7 +109,9 @@ class RecoveryDatabase:
         """Writes a client; if the disk fails, the log says once that clients will lose their locks."""
         try:
             with self._lock:
-                self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?)", row)
+                self._database.execute(
+                    "INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", (self._addresses, *row, self._exports)
+                )
         except sqlite3.Error as error:
             if not self._failed:
                 _LOGGER.warning("%s: %s: clients cannot reclaim their locks after a restart", self._path, error)
@@ -100,8 +126,8 @@ class RecoveryDatabase:
             with self._lock, self._database:
                 self._database.execute("BEGIN")
                 self._database.executemany(
-                    "DELETE FROM client WHERE owner = ? AND principal = ?",
-                    [(row.owner, row.principal) for row in rows],
+                    "DELETE FROM client WHERE addresses = ? AND owner = ? AND principal = ?",
+                    [(self._addresses, row.owner, row.principal) for row in rows],
                 )
         except sqlite3.Error as error:
             _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)

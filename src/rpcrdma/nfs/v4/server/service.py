@@ -32,7 +32,7 @@ from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.server.state import State
-from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
+from rpcrdma.rpc.service import CallContext, Steps, returns_steps
 
 __all__ = ["HANDLERS", "Nfs4Service"]
 
@@ -123,12 +123,12 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self._recalls: Recalls | None = None
         self._faults: set[tuple[str, type[Exception]]] = set()
 
-    @inline_or_worker
+    @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
         """Answers COMPOUND."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
-        return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
+        return run(Compound(self, context, args, self._clock()), HANDLERS)
 
     def sweep(self) -> None:
         """Ends the state of clients whose time is over; may block. To be called every few seconds."""

@@ -210,7 +210,7 @@ class State:
             self.sessions.drop_ended_connections()
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
-            self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
+            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         self._recall_again(now_s)
