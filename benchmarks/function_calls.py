@@ -24,6 +24,7 @@ import secrets
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -33,12 +34,15 @@ from types import CodeType, FrameType
 from typing import Any
 
 import nfs_servers
+from nfs4_session import Session
 
 import rpcrdma
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server.services import build_nfs4
+from rpcrdma.nfs.v4.nfs4 import NFS_V4
 from rpcrdma.transport import VERSION_CHOICES
 
 WARM_UP_CALLS = 30
@@ -47,8 +51,8 @@ CALLS = 200
 LARGE_CALLS = 50
 """Those of 1 MiB: more of them make no average that is nearer, since it differs with the sizes of the reads."""
 VERSIONS = ("1", "2")
-NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
-"""First parts of the names of modules that are not counted: the event loop's, and this one."""
+NOT_COUNTED = ("asyncio.", "selectors", "threading", Session.__module__, __name__)
+"""First parts of the names of modules that are not counted: the event loop's, and those of this program."""
 DEVICE = ("support.device_in_memory", "support.memory_of_device")
 
 
@@ -165,10 +169,13 @@ class ServerThread:
         ):
             services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
             urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-            async with rpcrdma.serve(services, urls, options=self._options) as server:
+            clocks = time.monotonic, time.time_ns
+            nfs4 = build_nfs4(services.nfs, state, Path(state_directory), secrets.token_bytes, *clocks)
+            async with rpcrdma.serve([*services, nfs4], urls, options=self._options) as server:
                 self.addresses = nfs_servers.ServerAddresses(*server.listening, os.getpid())
                 self._ready.set()
                 await self._ended.wait()
+            nfs4.close()
             services.nfs.close()
 
     def in_loop(self, function: Callable[[], None]) -> None:
@@ -206,8 +213,10 @@ Key = tuple[str, int]
 """The name of a call and the octets that it moves."""
 
 
-def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Callable[[], Awaitable[object]]]:
-    """The calls that are counted."""
+def calls(
+    connection: rpcrdma.Connection, handle: v3.nfs_fh3, session: Session
+) -> dict[Key, Callable[[], Awaitable[object]]]:
+    """The calls that are counted; those of version 4 are COMPOUNDs of SEQUENCE, PUTFH and the operation."""
     found: dict[Key, Callable[[], Awaitable[object]]] = {
         ("NULL", 0): lambda: connection.call(v3.NULL, None),
         ("GETATTR", 0): lambda: connection.call(v3.GETATTR, v3.GETATTR3args(handle)),
@@ -218,6 +227,8 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
         write = v3.WRITE3args(handle, 0, octets, v3.stable_how.UNSTABLE, memory)
         found[f"READ {size}", octets] = partial(connection.call, v3.READ, read, into=memory)
         found[f"WRITE {size}", octets] = partial(connection.call, v3.WRITE, write)
+    found["v4 GETATTR", 0] = partial(session.getattr, 0)
+    found["v4 READ 4 KiB", SMALL_OCTETS] = partial(session.read, 0, 0, bytearray(SMALL_OCTETS))
     return found
 
 
@@ -228,8 +239,12 @@ async def count(
     handle = await nfs_servers.file_handle(server.addresses.tcp)
     counted = {}
     options = rpcrdma.ConnectOptions(provider=provider, rpcrdma_version=version)
-    async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
-        for key, call in calls(connection, handle).items():
+    async with (
+        rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection,
+        rpcrdma.connect(server.addresses.rdma, NFS_V4, options=options) as connection_4,
+    ):
+        session = await Session(connection_4).start(b"function calls", "data")
+        for key, call in calls(connection, handle, session).items():
             if names and key[0] not in names:
                 continue
             for _ in range(WARM_UP_CALLS):

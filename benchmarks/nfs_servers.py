@@ -85,13 +85,19 @@ def served_directory(
 
 @contextlib.contextmanager
 def served(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[ServerAddresses]:
-    """`rpcrdma serve` with these arguments in a process of its own, at free ports."""
+    """`rpcrdma serve` with these arguments in a process and with a state of its own, at free ports."""
     listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    # Not the script beside the interpreter: an earlier source may be run, which begins elsewhere.
-    command = [sys.executable, "-m", "rpcrdma", "serve", *arguments, *listen]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state,
+        # Not the script beside the interpreter: an earlier source may be run, which begins elsewhere.
+        subprocess.Popen(
+            [sys.executable, "-m", "rpcrdma", "serve", *arguments, *listen, "--state-dir", state],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        ) as server,
+    ):
         try:
             yield _addresses(server)
         finally:

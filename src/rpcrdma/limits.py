@@ -355,6 +355,10 @@ NFS_OBJECTS_OPEN_MAX = 4096
 NFS_FILES_OPEN_MAX = 512
 """Files kept open for READ and WRITE; at most an eighth of the descriptors."""
 
+NFS_LEASES_MAX = 10_000
+"""Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
+most a sixteenth of the descriptors."""
+
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
 their further use needs no search."""
@@ -427,6 +431,11 @@ worker and each fetch ahead."""
 
 # NFS client
 
+NFS_DEFERRED_S = 200.0
+"""Seconds for which an operation is tried again that the server defers (NFS3ERR_JUKEBOX). The grace period after a
+restart lasts a lease, 90 s in our server and in Linux, and while clients reclaim up to two; 20 s more are for the
+server's start and for the delay of the last try."""
+
 NFS_COMMITS_IN_VAIN_MAX = 3
 """COMMITs of one file that may report lost data (a changed verifier) before the client changes to FILE_SYNC, where each
 WRITE is kept or refused: three restarts within one copy are bad luck, more are a server in trouble."""
@@ -482,6 +491,14 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 NFS4_KINDS_OF_CALLS_MAX = 64
 """Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
 and sets of attributes whose encoding is prepared: it has some ten."""
+
+NFS4_PSEUDO_CALLS_MAX = 256
+"""Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
+exports, and an exported root with many directories and no file would be walked."""
+
+NFS4_CALL_NAME_OCTETS_MAX = 40
+"""Octets of the name of such a sequence, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3, so that
+METRICS_PAGE_OCTETS_MAX has room for them. Further operations are left out."""
 
 # Statistics over HTTP
 

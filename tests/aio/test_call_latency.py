@@ -14,7 +14,7 @@ import pytest
 
 import local_tcp
 from local_tcp import without_network
-from rpcrdma.aio.answering import answering
+from rpcrdma.aio.answering import answering, handler_runner, server_call
 from rpcrdma.aio.client import connection
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections import calls_made, rdma_connection, tcp_connection
@@ -81,7 +81,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (answering, calls_made, connection, rdma_connection, tcp_connection):
+    for module in (answering, handler_runner, server_call, calls_made, connection, rdma_connection, tcp_connection):
         monkeypatch.setattr(module, "perf_counter_ns", made)
     return made
 

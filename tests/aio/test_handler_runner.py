@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma import errors
-from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher

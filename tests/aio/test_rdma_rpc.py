@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clock_ahead import set_clock_ahead
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection

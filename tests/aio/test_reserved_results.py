@@ -15,8 +15,10 @@ import pytest
 
 from client_calls import MIB
 from rpcrdma import errors
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.limits import BUFFER_OCTETS_MAX, REPLY_OCTETS_MAX
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher

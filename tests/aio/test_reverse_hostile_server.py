@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner
+from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX

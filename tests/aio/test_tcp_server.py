@@ -14,8 +14,8 @@ import pytest
 import local_tcp
 from jumping_sockets import now_s
 from local_tcp import with_threads, without_network
-from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcError
 from rpcrdma.iwarp.config import IwarpConfig

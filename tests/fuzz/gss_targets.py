@@ -10,7 +10,7 @@ import functools
 import itertools
 
 from decoder_targets import DISPATCHER, FuzzTarget, octets_of
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, RemoteProtocolError, RpcError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthGss

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.iwarp import MpaRole
-from rpcrdma.iwarp.sender import Work
 from rpcrdma.iwarp.states import State
 from rpcrdma.iwarp.terminate import TerminateMessage
+from rpcrdma.iwarp.work import Work
 from rpcrdma.verbs import Access, Completion, Disconnected, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case

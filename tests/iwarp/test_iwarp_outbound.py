@@ -6,7 +6,7 @@ import pytest
 
 from rpcrdma.iwarp.outbound import Outbound, ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.sender import ReadWork, Work
+from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case

@@ -13,8 +13,9 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.sender import ReadWork, Sender, Work
+from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, TerminateFault
+from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from support.cases import each_case

@@ -8,8 +8,9 @@ import pytest
 
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.segments import READ_REQUEST
-from rpcrdma.iwarp.sender import ReadWork, Sender
+from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
+from rpcrdma.iwarp.work import ReadWork
 from rpcrdma.verbs import Completion, SoftwareProtectionDomain, Status, Verb
 from support.cases import each_case
 

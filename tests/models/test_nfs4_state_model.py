@@ -1,7 +1,9 @@
 """The model of clients, leases, claims and restarts of NFS version 4.1, and the server against it.
 
 From RFC 8881: sections 8.3 and 8.4 (leases, recovery, edge conditions), 9.1 (share reservations), 9.5 (locks), 18.51
-(RECLAIM_COMPLETE). A client without a lease keeps what nobody else wants. Two clients share one file of two octets.
+(RECLAIM_COMPLETE). A client without a lease keeps what nobody else wants; if it has nothing, and nothing to reclaim,
+the server forgets it. The end of a client voids the row of its earlier incarnation too. Two clients share one file of
+two octets.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ import pytest
 
 from conversation import Conversation
 from model_replay import Action, Observation, check, traces
-from rpcrdma.nfs.v4.server.recovery import ClientRow
-from state_rig import counted_octets
+from state_rig import Disk, counted_octets
 from support.nfs4_client import Client, Reply, Stateid, close, lock, locku, open_, putfh, reclaim_complete
 
 pytestmark = pytest.mark.thorough
@@ -70,8 +71,9 @@ class State:
         return replace(self, clients=changed)
 
     def evict(self, name: str) -> State:
-        row = (name, self.known(name).boot)
-        state = replace(self, rows=self.rows - {row}, waiting=self.waiting - {row})
+        rows = frozenset(row for row in self.rows if row[0] != name)
+        waiting = frozenset(row for row in self.waiting if row[0] != name)
+        state = replace(self, rows=rows, waiting=waiting)
         return state.put(name, phase="away", deny=None, locks="--", idle=0)
 
     def end_of_grace(self) -> State:
@@ -196,6 +198,14 @@ class StateModel:
         )
         first, last = state.steps
         state = replace(state, clients=changed, steps=(min(first + 1, 3), min(last + 1, 2)))
+        for name, known in state.clients:
+            if (
+                known.phase != "away"
+                and known.courteous
+                and known.deny is None
+                and (name, known.boot) not in state.waiting
+            ):
+                state = state.evict(name)
         # One lease since the last reclaim, two since the start: 90 s and 180 s.
         over = state.grace and (state.steps[1] > 1 or state.steps[0] > 2 or not state.waiting)
         return (state.end_of_grace() if over else state), "OK"
@@ -203,28 +213,6 @@ class StateModel:
     def _restart(self, state: State) -> tuple[State, Observation]:
         lost = tuple((name, Known(boot=known.boot)) for name, known in state.clients)
         return State(lost, state.rows, state.rows, bool(state.rows)), "OK"
-
-
-class Disk:
-    """Implements `RecoveryDatabase`, and outlives the server."""
-
-    def __init__(self) -> None:
-        self.boot = 0
-        self.kept: dict[bytes, ClientRow] = {}
-
-    @property
-    def rows(self) -> list[ClientRow]:
-        self.boot += 1
-        return list(self.kept.values())
-
-    def keep(self, row: ClientRow) -> None:
-        self.kept[row.owner] = row
-
-    def forget(self, rows: Any) -> bool:
-        for row in rows:
-            if self.kept.get(row.owner) == row:
-                del self.kept[row.owner]
-        return True
 
 
 class Server:

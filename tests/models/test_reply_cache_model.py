@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from model_replay import Action, Observation, check, traces
-from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner, ServerCall
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma import errors
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth

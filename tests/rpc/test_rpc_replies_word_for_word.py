@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.message import AcceptStat

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, ProgramMismatch, RemoteProtocolError, RpcError
 from rpcrdma.rpc.auth import AuthSys, OpaqueAuth, decode_auth_sys, opaque_auth
 from rpcrdma.rpc.dispatch import Dispatcher

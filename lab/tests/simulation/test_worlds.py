@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.answering import answering
-from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import READ_REQUEST, READ_RESPONSE
-from rpcrdma.iwarp.sender import ReadWork, Sender, Work
+from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Verb
 from rpcrdma.wire.buffers import Buffer

@@ -30,7 +30,7 @@ from rpcrdma.iwarp.native_receiver import NativeReceiver
 from rpcrdma.iwarp.native_sender import NativeSender
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
-from rpcrdma.iwarp.sender import ReadWork, Sender, Work
+from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
     HEADER_OCTETS,
     PRIVATE_DATA_OCTETS_MAX,
@@ -48,6 +48,7 @@ from rpcrdma.iwarp.startup import (
 )
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
+from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,

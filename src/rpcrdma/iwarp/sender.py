@@ -41,12 +41,13 @@ from rpcrdma.iwarp.segments import (
     encode_read_header,
 )
 from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
+from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
-from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.verbs.queue_pair import Completion, Status
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["ReadWork", "Sender", "Work"]
+__all__ = ["Sender"]
 
 _JOINED_OCTETS_MAX = 512
 """Payload of up to so many octets is copied into one piece with its headers: cheaper than a longer gather list."""
@@ -58,75 +59,6 @@ _FPDU_PIECES_MAX = 60
 """The payload of one FPDU in more pieces than this is copied into one: so many pieces are small."""
 
 _TERMINATE_QUEUE = 2
-_OFFSET_MASK = 0xFFFFFFFFFFFFFFFF
-"""An RDMA Read of no octets may name the end of all memory."""
-
-
-class Work:
-    """One entry of the send queue.
-
-    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
-    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
-    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
-    reports no completion. `status` is that of the completion if the connection ends first.
-    """
-
-    __slots__ = (
-        "control",
-        "end",
-        "gather",
-        "handle",
-        "internal",
-        "length",
-        "offset",
-        "signaled",
-        "status",
-        "verb",
-        "wr",
-    )
-
-    def __init__(
-        self,
-        wr: object,
-        verb: Verb | None,
-        control: int,
-        gather: Sequence[Buffer],
-        length: int,
-        handle: int = 0,
-        offset: int = 0,
-        *,
-        signaled: bool = True,
-    ) -> None:
-        self.wr = wr
-        self.verb = verb
-        self.control = control
-        self.gather = gather
-        self.length = length
-        self.handle = handle
-        self.offset = offset
-        self.signaled = signaled
-        self.end = 0
-        self.internal = False
-        self.status = Status.FLUSHED
-
-
-class ReadWork(Work):
-    """An RDMA Read: its response is placed at `sink_handle` and `sink_offset`; `received` counts its octets so far.
-
-    `gather` has the Read Request header.
-    """
-
-    __slots__ = ("done", "received", "sink_handle", "sink_offset")
-
-    def __init__(
-        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
-    ) -> None:
-        request = encode_read_header((sink_handle, sink_offset, length, handle, offset & _OFFSET_MASK))
-        super().__init__(wr, Verb.RDMA_READ, control, (request,), length, handle, offset)
-        self.sink_handle = sink_handle
-        self.sink_offset = sink_offset
-        self.received = 0
-        self.done = False
 
 
 class Sender:

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from rpcrdma.limits import NFS_DEFERRED_S
 from rpcrdma.nfs.v3 import nfsstat3
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ _TEXT: dict[nfsstat3, str] = {
     nfsstat3.NFS3ERR_TOOSMALL: "the server needs a larger buffer",
     nfsstat3.NFS3ERR_SERVERFAULT: "the server failed to carry out the operation",
     nfsstat3.NFS3ERR_BADTYPE: "the server does not support objects of this type",
-    nfsstat3.NFS3ERR_JUKEBOX: "the server has put the operation off for too long",
+    nfsstat3.NFS3ERR_JUKEBOX: (
+        f"the server was not ready for {NFS_DEFERRED_S:g} s (JUKEBOX), as in the grace period after a restart; "
+        "look into its log, and try again"
+    ),
 }
 
 

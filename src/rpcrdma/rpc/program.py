@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -49,7 +49,8 @@ class Procedure(Generic[A, R]):
         bound: the largest result, always or for given arguments; None: 64 KiB without bulk items.
         status: returns a result's status, 0 for success; None if results have no status.
         octets_max: the limits that the definition sets; None if unknown.
-        named: returns, for arguments, the procedure under whose name the call is counted; None: this one.
+        named: returns, for arguments, the procedure under whose name the call is counted and logged; None: this one.
+        items: returns the items of `bound` alone, for a server that reserves memory for them; None: `bound` does.
     """
 
     program: int
@@ -65,6 +66,7 @@ class Procedure(Generic[A, R]):
     status: Callable[[R], int] | None = None
     octets_max: OctetsMax | None = None
     named: Callable[[A], Procedure[A, R]] | None = None
+    items: Callable[[A], Sequence[int]] | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
         """Computes the largest result of a call.

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing.joined_sides import (
+    Side,
+    connected,
+    ended,
+    establish,
+    expect_alive,
+    expect_broken,
+    expect_private_data,
+    pattern,
+    sides,
+)
 from rpcrdma.testing.pair_under_test import Deviations, MakePair, PairParts
-from rpcrdma.testing.scattered_receives import check_messages_lie_in_the_parts_of_their_buffers  # noqa: F401 - a check
-from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
+from rpcrdma.testing.pooled_receives import (  # noqa: F401 - checks
+    check_messages_lie_in_the_parts_of_their_buffers,
+    check_shared_receives_end_silently,
+    check_shared_receives_take_memory_as_messages_come,
+    check_too_long_send_for_shared_memory_breaks_the_connection,
+)
+from rpcrdma.verbs.memory import Access, MemoryRegion
 from rpcrdma.verbs.queue_pair import (
-    Completion,
     ConnectRequested,
     Disconnected,
     Established,
-    QueuePair,
-    QueuePairEvent,
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["CHECKS", "Check", "Deviations", "MakePair", "PairParts"]
@@ -33,128 +45,30 @@ Check: TypeAlias = Callable[[MakePair], None]
 """One rule for queue pairs: raises AssertionError if the provider of the pair breaks it."""
 
 
-class _Side(NamedTuple):
-    qp: QueuePair
-    pd: ProtectionDomain
-    progress: Callable[[], object]
-    deviations: Deviations
-
-    def events(self) -> list[QueuePairEvent]:
-        return [self.qp.events.pop(0) for _ in range(len(self.qp.events))]
-
-    def completions(self) -> list[Completion]:
-        return [self.qp.completions.popleft() for _ in range(len(self.qp.completions))]
-
-    def receive(self, wr: object, octets: int = _RECEIVE_OCTETS) -> memoryview:
-        buffer = memoryview(bytearray(octets))
-        self.qp.post_receive(wr, buffer)
-        return buffer
-
-
-def _sides(make_pair: MakePair, **options: Any) -> tuple[_Side, _Side]:
-    qp_a, pd_a, qp_b, pd_b, progress, deviations = make_pair(**options)
-    return _Side(qp_a, pd_a, progress, deviations), _Side(qp_b, pd_b, progress, deviations)
-
-
-def _establish(a: _Side, b: _Side, private_data: bytes = b"") -> tuple[Established, Established]:
-    a.progress()
-    requests = b.events()
-    assert [type(event) for event in requests] == [ConnectRequested], f"on the passive side: {requests}"
-    b.qp.accept(private_data)
-    a.progress()
-    both = a.events(), b.events()
-    assert len(both[0]) == 1, f"on the active side after accept: {both[0]}"
-    assert isinstance(both[0][0], Established), f"on the active side after accept: {both[0]}"
-    if not both[1]:
-        # A provider may know it only once the initiator has sent something (RFC 6581 section 9).
-        return both[0][0], both[0][0]
-    assert isinstance(both[1][0], Established), f"on the passive side after accept: {both[1]}"
-    return both[0][0], both[1][0]
-
-
-def _connected(make_pair: MakePair, **options: Any) -> tuple[_Side, _Side]:
-    a, b = _sides(make_pair, **options)
-    _establish(a, b)
-    # One message from the initiator makes the connection whole on every provider.
-    buffer = b.receive("first")
-    a.qp.post_send("first", [b"hello"])
-    a.progress()
-    assert _of(b.completions(), Verb.RECEIVE) == [("first", Status.SUCCESS, 5)]
-    assert bytes(buffer[:5]) == b"hello"
-    a.completions()
-    a.events()
-    b.events()
-    return a, b
-
-
-def _of(completions: Sequence[Completion], verb: Verb) -> list[tuple[object, Status, int]]:
-    return [(c.wr, c.status, c.length) for c in completions if c.verb is verb]
-
-
-def _pattern(length: int) -> bytes:
-    return bytes(range(251)) * (length // 251) + bytes(range(length % 251))
-
-
-def _expect_broken(a: _Side, b: _Side, what: str, *, blind: _Side | None = None) -> None:
-    """Checks that both sides report the end of the connection for a broken rule.
-
-    `blind`: the side from which a provider that `hides_faults` hides this one.
-    """
-    a.progress()
-    told = {side: [event for event in side.events() if isinstance(event, Disconnected)] for side in (a, b)}
-    if a.deviations.tells_of_no_fault:
-        counts = sorted(len(ends) for ends in told.values())
-        assert counts in ([0, 1], [1, 1]), f"{what}: the sides were told {counts} times that the connection ended"
-        return
-    for name, side in (("active", a), ("passive", b)):
-        ends = told[side]
-        assert len(ends) == 1, f"{what}: the {name} side was told {len(ends)} times that the connection ended"
-        if not (side is blind and side.deviations.hides_faults):
-            assert ends[0].protocol_error, f"{what}: the {name} side was told of no protocol error: {ends[0]}"
-
-
-def _expect_alive(a: _Side, b: _Side) -> None:
-    """Checks that the connection continues: a message gets through in each direction."""
-    for here, there in ((a, b), (b, a)):
-        there.receive("alive")
-        here.qp.post_send("alive", [b"alive"])
-        here.progress()
-        assert ("alive", Status.SUCCESS, 5) in _of(there.completions(), Verb.RECEIVE), "the connection is not alive"
-        here.completions()
-        assert not here.events(), "an unexpected event on the sending side"
-        assert not there.events(), "an unexpected event on the receiving side"
-
-
-def _expect_private_data(side: _Side, received: bytes, given: bytes) -> None:
-    if side.deviations.pads_private_data:
-        received = received.rstrip(b"\0")
-    assert received == given, f"the private data {given!r} arrived as {received!r}"
-
-
 def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
     """The private data that each side gives while connecting reaches the other, to the octet."""
-    a, b = _sides(make_pair, private_data=b"from the initiator")
+    a, b = sides(make_pair, private_data=b"from the initiator")
     a.progress()
     (request,) = b.events()
     assert isinstance(request, ConnectRequested)
-    _expect_private_data(a, request.private_data, b"from the initiator")
+    expect_private_data(a, request.private_data, b"from the initiator")
     b.qp.accept(b"from the responder")
     a.progress()
     (event,) = a.events()
     assert isinstance(event, Established)
-    _expect_private_data(a, event.private_data, b"from the responder")
+    expect_private_data(a, event.private_data, b"from the responder")
     b.receive("first")
     a.qp.post_send("first", [b"x"])
     a.progress()
     (event,) = b.events()
     assert isinstance(event, Established)
-    _expect_private_data(a, event.private_data, b"from the initiator")
+    expect_private_data(a, event.private_data, b"from the initiator")
 
 
 def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
     """Neither side may have more RDMA Reads outstanding than the other accepts."""
-    a, b = _sides(make_pair, inbound_reads=(3, 7), outbound_reads=(20, 30))
-    mine, theirs = _establish(a, b)
+    a, b = sides(make_pair, inbound_reads=(3, 7), outbound_reads=(20, 30))
+    mine, theirs = establish(a, b)
     assert mine.outbound_reads <= 7, f"{mine.outbound_reads} outbound reads, the peer takes 7"
     assert mine.inbound_reads <= 3, f"{mine.inbound_reads} inbound reads, 3 were allowed"
     if theirs is not mine:
@@ -163,7 +77,7 @@ def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
 
 def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
     """A rejected initiator gets `Disconnected`; posted work is flushed."""
-    a, b = _sides(make_pair)
+    a, b = sides(make_pair)
     a.receive("never")
     a.progress()
     assert isinstance(b.events()[0], ConnectRequested)
@@ -172,54 +86,54 @@ def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
     (event,) = a.events()
     assert isinstance(event, Disconnected), f"the initiator was told {event}"
     assert event.by_peer
-    assert _of(a.completions(), Verb.RECEIVE) == [("never", Status.FLUSHED, 0)]
+    assert ended(a.completions(), Verb.RECEIVE) == [("never", Status.FLUSHED, 0)]
 
 
 def check_work_posted_before_the_connection_waits(make_pair: MakePair) -> None:
     """Sends posted while connecting go out afterwards, in order."""
-    a, b = _sides(make_pair)
+    a, b = sides(make_pair)
     buffers = [b.receive(number) for number in range(3)]
     for number in range(3):
         a.qp.post_send(number, [b"message %d" % number])
     assert not a.completions()
-    _establish(a, b)
+    establish(a, b)
     a.progress()
-    assert _of(b.completions(), Verb.RECEIVE) == [(number, Status.SUCCESS, 9) for number in range(3)]
+    assert ended(b.completions(), Verb.RECEIVE) == [(number, Status.SUCCESS, 9) for number in range(3)]
     assert [bytes(buffer[:9]) for buffer in buffers] == [b"message 0", b"message 1", b"message 2"]
-    assert [wr for wr, status, _ in _of(a.completions(), Verb.SEND) if status is Status.SUCCESS] == [0, 1, 2]
+    assert [wr for wr, status, _ in ended(a.completions(), Verb.SEND) if status is Status.SUCCESS] == [0, 1, 2]
 
 
 def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
     """Each Send takes the oldest receive, large or small; empty and full messages too, in both directions."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         sizes = (1, 0, 100, _RECEIVE_OCTETS, 17)
         buffers = [there.receive(("receive", number)) for number in range(len(sizes))]
         for number, size in enumerate(sizes):
-            here.qp.post_send(("send", number), [_pattern(size)])
+            here.qp.post_send(("send", number), [pattern(size)])
         here.progress()
-        assert _of(there.completions(), Verb.RECEIVE) == [
+        assert ended(there.completions(), Verb.RECEIVE) == [
             (("receive", number), Status.SUCCESS, size) for number, size in enumerate(sizes)
         ]
         for buffer, size in zip(buffers, sizes, strict=True):
-            assert bytes(buffer[:size]) == _pattern(size)
-        assert [wr for wr, _, _ in _of(here.completions(), Verb.SEND)] == [("send", n) for n in range(len(sizes))]
+            assert bytes(buffer[:size]) == pattern(size)
+        assert [wr for wr, _, _ in ended(here.completions(), Verb.SEND)] == [("send", n) for n in range(len(sizes))]
 
 
 def check_gather_lists_arrive_joined(make_pair: MakePair) -> None:
     """A message is the concatenation of its gather list: bytes, bytearrays, views, and empty buffers."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     buffer = b.receive("r")
     pieces: list[Buffer] = [b"one", bytearray(b"two"), memoryview(b"xthreex")[1:6], b"", b"4"]
     a.qp.post_send("s", pieces)
     a.progress()
-    assert _of(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 12)]
+    assert ended(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 12)]
     assert bytes(buffer[:12]) == b"onetwothree4"
 
 
 def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
     """Unsignaled Sends and Writes complete silently; a signaled one after them reports."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     region = b.pd.register(bytearray(8), Access.REMOTE_WRITE)
     b.receive(1)
     b.receive(2)
@@ -233,76 +147,27 @@ def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
 
 def check_send_without_receive_breaks_the_connection(make_pair: MakePair) -> None:
     """A Send without a posted receive is not buffered: it ends the connection."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     a.qp.post_send("s", [b"nobody is ready"])
-    _expect_broken(a, b, "a Send without a receive", blind=b)
-
-
-def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> None:
-    """After the receives posted before, messages arrive in buffers of the pool, or as `bytes`: see the completions."""
-    a, b = _connected(make_pair)
-    pool = ReceivePool(64)
-    b.receive("own")
-    b.qp.post_receives(2, pool)
-    for text in (b"one", b"two", b"three"):
-        a.qp.post_send("s", [text], signaled=False)
-    a.progress()
-    own, second, third = b.completions()
-    assert own.wr == "own"
-    for completion, text in ((second, b"two"), (third, b"three")):
-        buffer = completion.wr
-        assert completion == Completion(buffer, Verb.RECEIVE, Status.SUCCESS, len(text))
-        if isinstance(buffer, bytes):
-            assert buffer == text
-            continue
-        assert isinstance(buffer, memoryview)
-        assert len(buffer) == 64
-        assert buffer[: len(text)] == text
-        pool.give_back(buffer)
-    assert second.wr is not third.wr, "two messages share memory"
-    b.qp.post_receives(1, pool)
-    a.qp.post_send("s", [b"in memory that was used before"], signaled=False)
-    a.progress()
-    (again,) = b.completions()
-    assert isinstance(again.wr, bytes) or again.wr is third.wr
-    a.qp.post_send("s", [b"one too many"])
-    _expect_broken(a, b, "a Send without a receive", blind=b)
-
-
-def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakePair) -> None:
-    """A Send too long for a buffer of the pool writes nothing beyond its end, and the buffer returns to the pool."""
-    a, b = _connected(make_pair)
-    b.qp.post_receives(1, ReceivePool(64))
-    a.qp.post_send("s", [bytes(65)])
-    _expect_broken(a, b, "a Send longer than the memory of the pool")
-
-
-def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Shared receives into which no message has begun to arrive report nothing, before and after the end."""
-    a, b = _connected(make_pair)
-    b.qp.post_receives(100, ReceivePool(64))
-    b.qp.abort("enough")
-    a.progress()
-    b.qp.post_receives(1, ReceivePool(64))
-    assert not b.completions()
+    expect_broken(a, b, "a Send without a receive", blind=b)
 
 
 def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
     """A Send too long for its receive writes nothing beyond the end of the buffer."""
-    a, b = _connected(make_pair)
-    memory = bytearray(_pattern(128))
+    a, b = connected(make_pair)
+    memory = bytearray(pattern(128))
     b.qp.post_receive("r", memoryview(memory)[:64])
     a.qp.post_send("s", [bytes(65)])
-    _expect_broken(a, b, "a Send longer than its receive")
-    assert memory[64:] == _pattern(128)[64:], "octets behind the receive buffer were written"
+    expect_broken(a, b, "a Send longer than its receive")
+    assert memory[64:] == pattern(128)[64:], "octets behind the receive buffer were written"
 
 
 def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
     """When a Send is received, all Writes posted before it are in place; Writes give their target no completion."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         for size in (1, 3, 4096, _LONG):
-            data = _pattern(size)
+            data = pattern(size)
             memory = bytearray(size + 16)
             region = there.pd.register(memory, Access.REMOTE_WRITE)
             there.receive("r")
@@ -324,22 +189,22 @@ def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
 
 def check_zero_length_operations(make_pair: MakePair) -> None:
     """A Write or Read of no octets changes no memory and completes."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     target = b.pd.register(bytearray(4), Access.REMOTE_WRITE | Access.REMOTE_READ)
     sink = a.pd.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     a.qp.post_write("w", [], target.handle, target.offset)
     a.qp.post_read("r", sink, 0, 0, target.handle, target.offset)
     a.progress()
     assert [(c.wr, c.status) for c in a.completions()] == [("w", Status.SUCCESS), ("r", Status.SUCCESS)]
-    _expect_alive(a, b)
+    expect_alive(a, b)
 
 
 def _forbidden_write(make_pair: MakePair, what: str, access: Access, handle: int, offset: int, length: int) -> None:
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     memory = bytearray(64)
     region = b.pd.register(memoryview(memory)[16:48], access)
     a.qp.post_write("w", [b"\xff" * length], region.handle ^ handle, (region.offset + offset) % (1 << 64))
-    _expect_broken(a, b, what)
+    expect_broken(a, b, what)
     assert memory == bytes(64), f"{what}: memory was changed"
 
 
@@ -362,21 +227,21 @@ def check_write_without_the_right_is_refused(make_pair: MakePair) -> None:
 
 def check_write_after_invalidation_is_refused(make_pair: MakePair) -> None:
     """When `invalidate` has returned, the memory is out of reach."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     memory = bytearray(32)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
     b.pd.invalidate(region)
     b.pd.invalidate(region)
     a.qp.post_write("w", [b"\xff" * 8], region.handle, region.offset)
-    _expect_broken(a, b, "a Write after invalidation")
+    expect_broken(a, b, "a Write after invalidation")
     assert memory == bytes(32)
 
 
 def check_read_brings_data(make_pair: MakePair) -> None:
     """Reads of any size, to any place of the sink, in both directions; completions in order."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
-        data = _pattern(_LONG)
+        data = pattern(_LONG)
         source = there.pd.register(data, Access.REMOTE_READ)
         memory = bytearray(_LONG + 16)
         sink = here.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -386,7 +251,7 @@ def check_read_brings_data(make_pair: MakePair) -> None:
         here.progress()
         assert memory[8:-8] == data, "RDMA Reads did not bring what was there"
         assert memory[:8] == memory[-8:] == bytes(8), "an RDMA Read strayed"
-        assert _of(here.completions(), Verb.RDMA_READ) == [
+        assert ended(here.completions(), Verb.RDMA_READ) == [
             (1, Status.SUCCESS, 100),
             (2, Status.SUCCESS, _LONG - 101),
             (3, Status.SUCCESS, 1),
@@ -396,9 +261,9 @@ def check_read_brings_data(make_pair: MakePair) -> None:
 
 def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
     """Reads beyond the number that the peer accepts at once wait, and are done in the end."""
-    a, b = _connected(make_pair, inbound_reads=(1, 2), outbound_reads=(1, 2))
+    a, b = connected(make_pair, inbound_reads=(1, 2), outbound_reads=(1, 2))
     for here, there in ((a, b), (b, a)):
-        data = _pattern(40)
+        data = pattern(40)
         source = there.pd.register(data, Access.REMOTE_READ)
         memory = bytearray(40)
         sink = here.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -411,8 +276,8 @@ def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
 
 def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
     """A Send posted after a Read is not reported before it."""
-    a, b = _connected(make_pair)
-    source = b.pd.register(_pattern(1000), Access.REMOTE_READ)
+    a, b = connected(make_pair)
+    source = b.pd.register(pattern(1000), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(1000), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     b.receive("x")
     a.qp.post_read("read", sink, 0, 1000, source.handle, source.offset)
@@ -423,7 +288,7 @@ def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
 
 def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
     """Reads beyond bounds or rights, or of unknown and ended handles, bring no data."""
-    cases: list[tuple[str, Access, Callable[[_Side, MemoryRegion], object], int, int]] = [
+    cases: list[tuple[str, Access, Callable[[Side, MemoryRegion], object], int, int]] = [
         ("out of bounds", Access.REMOTE_READ, lambda _s, _r: None, 0, 33),
         ("before the start", Access.REMOTE_READ, lambda _s, _r: None, -1, 8),
         ("of writable memory", Access.REMOTE_WRITE, lambda _s, _r: None, 0, 8),
@@ -431,18 +296,18 @@ def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
         ("of abandoned memory", Access.REMOTE_READ, lambda side, region: side.pd.abandon(region), 0, 8),
     ]
     for what, access, before, offset, length in cases:
-        a, b = _connected(make_pair)
-        region = b.pd.register(bytearray(_pattern(32)), access)
+        a, b = connected(make_pair)
+        region = b.pd.register(bytearray(pattern(32)), access)
         before(b, region)
         memory = bytearray(64)
         sink = a.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
         a.qp.post_read("read", sink, 0, length, region.handle, (region.offset + offset) % (1 << 64))
         if access is Access.REMOTE_WRITE and a.deviations.reads_without_right:
             a.progress()
-            assert _of(a.completions(), Verb.RDMA_READ) == [("read", Status.SUCCESS, length)]
-            _expect_alive(a, b)
+            assert ended(a.completions(), Verb.RDMA_READ) == [("read", Status.SUCCESS, length)]
+            expect_alive(a, b)
             continue
-        _expect_broken(a, b, f"an RDMA Read {what}")
+        expect_broken(a, b, f"an RDMA Read {what}")
         assert memory == bytes(64), f"an RDMA Read {what} brought data"
         statuses = [c.status for c in a.completions() if c.verb is Verb.RDMA_READ]
         assert len(statuses) == 1, f"an RDMA Read {what}: reported {statuses}"
@@ -451,7 +316,7 @@ def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
 
 def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
     """The receiver is told which handle was ended, and the handle has ended."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     memory = bytearray(8)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
     b.receive("r")
@@ -459,8 +324,8 @@ def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
     a.qp.post_send("s", [b"done"], invalidate=region.handle)
     a.progress()
     if a.deviations.cannot_invalidate_remotely:
-        _expect_broken(a, b, "a Send with Invalidate", blind=a)
-        assert _of(b.completions(), Verb.RECEIVE) == [("r", Status.FLUSHED, 0)]
+        expect_broken(a, b, "a Send with Invalidate", blind=a)
+        assert ended(b.completions(), Verb.RECEIVE) == [("r", Status.FLUSHED, 0)]
         return
     (completion,) = b.completions()
     assert completion.status is Status.SUCCESS, f"a Send with Invalidate: received {completion}"
@@ -472,22 +337,22 @@ def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
     (completion,) = b.completions()
     assert completion.invalidated is None
     a.qp.post_write("w", [b"xxxxxxxx"], region.handle, region.offset)
-    _expect_broken(a, b, "a Write after remote invalidation")
+    expect_broken(a, b, "a Write after remote invalidation")
     assert memory == b"12345678"
 
 
 def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: MakePair) -> None:
     """A peer may invalidate only handles that exist; a message that names another one is not delivered."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     b.receive("r")
     a.qp.post_send("s", [b"done"], invalidate=0x12345678)
-    _expect_broken(a, b, "invalidation of an unknown handle", blind=a)
+    expect_broken(a, b, "invalidation of an unknown handle", blind=a)
     assert [c.status for c in b.completions()] == [Status.FLUSHED]
 
 
 def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
     """After `abandon` the memory stays as it is, a Send may invalidate its handle, and the connection goes on."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     memory = bytearray(_LONG)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
     b.pd.abandon(region)
@@ -497,23 +362,25 @@ def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
         b.receive("r")
         a.qp.post_send("s", [b"done"], signaled=False, invalidate=argument.handle)
         a.progress()
-        assert _of(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 4)], "abandoned memory was not invalidated"
-    a.qp.post_write("w", [_pattern(_LONG)], region.handle, region.offset)
+        assert ended(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 4)], (
+            "abandoned memory was not invalidated"
+        )
+    a.qp.post_write("w", [pattern(_LONG)], region.handle, region.offset)
     a.progress()
     assert memory == bytes(_LONG), "abandoned memory was written"
     if a.deviations.cannot_abandon:
-        _expect_broken(a, b, "a Write to abandoned memory")
+        expect_broken(a, b, "a Write to abandoned memory")
         return
     assert [(c.wr, c.status) for c in a.completions()] == [("w", Status.SUCCESS)]
-    _expect_alive(a, b)
+    expect_alive(a, b)
     b.pd.invalidate(region)
     a.qp.post_write("w", [b"x"], region.handle, region.offset)
-    _expect_broken(a, b, "a Write to abandoned memory that has ended for good")
+    expect_broken(a, b, "a Write to abandoned memory that has ended for good")
 
 
 def check_read_only_memory_is_not_registered_for_writing(make_pair: MakePair) -> None:
     """A peer cannot be given the right to write where this process may not."""
-    a, _ = _connected(make_pair)
+    a, _ = connected(make_pair)
     for access in (Access.REMOTE_WRITE, Access.LOCAL_WRITE):
         with suppress(LocalProtocolError):
             a.pd.register(b"immutable", access)
@@ -522,7 +389,7 @@ def check_read_only_memory_is_not_registered_for_writing(make_pair: MakePair) ->
 
 def check_handles_are_not_reused_at_once(make_pair: MakePair) -> None:
     """No two live regions share a handle, and a new region does not get the handle that ended last."""
-    a, _ = _connected(make_pair)
+    a, _ = connected(make_pair)
     regions = [a.pd.register(bytearray(1), Access.REMOTE_READ) for _ in range(64)]
     assert len({region.handle for region in regions}) == 64
     assert all(0 <= region.handle < 1 << 32 for region in regions)
@@ -534,15 +401,15 @@ def check_handles_are_not_reused_at_once(make_pair: MakePair) -> None:
 
 def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
     """An orderly end delivers messages posted before it, then flushes both sides."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     b.receive("arrives")
     b.receive("flushed")
     a.receive("flushed, too")
     a.qp.post_send("last", [b"last words"])
     a.qp.disconnect()
     a.progress()
-    assert _of(b.completions(), Verb.RECEIVE) == [("arrives", Status.SUCCESS, 10), ("flushed", Status.FLUSHED, 0)]
-    assert ("flushed, too", Status.FLUSHED, 0) in _of(a.completions(), Verb.RECEIVE)
+    assert ended(b.completions(), Verb.RECEIVE) == [("arrives", Status.SUCCESS, 10), ("flushed", Status.FLUSHED, 0)]
+    assert ("flushed, too", Status.FLUSHED, 0) in ended(a.completions(), Verb.RECEIVE)
     (mine,) = a.events()
     (theirs,) = b.events()
     assert isinstance(mine, Disconnected)
@@ -555,7 +422,7 @@ def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
 
 def check_abort_flushes_everything(make_pair: MakePair) -> None:
     """Every work request is reported exactly once, the unsignaled ones as well."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     source = b.pd.register(bytearray(16), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(16), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     a.receive("receive")
@@ -575,7 +442,7 @@ def check_abort_flushes_everything(make_pair: MakePair) -> None:
 
 def check_work_posted_after_the_end_is_flushed(make_pair: MakePair) -> None:
     """Posting never fails; after the end it completes as flushed."""
-    a, b = _connected(make_pair)
+    a, b = connected(make_pair)
     a.qp.abort("over")
     a.progress()
     for side in (a, b):

@@ -17,7 +17,7 @@ from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
-__all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
+__all__ = ["Exposure", "Returned", "check_echo", "result_sizes", "returned_length"]
 
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
@@ -226,3 +226,15 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
         full = full and returned.length == offered.length
         total += returned.length
     return total
+
+
+def result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
+    """Returns the size of each result, limited by its buffer, and the number of results with buffers."""
+    sizes = list(items)
+    given = 0
+    for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
+        if buffer is not None:
+            given = index + 1
+            if buffer.nbytes < size:
+                sizes[index] = buffer.nbytes
+    return tuple(sizes), given

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.chunks import ChunkLists, segments_needed
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
 
-__all__ = ["REACTIONS", "CallForm", "Reaction", "form_after"]
+__all__ = ["REACTIONS", "CallForm", "Reaction", "form_after", "has_fewest"]
 
 
 class Reaction(enum.Enum):
@@ -99,3 +100,17 @@ def form_after(
         return None
     items = (*bound.items[:index], refusal.needed, *bound.items[index + 1 :])
     return again._replace(bound=ReplyBound(bound.results, items))
+
+
+def has_fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
+    """Returns whether a call refused for its chunks already has its fewest, or cannot have as few as the peer takes.
+
+    `segment_octets` is the largest segment that the peer takes.
+    """
+    cause = refusal.cause
+    if cause is Cause.SEGMENTS:
+        fewest = sum(segments_needed(chunk.length, segment_octets) for chunk in chunks.chunks)
+        return fewest > refusal.limit or fewest == chunks.count_segments()
+    if cause is Cause.READ_CHUNKS:
+        return all(read.position == 0 for read in chunks.reads)
+    return cause is Cause.WRITE_CHUNKS and not chunks.writes

@@ -18,16 +18,16 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, segments_needed
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
-from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
+from rpcrdma.transport.message import CallDirection, Inbound, Kind, Refusal
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, has_fewest
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
@@ -41,32 +41,6 @@ _QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
 _CLOSED = State.CLOSED
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
-
-
-def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
-    """Returns whether a call refused for its chunks already has its fewest, or cannot have as few as the peer takes.
-
-    `segment_octets` is the largest segment that the peer takes.
-    """
-    cause = refusal.cause
-    if cause is Cause.SEGMENTS:
-        fewest = sum(segments_needed(chunk.length, segment_octets) for chunk in chunks.chunks)
-        return fewest > refusal.limit or fewest == chunks.count_segments()
-    if cause is Cause.READ_CHUNKS:
-        return all(read.position == 0 for read in chunks.reads)
-    return cause is Cause.WRITE_CHUNKS and not chunks.writes
-
-
-def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
-    """Returns the size of each result, limited by its buffer, and the number of results with buffers."""
-    sizes = list(items)
-    given = 0
-    for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
-        if buffer is not None:
-            given = index + 1
-            if buffer.nbytes < size:
-                sizes[index] = buffer.nbytes
-    return tuple(sizes), given
 
 
 class Requester:
@@ -213,7 +187,7 @@ class Requester:
         bound = form.bound
         if form.attempts > 1:
             limits = form.narrow(limits)
-        sizes, given = _result_sizes(bound.items, call.into) if call.into else (bound.items, 0)
+        sizes, given = result_sizes(bound.items, call.into) if call.into else (bound.items, 0)
         reduced = len(payload.reduced)
         items = payload.item_octets() if payload.items else ()
         plan = plan_call(reduced, items, bound.results, sizes, limits)
@@ -358,7 +332,7 @@ class Requester:
             return True
         form = None
         most, possible = session.config.reply_octets_max, session.segment_octets_possible
-        if not abandoned and not _fewest(message.refusal, call.chunks, possible):
+        if not abandoned and not has_fewest(message.refusal, call.chunks, possible):
             form = form_after(message.refusal, call.form, call.into, most, possible)
             if call.carried is not None:
                 form = call.carried.form_after(message.refusal, call.form, form)

@@ -50,7 +50,10 @@ def padding(length: int) -> int:
 
 def padded_octets(lengths: Iterable[int]) -> int:
     """Returns the octets of items of variable length in the stream, padding included, without their length words."""
-    return sum(length + padding(length) for length in lengths)
+    octets = 0
+    for length in lengths:
+        octets += (length + 3) & ~3
+    return octets
 
 
 class Layout(struct.Struct):
@@ -476,9 +479,13 @@ class Decoder(Reader):
 
     def count(self, limit: int, field: str) -> int:
         """Returns the length word of a variable-length item."""
-        value = self.u32(field)
+        pos = self.pos
+        if pos + 4 > self.end:
+            raise self.short(field, 4)
+        self.pos = pos + 4
+        value: int = _U32.unpack_from(self.data, pos)[0]
         if value > limit:
-            raise DecodeError(field, self.pos - 4 - self.start, f"at most {limit}", str(value))
+            raise DecodeError(field, pos - self.start, f"at most {limit}", str(value))
         return value
 
     def paired(self, count: int) -> Iterator[int]:
@@ -492,7 +499,11 @@ class Decoder(Reader):
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
         """Returns the elements of an array of numbers."""
-        return list(struct.unpack(f">{count}{code}", self.view(count * _OCTETS[code], field)))
+        pos, octets = self.pos, count * _OCTETS[code]
+        if octets > self.end - pos:
+            raise self.short(field, octets)
+        self.pos = pos + octets
+        return list(struct.unpack_from(f">{count}{code}", self.data, pos))
 
     def linked_list(
         self, decode_entry: Callable[[Decoder], T], limit: int | None, field: str, *, filled: bool = False

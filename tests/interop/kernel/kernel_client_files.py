@@ -11,7 +11,7 @@ DROP = "echo 3 >/proc/sys/vm/drop_caches"
 """Drops the client's cache, so that the next read asks the server."""
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def dd_direct_and_cached(lab: Lab) -> None:
     with lab.mounted():
         lab.client.run("dd if=/dev/urandom of=/data/data bs=1M count=20 && echo odd >>/data/data")
@@ -27,7 +27,7 @@ def dd_direct_and_cached(lab: Lab) -> None:
                 )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def appends_truncates_and_holes(lab: Lab) -> None:
     with lab.mounted():
         lab.client.run(
@@ -47,7 +47,7 @@ def appends_truncates_and_holes(lab: Lab) -> None:
         )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def renames_and_removals_of_open_files(lab: Lab) -> None:
     with lab.mounted():
         lab.client.run(
@@ -62,7 +62,7 @@ def renames_and_removals_of_open_files(lab: Lab) -> None:
         )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def parallel_writers(lab: Lab) -> None:
     with lab.mounted():
         lab.client.run(
@@ -80,7 +80,7 @@ def parallel_writers(lab: Lab) -> None:
         )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def random_operations_on_files(lab: Lab) -> None:
     # The same kind of test as fsx, which no Debian package offers.
     with lab.mounted():
@@ -92,7 +92,7 @@ def random_operations_on_files(lab: Lab) -> None:
         lab.client.run("set -e; for seed in 1 2 3; do cmp /mnt/file$seed /mnt/file$seed.expected; done")
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def fio_with_verification(lab: Lab) -> None:
     rest = "--directory=/mnt --size=6m --verify=crc32c --verify_fatal=1 --group_reporting --minimal --thread"
     with lab.mounted():

@@ -10,14 +10,18 @@ from pathlib import Path
 from failures import CheckFailed
 from guest import Guest
 from kerberos_realm import OUR_NAME, USER, joined_realm
-from lab import MOUNT_OPTIONS, Lab, check
+from lab import MOUNT_OPTIONS, VERSION_4, Lab, check
 from network import HOST
 from our_server import OurServer
 from patience import await_growth
 
 __all__: list[str] = []
 
-_OVER_TCP = "proto=tcp,port=20048,vers=3,nolock,mountproto=tcp,mountport=20048"
+_OVER_TCP = {
+    MOUNT_OPTIONS: "proto=tcp,port=20048,vers=3,nolock,mountproto=tcp,mountport=20048",
+    VERSION_4: "proto=tcp,port=20048",
+}
+"""The options over TCP, by those over RDMA."""
 _FLAVORS = ("krb5", "krb5i", "krb5p")
 _LARGE_OCTETS = 24_000_001
 _WORK_S = 100.0
@@ -27,12 +31,12 @@ _AS_USER = f"busybox su {USER} -c "
 _FORGET = "echo 3 >/proc/sys/vm/drop_caches\n"
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.server)
 
 
-@check(newer=True)
+@check(newer=True, by_version_4=True)
 def newer_kernel_mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.newer)
 
@@ -42,23 +46,22 @@ def _mounted_in_all_ways(lab: Lab, guest: Guest) -> None:
     with _serving(lab, guest) as server:
         guest.run("head -c 2000001 /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         for flavor in _FLAVORS:
-            for transport in (MOUNT_OPTIONS, _OVER_TCP):
+            for transport in (lab.options, _OVER_TCP[lab.options]):
                 _mount(guest, server, f"{transport},sec={flavor}")
                 _work(guest, server)
                 guest.run("umount /mnt")
-        refused = guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {MOUNT_OPTIONS},sec=sys", check=False)
-        if not refused.status:
+        if not guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {lab.options},sec=sys", check=False).status:
             raise CheckFailed("a mount with sec=sys was not refused")
         if "could not prove" in server.log:
             raise CheckFailed(f"our server said\n{server.log[-2000:]}")
 
 
-@check(newer=True)
+@check(newer=True, by_version_4=True)
 def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
     """Our server is killed in the midst of a copy with krb5p over RDMA: its contexts are lost, the copy comes whole."""
     guest = lab.newer
     with _serving(lab, guest) as server:
-        _mount(guest, server, f"{MOUNT_OPTIONS},sec=krb5p")
+        _mount(guest, server, f"{lab.options},sec=krb5p")
         guest.run(f"head -c {_LARGE_OCTETS} /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         copying = guest.start(f"{_AS_USER} 'cp /tmp/data /mnt/data' && sync", _RECOVERY_S)
         copy = server.directory / "data"

@@ -19,7 +19,7 @@ _STILL_S = 60.0
 """The longest time without any growth of the files that a job in the guest writes."""
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def server_restarted_under_the_mount(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("cp /data/source.tar /mnt/before; sync")
@@ -38,7 +38,7 @@ def server_restarted_under_the_mount(lab: Lab) -> None:
         )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def server_killed_during_a_copy(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         copy = lab.client.start("cp -r /data/original /mnt/copy && sync", _RECOVERY_S)
@@ -51,7 +51,7 @@ def server_killed_during_a_copy(lab: Lab) -> None:
         lab.client.run("set -e;" + COMPARE.format(directory="/mnt/copy"), 120)
 
 
-@check()
+@check(by_version_4=True)
 def server_killed_during_large_writes(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("dd if=/dev/urandom of=/data/large bs=1M count=100")

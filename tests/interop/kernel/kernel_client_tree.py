@@ -28,7 +28,7 @@ def mount_over_tcp(lab: Lab) -> None:
         )
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def untar_copy_find_remove(lab: Lab) -> None:
     with lab.mounted() as server:
         run = lab.client.run
@@ -43,7 +43,7 @@ def untar_copy_find_remove(lab: Lab) -> None:
             raise CheckFailed(f"after rm -rf there still is {left}")
 
 
-@check()
+@check(by_version_4=True)
 def thousands_of_files_in_a_directory(lab: Lab) -> None:
     with lab.mounted() as server:
         run = lab.client.run
@@ -75,7 +75,7 @@ def thousands_of_directories(lab: Lab) -> None:
         run('set -e; cd /mnt; rm -rf wide deep; test -z "$(ls)"', 240)
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def links_and_names(lab: Lab) -> None:
     with lab.mounted() as server:
         run = lab.client.run
@@ -105,7 +105,7 @@ def links_and_names(lab: Lab) -> None:
             raise CheckFailed("the server's symbolic link has another target")
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def attributes_and_users(lab: Lab) -> None:
     with lab.mounted():
         lab.client.run(

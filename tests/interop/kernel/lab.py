@@ -18,11 +18,16 @@ from network import HOST
 from our_server import OurServer
 from python_layer import build_python_layer, build_tests_layer
 
-__all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
+__all__ = ["CHECKS", "MOUNT_OPTIONS", "VERSION_4", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
+VERSION_4 = "rdma"
+"""Options with which a Linux client mounts our server by version 4.2 over RDMA: all else is the client's default."""
 _CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS = 2, 3, 4, 5, 6, 7
+
+_PROGRAMS = {f"data/{name}.py": Path(__file__).with_name(f"{name}.py") for name in ("file_exerciser", "lock_holder")}
+"""Programs for guests with Python."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Check:
     """It takes long, and runs only where it is named, as `verbs-*`."""
     newer: bool
     """It uses `Lab.newer`."""
+    options: str = MOUNT_OPTIONS
+    """The options with which `Lab.mount` mounts meanwhile, unless it gets others."""
 
 
 CHECKS: list[Check] = []
@@ -43,12 +50,18 @@ CHECKS: list[Check] = []
 
 
 def check(
-    *, quick: bool = False, named: bool = False, newer: bool = False
+    *, quick: bool = False, named: bool = False, newer: bool = False, by_version_4: bool = False
 ) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
-    """Declares a check; its name is the function's. The `quick` ones make up the reduced set."""
+    """Declares a check; its name is the function's. The `quick` ones make up the reduced set.
+
+    `by_version_4` declares another one, NAME-by-version-4, which mounts by `VERSION_4` and is not quick.
+    """
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
-        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick, named, newer))
+        name = function.__name__.replace("_", "-")
+        CHECKS.append(Check(name, function, quick, named, newer))
+        if by_version_4:
+            CHECKS.append(Check(f"{name}-by-version-4", function, False, named, newer, VERSION_4))
         return function
 
     return declare
@@ -61,6 +74,8 @@ class Lab:
         """`newer_image` is the image "newer", for checks that use the guest of this name."""
         self.image = image
         self._newer_image = newer_image
+        self.options = MOUNT_OPTIONS
+        """The options of mounts that name none: those of the check that runs."""
         self._guests: dict[str, Guest] = {}
         self._directory = tempfile.TemporaryDirectory(prefix="rpcrdma-lab-")
 
@@ -76,8 +91,7 @@ class Lab:
         """A guest that mounts; the source tree is unpacked in /data/original, its checksums are in /data/sums."""
         if "client" not in self._guests:
             layers = (self.image.layers["fio"], self.python_layer)
-            exerciser = Path(__file__).with_name("file_exerciser.py")
-            files = {"data/source.tar": self.image.source_tree, "data/file_exerciser.py": exerciser}
+            files = _PROGRAMS | {"data/source.tar": self.image.source_tree}
             guest = Guest(self.image, _CLIENT, name="client", layers=layers, files=files, memory_mib=1280)
             self._guests["client"] = guest
             guest.run(
@@ -121,11 +135,11 @@ class Lab:
 
     @property
     def newer(self) -> Guest:
-        """A guest with a newer kernel, which has TLS for NFS, and with tlshd and the daemons of Kerberos."""
+        """A guest with a newer kernel, which has TLS for NFS, with Python, tlshd and the daemons of Kerberos."""
         if "newer" not in self._guests:
             assert self._newer_image is not None, "it is built before the network is left"
-            layers = (self._newer_image.layers["nfs-common"],)
-            self._guests["newer"] = Guest(self._newer_image, _NEWER, name="newer", layers=layers)
+            layers = (self._newer_image.layers["nfs-common"], self.python_layer)
+            self._guests["newer"] = Guest(self._newer_image, _NEWER, name="newer", layers=layers, files=_PROGRAMS)
         return self._guests["newer"]
 
     @property
@@ -146,26 +160,26 @@ class Lab:
         return self._guests["server"]
 
     @contextlib.contextmanager
-    def our_server(self, *options: str) -> Iterator[OurServer]:
-        """Our server on this side, with an empty directory in memory."""
+    def our_server(self, *options: str, name: str = "") -> Iterator[OurServer]:
+        """Our server on this side, with an empty directory in memory, exported as /`name`."""
         with (
             tempfile.TemporaryDirectory(prefix="rpcrdma-served-", dir="/dev/shm") as directory,
             tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state,
-            OurServer(Path(directory), Path(state), "--no-root-squash", *options) as server,
+            OurServer(Path(directory), Path(state), "--no-root-squash", *options, name=name) as server,
         ):
             server.directory.chmod(0o777)
             yield server
 
     @contextlib.contextmanager
     def mounted(
-        self, *, options: str = MOUNT_OPTIONS, serve: tuple[str, ...] = (), interrupted: bool = False
+        self, *, options: str = "", serve: tuple[str, ...] = (), name: str = "", interrupted: bool = False
     ) -> Iterator[OurServer]:
-        """Our server, mounted at /mnt in the client, and unmounted at the end.
+        """Our server, whose root is mounted at /mnt in the client, and unmounted at the end.
 
         Unless the server is `interrupted`, the client must not have had to connect a second time: that would hide
         the error.
         """
-        with self.our_server(*serve) as server:
+        with self.our_server(*serve, name=name) as server:
             self.mount(options)
             yield server
             connected = self.client.run(
@@ -175,11 +189,11 @@ class Lab:
                 raise CheckFailed(f"the client connected {connected} times; our server said\n{server.log[-2000:]}")
             self.client.run("umount /mnt")
 
-    def mount(self, options: str = MOUNT_OPTIONS, *, host: str = HOST, path: str = "/") -> None:
-        """Mounts a server at /mnt in the client."""
-        self.client.run(f"mount.nfs {host}:{path} /mnt -o {options}", 100)
+    def mount(self, options: str = "", *, host: str = HOST, path: str = "/") -> None:
+        """Mounts a server at /mnt in the client, by the options of the check if it gets none."""
+        self.client.run(f"mount.nfs {host}:{path} /mnt -o {options or self.options}", 100)
 
-    def remount(self, options: str = MOUNT_OPTIONS) -> None:
+    def remount(self, options: str = "") -> None:
         """Mounts anew, so that nothing comes from the client's cache."""
         self.client.run("umount /mnt")
         self.mount(options)

@@ -23,14 +23,22 @@ _STOP_S = 120.0
 
 
 class OurServer:
-    """Serves one directory as /, NFS over RDMA at 20049, MOUNT and NFS over TCP at 20048; runs when made."""
+    """Serves one directory, NFS over RDMA at 20049, MOUNT and NFS over TCP at 20048; runs when made."""
 
-    def __init__(self, directory: Path, state: Path, *options: str) -> None:
-        """`state` is the directory of the server's state, which outlives a run, and of the log of all runs."""
+    def __init__(self, directory: Path, state: Path, *options: str, name: str = "") -> None:
+        """Starts it.
+
+        Args:
+            directory: The directory that it exports.
+            state: The directory of the server's state, which outlives a run, and of the log of all runs.
+            options: Further options of `rpcrdma serve`.
+            name: The name of the export; by default it is the root.
+        """
         self.directory = directory
         self._log = state / "serve.log"
         listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
-        self._command = [str(_COMMAND), "serve", "--state-dir", str(state), *listen, *options, str(directory)]
+        self._command = [str(_COMMAND), "serve", "--state-dir", str(state), *listen, *options]
+        self._command += ["--export", f"{name}={directory}"] if name else [str(directory)]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 

@@ -13,7 +13,7 @@ from nfs41 import nfs41_cb_operation as cb_op
 from nfs41 import nfs41_operation as op
 from nfs41_callbacks import Callbacks, Recall
 
-from rpcrdma.aio.answering.answering import ServerCall
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.dispatch import Dispatcher

@@ -21,7 +21,9 @@ from support.host_certificates import Authority
 __all__: list[str] = []
 
 _HOST_NAME, _GUEST_NAME = "our.test", "kernel.test"
-_MOUNT = "vers=3,nolock,proto=tcp,port=20048,mountproto=tcp,mountport=20048"
+_OVER_TCP = "proto=tcp,port=20048"
+_MOUNTS = (f"{_OVER_TCP},vers=3,nolock,mountproto=tcp,mountport=20048", _OVER_TCP)
+"""The options of mounts by version 3, and by the default version 4.2."""
 _SET_UP = f"""
 mkdir -p /etc/tls; cd /etc/tls
 echo {{authority}} | base64 -d >authority.pem
@@ -81,19 +83,21 @@ def kernel_client_over_tls(lab: Lab) -> None:
                 Path(directory).chmod(0o777)
                 export = f"secret={directory}:xprtsec={xprtsec}"
                 with lab.our_server("--mount-in-clear", *certificates.options, "--export", export) as server:
-                    mount = f"mount.nfs {_HOST_NAME}:/secret /mnt -o {_MOUNT}"
-                    guest.run(
-                        f"set -e; {mount},xprtsec={xprtsec} || {{ cat /run/tlshd.log; exit 1; }}\n"
-                        "head -c 8000001 /dev/urandom >/tmp/file; cp /tmp/file /mnt/file; sync\n"
-                        f"grep -o 'xprtsec=[a-z]*' /proc/mounts; umount /mnt; {mount},xprtsec={xprtsec}\n"
-                        "cmp /tmp/file /mnt/file; umount /mnt",
-                        _COMMAND_S,
-                    )
-                    in_clear = guest.run(
-                        f"{mount},soft,timeo=50,retrans=1 && ls /mnt; status=$?; umount /mnt; exit $status", check=False
-                    )
-                    if in_clear.status == 0:
-                        raise CheckFailed(f"a mount in the clear was not refused: {in_clear.output}")
+                    for options in _MOUNTS:
+                        mount = f"mount.nfs {_HOST_NAME}:/secret /mnt -o {options}"
+                        guest.run(
+                            f"set -e; {mount},xprtsec={xprtsec} || {{ cat /run/tlshd.log; exit 1; }}\n"
+                            "head -c 8000001 /dev/urandom >/tmp/file; cp /tmp/file /mnt/file; sync\n"
+                            f"grep -o 'xprtsec=[a-z]*' /proc/mounts; umount /mnt; {mount},xprtsec={xprtsec}\n"
+                            "cmp /tmp/file /mnt/file; umount /mnt",
+                            _COMMAND_S,
+                        )
+                        in_clear = guest.run(
+                            f"{mount},soft,timeo=50,retrans=1 && ls /mnt; status=$?; umount /mnt; exit $status",
+                            check=False,
+                        )
+                        if in_clear.status == 0:
+                            raise CheckFailed(f"a mount in the clear was not refused: {in_clear.output}")
                     if "is in TLS" not in server.log or "it asks for xprtsec=" not in server.log:
                         raise CheckFailed(f"our server said\n{server.log[-2000:]}")
                     if (Path(directory) / "file").stat().st_size != 8000001:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import dataclasses
 import errno
@@ -26,10 +25,6 @@ from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
-
-
-async def no_sleep(_seconds: float) -> None:
-    await asyncio.sleep(0)
 
 
 def test_stat_follows_links_and_lstat_does_not(server: Any, mounted: Any) -> None:
@@ -356,13 +351,48 @@ def test_an_operation_that_is_put_off_is_tried_again(server: Any, mounted: Any) 
     assert delays == [0.1, 0.2, 0.4]
 
 
-def test_an_operation_that_is_put_off_for_ever_fails(server: Any, mounted: Any) -> None:
+def test_a_grace_period_is_waited_out_and_explained_once(
+    server: Any, mounted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+        # Two leases are the longest grace period.
+        server.answers[name] = [JUKEBOX] if now_s < 180 else []
+
+    fs = mounted(fs_sleep=sleep)
+    works: dict[str, Any] = {
+        "MKDIR": lambda: fs.mkdir("/directory"),
+        "CREATE": lambda: fs.write_bytes("/file", b"1"),
+        "WRITE": lambda: fs.write_bytes("/file", b"2"),
+        "READ": lambda: fs.read_bytes("/file"),
+        "REMOVE": lambda: fs.unlink("/file"),
+    }
+    for name, work in works.items():
+        now_s = 0.0
+        server.answers[name] = [JUKEBOX]
+        caplog.clear()
+        run(work())
+        assert 180 <= now_s < 190
+        (record,) = caplog.records
+        assert "not ready (JUKEBOX), as in the grace period after a restart: waiting up to 200 s" in record.message
+
+
+def test_an_operation_that_is_put_off_for_ever_fails_and_names_the_likely_cause(server: Any, mounted: Any) -> None:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+
     server.put("/file", b"1")
     server.answers["LOOKUP"] = [JUKEBOX] * 100
-    with pytest.raises(OSError, match="put the operation off") as caught:
-        run(mounted(fs_sleep=no_sleep).stat("/file"))
+    with pytest.raises(OSError, match=r"not ready for 200 s \(JUKEBOX\), as in the grace.*; look") as caught:
+        run(mounted(fs_sleep=sleep).stat("/file"))
     assert caught.value.errno == errno.EBUSY
-    assert server.calls["LOOKUP"] == 9
+    assert 200 <= sum(delays) <= 205
+    assert server.calls["LOOKUP"] == len(delays) + 1
 
 
 @each_case("status", [status for status in nfsstat3 if status not in (0, JUKEBOX)])

@@ -201,6 +201,7 @@ def test_a_courteous_client_that_denies_a_file_to_version_3_ends_soon() -> None:
 def test_a_courteous_client_ends_after_a_day() -> None:
     rig = StateRig()
     client = rig.client()
+    rig.hold(client)
     rig.now_s += NFS4_COURTESY_S
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.COURTEOUS

@@ -135,6 +135,32 @@ def test_clients_that_stayed_away_lose_their_rows_before_others_may_claim(tmp_pa
     assert server.may_reclaim(come_back(rig, "b"))
 
 
+def test_the_log_says_for_whom_a_grace_period_waits_and_how_it_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rpcrdma.server")
+    server = Restarting(tmp_path)
+    for owner in ("Linux NFSv4.2 node7", "a\n2026 INFO forged", "c", "d", "e" * 500):
+        server.rig.client(owner)
+    assert not caplog.records, "without earlier clients there is no grace period"
+    rig = server.restart()
+    (start,) = caplog.records
+    assert "that are awaited: 5 (Linux NFSv4.2 node7, a\\n2026 INFO forged, c, 2 more); " in start.message
+    assert start.message.startswith("grace period of 90 s, at most 180 s while clients reclaim; ")
+    caplog.clear()
+    server.complete(come_back(rig, "c"))
+    assert not caplog.records
+    rig.now_s += LEASE_S
+    rig.state.sweep(rig.now_s)
+    (end,) = caplog.records
+    assert "over: clients that did not come back: 4 (Linux NFSv4.2 node7, " in end.message
+    assert len(end.message) < 300
+    caplog.clear()
+    server.complete(come_back(server.restart(), "c"))
+    assert [record.event["event"] for record in caplog.records] == ["grace", "grace_over"]  # type: ignore[attr-defined]
+    assert caplog.records[1].message == "the grace period is over: no client is awaited any more"
+
+
 def test_the_grace_period_goes_on_until_the_disk_has_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Restarting(tmp_path)
     server.rig.client("a")
@@ -205,14 +231,93 @@ def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
     assert not server.restart().state.claims.in_grace
 
 
-def test_the_end_of_an_incarnation_leaves_the_row_of_the_next_one(tmp_path: Path) -> None:
-    old, new = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
-    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
-        database.keep(old)
-        database.keep(new)
-        assert database.forget([old])
-    with closing(RecoveryDatabase(tmp_path / "clients.sqlite3", counted_octets())) as database:
-        assert database.rows == [new]
+def test_a_client_that_restarts_and_ends_is_not_waited_for(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    old = server.rig.client("a", "1")
+    again = server.rig.session("a", "2").client
+    assert refused_with(server.rig.state.destroy, old) is None, "it is gone already"
+    assert server.restart().state.claims.in_grace, "the second incarnation did not end"
+    again = come_back(server.rig, "a", "2")
+    server.rig.state.sessions.destroy_all(again)
+    server.rig.state.destroy(again)
+    server.rig.state.sweep(server.rig.now_s)
+    assert not server.rig.state.claims.in_grace
+    assert not server.restart().state.claims.in_grace
+
+
+def test_the_end_of_an_unconfirmed_record_or_of_a_record_that_is_gone_leaves_the_row(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    gone = server.rig.client("a", "1")
+    server.rig.client("a", "2")
+    server.rig.state.destroy(gone)
+    server.rig.state.destroy(server.rig.introduce("a", "3"))
+    server.restart()
+    assert server.may_reclaim(come_back(server.rig, "a", "2"))
+
+
+def test_a_client_whose_lease_passes_without_state_is_forgotten(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    idle, holder = server.rig.client("idle"), server.rig.client("holder")
+    server.rig.hold(holder)
+    for past, there in [(0, True), (1, False)]:
+        server.rig.now_s = LEASE_S + past
+        server.rig.state.sweep(server.rig.now_s)
+        assert (idle.id in server.rig.state.clients.by_id) is there
+    rig = server.restart()
+    assert list(rig.state.grace.waiting) == [b"holder"]
+
+
+def test_a_client_that_may_still_reclaim_is_not_forgotten_within_the_grace_period(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.hold(server.rig.client("silent"))
+    server.rig.client("active")
+    rig = server.restart()
+    silent, active = come_back(rig, "silent"), come_back(rig, "active")
+    for _ in range(3):
+        rig.now_s += LEASE_S / 2
+        rig.renew(active)
+        assert server.may_reclaim(active)
+        rig.state.sweep(rig.now_s)
+    assert server.may_reclaim(silent)
+    rig.now_s += LEASE_S
+    for _ in range(2):
+        rig.state.sweep(rig.now_s)
+    assert not rig.state.claims.in_grace
+    assert silent.id not in rig.state.clients.by_id
+
+
+def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    for owner in ("idle", "holder", "away"):
+        server.rig.client(owner)
+    rig = server.restart()
+    server.complete(come_back(rig, "idle"))
+    holder = come_back(rig, "holder")
+    rig.hold(holder)
+    server.complete(holder)
+    rig.state.close()
+    assert sorted(server.restart().state.grace.waiting) == [b"away", b"holder"]
+
+
+def test_servers_that_share_a_database_await_their_own_clients_alone(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    row, other = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
+
+    def opened(address: str, *exports: str) -> closing[RecoveryDatabase]:
+        return closing(RecoveryDatabase(path, counted_octets(), addresses=[address], exports=exports))
+
+    with opened("rdma://h:1", "/=/x") as first, opened("rdma://h:2", "/=/x") as second:
+        assert first.boot != second.boot
+        first.keep(row)
+        second.keep(other)
+        assert first.forget([row])
+        first.keep(row)
+    with opened("rdma://h:2", "/=/x") as second, opened("rdma://h:3", "/=/x") as third:
+        assert (second.rows, third.rows) == ([other], [])
+    with opened("rdma://h:1", "/=/y") as unrelated:
+        assert unrelated.rows == []
+    with opened("rdma://h:1", "/a=/y", "/=/x") as grown:
+        assert grown.rows == [row], "an export more is the same server"
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:

@@ -43,7 +43,11 @@ def octets_reserved(items: Iterable[int]) -> int:
 
     Of a result without a lower bound than `REPLY_OCTETS_MAX` so much is reserved.
     """
-    return sum(octets_taken(min(item, REPLY_OCTETS_MAX)) for item in items if item > UNCOUNTED_RESULT_OCTETS)
+    reserved = 0
+    for item in items:
+        if item > UNCOUNTED_RESULT_OCTETS:
+            reserved += octets_taken(min(item, REPLY_OCTETS_MAX))
+    return reserved
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:

@@ -93,8 +93,13 @@ class CallWithResults(IncomingCall):
         if share.closed:
             return False
         if self.route.reserves:
-            wanted = min(octets_reserved(self.route.procedure.reply_bound(self.args).items), share.octets_max)
-            if not wanted or share.reserve(wanted):
+            procedure, args = self.route.procedure, self.args
+            items = procedure.reply_bound(args).items if procedure.items is None else procedure.items(args)
+            wanted = octets_reserved(items) if items else 0
+            if not wanted:
+                return False
+            wanted = min(wanted, share.octets_max)
+            if share.reserve(wanted):
                 self.reserved = wanted
                 return False
             share.wait(wanted, functools.partial(resume, self))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from rpcrdma.aio.answering.answering import HandlerRunner
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
 

@@ -15,9 +15,9 @@ from rpcrdma.aio.client.reconnecting import (
     BREACHES_MAX,
     ConnectionKeeper,
     ReconnectPolicy,
-    SilenceWatch,
     SingleConnection,
 )
+from rpcrdma.aio.client.silence_watch import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.misuse import AsynchronousOnly, check_loop
@@ -153,6 +153,8 @@ class Connection:
             check_loop(self._loop)
         if self.program is not None and procedure.program != self.program.number:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
+        if procedure.named is not None:
+            procedure = procedure.named(args)
         if timeout_s is None:
             timeout_s = self._call_timeout_s
         # The checks are made here: a call outside of any event loop is never awaited, and its caller has to be told.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rpcrdma.aio.answering.answering import Answering, ServerCall
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX

@@ -13,8 +13,9 @@ from dataclasses import replace
 from math import inf
 from time import perf_counter_ns
 
-from rpcrdma.aio.answering.answering import Answering, ServerCall
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, tell_of_padding, with_cause
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.computations import Computations
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.limited_log import LimitedLog

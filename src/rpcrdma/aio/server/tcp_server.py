@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.tcp_connection import ServerTls, TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from rpcrdma.errors import (
     HostNotFound,
     MessageTooLong,
     NotPermitted,
+    ProgramMismatch,
     RemoteAccessError,
     RemoteProtocolError,
     RpcError,
@@ -85,11 +87,12 @@ class Mount:
 class Exported:
     """An export, the hosts or networks that may mount it (none: the server names none), and its security flavors.
 
-    `flavors` is None where this client may not mount the export.
+    `flavors` is None where this client may not mount the export. NFS version 4 does not tell of hosts: `clients`
+    is None, and `flavors` empty where the server does not name them.
     """
 
     name: str
-    clients: tuple[str, ...]
+    clients: tuple[str, ...] | None
     flavors: tuple[int, ...] | None = None
 
 
@@ -157,12 +160,23 @@ async def mount_export(
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
     """Returns the exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
 
+    MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
+    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning.
+
     Raises:
         NotPermitted: this process may not take a reserved port.
         ConnectFailed: NFS does not answer, or no MOUNT service; the message names the ports that were tried.
     """
 
-    async def listed(caller: Caller, _port: int) -> list[Exported]:
+    async def listed(caller: Caller, port: int) -> list[Exported]:
+        if port and not (url.mount_port or mount_port):
+            _LOGGER.warning(
+                "%s lists no exports itself; these are the ones of MOUNT at %s, which may belong to another server: "
+                "%s if it does",
+                url.server,
+                authority(url.host, port),
+                _REMEDY,
+            )
         nodes = await caller.call(mount.EXPORT, None, timeout_s=options.connect_timeout_s)
         found = []
         for node in sorted(nodes, key=lambda node: node.ex_dir):
@@ -176,7 +190,18 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     if url.mount_port or mount_port:
         return await _at_mount_service(url, options, None, mount_port, listed)
     async with await connect_nfs(url, unproved(options)) as nfs:
-        return await _at_mount_service(url, options, nfs, None, listed)
+        return await _at_mount_service(url, options, nfs, None, listed, _listed_by_version_4)
+
+
+async def _listed_by_version_4(nfs: Caller, timeout_s: float) -> list[Exported]:
+    """Returns the exports below the root of NFS version 4."""
+    # Version 4 takes a tenth of a second to import.
+    from rpcrdma.nfs.v4.client.pseudo_root import find_exports  # noqa: PLC0415
+    from rpcrdma.nfs.v4.client.session import session_with  # noqa: PLC0415
+
+    async with session_with(nfs, timeout_s) as session:
+        found = await find_exports(session)
+    return [Exported(os.fsdecode(each.path), None, each.flavors) for each in found]
 
 
 async def _at_mount_service(
@@ -185,8 +210,12 @@ async def _at_mount_service(
     nfs: Caller | None,
     mount_port: int | None,
     work: Callable[[Caller, int], Awaitable[T]],
+    instead: Callable[[Caller, float], Awaitable[T]] | None = None,
 ) -> T:
-    """Calls `work` with the first MOUNT service that answers, and its port; returns the result of `work`."""
+    """Calls `work` with the first MOUNT service that answers, and its port; returns the result of `work`.
+
+    `instead` takes the place of MOUNT on the connection to NFS, by version 4, before other ports are tried.
+    """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
     if mount_port is None and nfs is not None:
@@ -200,6 +229,11 @@ async def _at_mount_service(
                 # If NFS does not answer either, that error matters more than MOUNT's.
                 await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
             tried.append(f"{url.server}: {_cause(error, url.host, url.port)}")
+            if instead is not None:
+                try:
+                    return await instead(nfs, options.connect_timeout_s)
+                except RpcRdmaError as refusal:
+                    tried.append(f"NFS version 4 there: {_cause(refusal, url.host, url.port)}")
     async for port in _ports(url, mount_port, options, tried):
         try:
             async with await _connected(url, port, options) as caller:
@@ -221,7 +255,23 @@ async def _at_mount_service(
             raise
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
+    if nfs is not None:
+        try:
+            await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
+        except ProgramMismatch as error:
+            raise _without_version_3(url, error) from None
+        except RpcRdmaError:
+            # Then MOUNT is the better clue.
+            pass
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
+
+
+def _without_version_3(url: Url, error: ProgramMismatch) -> ConnectFailed:
+    versions = f"version {error.low}" if error.low == error.high else f"versions {error.low} to {error.high}"
+    return ConnectFailed(
+        f"the server at {url.authority} speaks NFS {versions} alone, and this client version 3; have it serve version "
+        "3 as well (rpcrdma serve --nfs 3,4), or mount it by a kernel (mount -t nfs)"
+    )
 
 
 async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
@@ -269,9 +319,12 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     """Asks the NFS server at `url`, which `caller` is connected to, whether it knows the handle that MOUNT gave.
 
     Raises:
-        ConnectFailed: it does not know the handle: another server has answered MOUNT.
+        ConnectFailed: it does not know the handle: another server has answered MOUNT. Or it has no version 3.
     """
-    reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
+    try:
+        reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
+    except ProgramMismatch as error:
+        raise _without_version_3(url, error) from None
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import stat
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
+from rpcrdma.limits import NFS_DEFERRED_S
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import LazyPath, Node, found_at, path_of
-from rpcrdma.nfs.errors import NfsPermission, nfs_error
+from rpcrdma.nfs.errors import NfsPermission, in_words, nfs_error
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
 
@@ -23,12 +25,12 @@ Created = tuple[v3.nfs_fh3 | None, v3.fattr3 | None]
 
 _NO_GUARD = v3.sattrguard3(False, None)
 _OK = v3.nfsstat3.NFS3_OK
-_DEFERRED_RETRIES = 8
-"""Retries of an operation that the server defers (NFS3ERR_JUKEBOX): with the delays below they take 16 s, in which a
-server may fetch a file from slower storage."""
 _NOT_OF_IDENTITY = "every user may search the directory: the server refuses this name, which may be a mount point"
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
+_WARN_AFTER_S = 3.0
+"""As `ConnectOptions.warn_after_s`: a person begins to wonder."""
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 
 def attributes_of(attributes: v3.post_op_attr) -> v3.fattr3 | None:
@@ -37,7 +39,7 @@ def attributes_of(attributes: v3.post_op_attr) -> v3.fattr3 | None:
 
 
 class NfsProcedures:
-    """Calls through `caller`; an operation that the server defers is tried again up to eight times.
+    """Calls through `caller`; an operation that the server defers is tried again for `NFS_DEFERRED_S`.
 
     Errors name the path of the node, or of the name in the directory. Beyond `NfsError` every method may raise the
     errors of `Caller.call`; they have the URL of the same object where that of the export is known.
@@ -52,6 +54,8 @@ class NfsProcedures:
         self.caller = caller
         self._call = caller.call
         self._sleep = sleep
+        self._warned = False
+        """Whether the log has said that the server defers operations: many calls may wait at a time."""
 
     async def _answer(
         self, procedure: Procedure[A, Any], args: A, place: LazyPath, buffer: Buffer | None = None
@@ -80,15 +84,23 @@ class NfsProcedures:
         buffer: Buffer | None = None,
     ) -> Any:
         """Returns the result after a first answer with this status, which is not NFS3_OK."""
-        delay_s = _FIRST_DELAY_S
-        for _ in range(_DEFERRED_RETRIES):
-            if status is not v3.nfsstat3.NFS3ERR_JUKEBOX:
-                break
+        delay_s, waited_s = _FIRST_DELAY_S, 0.0
+        while status is v3.nfsstat3.NFS3ERR_JUKEBOX and waited_s < NFS_DEFERRED_S:
+            if waited_s >= _WARN_AFTER_S and not self._warned:
+                self._warned = True
+                _LOGGER.warning(
+                    "%s: the server answers that it is not ready (JUKEBOX), as in the grace period after a restart: "
+                    "waiting up to %g s",
+                    in_words(path_of(path)),
+                    NFS_DEFERRED_S,
+                )
             await self._sleep(delay_s)
+            waited_s += delay_s
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
             reply = await self._answer(procedure, args, path, buffer)
             status = reply.status
             if status is _OK:
+                self._warned = False
                 return reply.value
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 

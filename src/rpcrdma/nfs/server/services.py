@@ -66,10 +66,13 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
 def build_nfs4(
     version_3: ServedNfs,
     state: ServerState,
-    directory: Path,
+    directory: Path | None,
     random_bytes: Callable[[int], bytes],
     clock: Callable[[], float],
     wall_clock_ns: Callable[[], int],
+    *,
+    addresses: Sequence[str] = (),
+    exports: Sequence[str] = (),
 ) -> Nfs4Service:
     """Makes the service of NFS version 4 over the exports of `build_services`.
 
@@ -78,10 +81,14 @@ def build_nfs4(
     Args:
         version_3: the service of version 3, also if it is not offered: both obey the claims of clients of either.
         state: the key of the server, by which clients tell it from others.
-        directory: holds the database of clients that may reclaim their state after a restart.
+        directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory,
+            for a server whose next run has another address.
         random_bytes: makes ids of sessions.
         clock: a monotonic clock in seconds, for leases.
         wall_clock_ns: the time in nanoseconds since 1970.
+        addresses: the addresses at which the server listens and clients find it again: they tell it from other servers
+            that share `state` and `directory`.
+        exports: texts that tell the exports from others, such as name and directory.
 
     Raises:
         OSError: the database cannot be used.
@@ -93,8 +100,12 @@ def build_nfs4(
     from rpcrdma.nfs.v4.server.state import State  # noqa: PLC0415
     from rpcrdma.nfs.v4.state_limits import NFS4_HELD_TOTAL_MAX  # noqa: PLC0415
 
-    database = RecoveryDatabase(directory / _CLIENTS_FILE, random_bytes)
-    identity = hashlib.blake2b(b"server owner", key=state.key, digest_size=16).digest()
+    path = directory / _CLIENTS_FILE if directory is not None else None
+    database = RecoveryDatabase(path, random_bytes, addresses=addresses, exports=exports)
+    # Clients take servers with one owner for one server, and would look for their sessions at any of them.
+    own = " ".join(sorted(addresses)).encode() if directory is not None else random_bytes(16)
+    owner = b"server owner " + own
+    identity = hashlib.blake2b(owner, key=state.key, digest_size=16).digest()
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     unlimited = descriptors == resource.RLIM_INFINITY
     held_max = NFS4_HELD_TOTAL_MAX if unlimited else min(NFS4_HELD_TOTAL_MAX, descriptors // 8)

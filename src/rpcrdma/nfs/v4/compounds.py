@@ -8,19 +8,22 @@ status.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
+from rpcrdma.limits import NFS4_CALL_NAME_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
-from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation
+from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation, Position
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, PlacedByPosition
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, PlacedByPosition
 
 __all__ = [
     "COMPOUND",
@@ -30,7 +33,7 @@ __all__ = [
     "CompoundReply",
     "EncodedReply",
     "Result",
-    "append",
+    "Shape",
     "decode_call",
     "decode_compound_reply",
     "decode_operation_result",
@@ -43,7 +46,18 @@ __all__ = [
 MINOR_VERSIONS: Final = tuple(OPERATIONS)
 """The minor versions that are served."""
 
-_OK = nfsstat4.NFS4_OK
+_S = nfsstat4
+_OK = _S.NFS4_OK
+_NEWEST = OPERATIONS[MINOR_VERSIONS[-1]]
+_TWO, _WORD = struct.Struct(">2I"), struct.Struct(">I")
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+_USUAL = struct.Struct(">4I16s4I")
+"""An empty tag, the minor version, the number of operations, and SEQUENCE."""
+_SHORT = (-1,) * 9
+"""The values of `_USUAL` where the octets are too few."""
+_HEAD_OCTETS = 12
+_SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 
 
 class CalledOperation(NamedTuple):
@@ -57,25 +71,95 @@ class CalledOperation(NamedTuple):
     fault: nfsstat4 | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompoundCall:
+class CompoundCall(NamedTuple):
     """The arguments of COMPOUND.
 
-    `count` is the number of operations that the call has announced; `steps` are those up to the first that cannot be
-    run, and `kinds` their numbers.
+    Attributes:
+        tag: the tag, which the reply repeats.
+        minor_version: the minor version.
+        shape: the operations up to the first that cannot be run.
+        args: the arguments of each of these.
+        items: the most octets of each DDP-eligible result.
     """
 
     tag: bytes
     minor_version: int
-    steps: Sequence[CalledOperation]
-    count: int
-    kinds: tuple[int, ...] = ()
+    shape: Shape
+    args: Sequence[Any]
+    items: Sequence[int] = ()
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """The call with operations by their numbers and arguments."""
-        steps = [CalledOperation(OPERATIONS[minor_version].get(number, ILLEGAL), args) for number, args in operations]
-        return cls(tag, minor_version, steps, len(steps))
+        steps = list(operations)
+        shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
+        return cls(tag, minor_version, shape, args, _items(shape, args))
+
+    @property
+    def steps(self) -> list[CalledOperation]:
+        """The operations with their arguments; the last one may have a fault."""
+        shape = self.shape
+        steps = [CalledOperation(*each) for each in zip(shape.operations, self.args, strict=True)]
+        if shape.fault is not None:
+            steps[-1] = steps[-1]._replace(fault=shape.fault)
+        return steps
+
+
+class Shape:
+    """The properties of a call that depend on its operations alone: a client sends few different sequences of them.
+
+    Attributes:
+        kinds: the numbers of the operations up to the first that cannot be run.
+        count: the number of operations that the call has announced.
+        fault: the status of the last one if that cannot be run.
+        operations: the operations.
+        refusals: for each operation the status with which it is refused where it stands; None if it may run.
+        bulk: the indices of the operations that have a DDP-eligible result.
+        plan: is for the server that runs the call.
+    """
+
+    plan: Any = None
+
+    def __init__(self, kinds: Sequence[int], count: int, fault: nfsstat4 | None = None) -> None:
+        self.kinds = tuple(kinds)
+        self.count = count
+        self.fault = fault
+        self.operations = [_NEWEST.get(number, ILLEGAL) for number in kinds]
+        last = len(kinds) - 1
+        self.refusals = [
+            _refusal(operation, at, count, fault if at == last else None)
+            for at, operation in enumerate(self.operations)
+        ]
+        runs = self.operations if fault is None else self.operations[:-1]
+        self.bulk = [at for at, operation in enumerate(runs) if operation.item_octets is not None]
+
+    @functools.cached_property
+    def procedure(self) -> Procedure[CompoundCall, Any]:
+        """COMPOUND under the names of the operations, for statistics."""
+        name = name_of(self.operations)
+        found = _NAMED.get(name)
+        if found is None:
+            if len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
+                return COMPOUND
+            found = _NAMED[name] = dataclasses.replace(COMPOUND, name=name)
+        return found
+
+
+def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) -> nfsstat4 | None:
+    """The status with which an operation is refused that may not stand at its place, or did not decode."""
+    place = operation.place
+    if fault is not None and fault is not _S.NFS4ERR_BADXDR:
+        return fault
+    if at:
+        if place is Position.FIRST:
+            return _S.NFS4ERR_SEQUENCE_POS
+        if place is Position.ALONE:
+            return _S.NFS4ERR_NOT_ONLY_OP
+    elif place is Position.IN_SESSION:
+        return _S.NFS4ERR_OP_NOT_IN_SESSION
+    elif place is not Position.FIRST and count > 1:
+        return _S.NFS4ERR_NOT_ONLY_OP
+    return fault
 
 
 class Result(NamedTuple):
@@ -95,19 +179,43 @@ class CompoundReply:
     results: list[Result]
 
 
-@dataclass(slots=True, eq=False)
-class EncodedReply:
-    """The result of COMPOUND, as a server has encoded it: also a reply that is kept."""
+class EncodedReply(Encoder):
+    """The result of COMPOUND, as a server encodes it behind room for the header of the RPC reply.
 
-    status: nfsstat4
-    payload: Payload
+    Attributes:
+        status: the status.
+        kept: it is a copy, which may be sent again and again.
+    """
+
+    __slots__ = ("kept", "status")
+
+    def __init__(self, head: bytes | bytearray = bytes(REPLY_HEADER_OCTETS)) -> None:
+        self.reduced = bytearray(head)
+        self.items = []
+        self.begun = []
+        self.removed = 0
+        self.status = _OK
+        self.kept = False
+
+    def to_keep(self) -> EncodedReply:
+        """A copy with memory of its own, also for the items."""
+        copy = EncodedReply(self.reduced)
+        copy.items = [BulkItem(item.at, item.position, bytes(item.data)) for item in self.items]
+        copy.begun, copy.removed, copy.status, copy.kept = self.begun, self.removed, self.status, True
+        return copy
 
 
-def name_of(steps: Sequence[CalledOperation]) -> str:
-    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE"."""
-    names = [step.operation.name for step in steps]
+def name_of(operations: Sequence[Operation]) -> str:
+    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
+
+    It ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
+    """
+    names = [operation.name for operation in operations]
     telling = [name for name in names if name not in _SILENT]
-    return "+".join(telling or names[-1:]) or "empty"
+    name = "+".join(telling or names[-1:]) or "empty"
+    if len(name) <= NFS4_CALL_NAME_OCTETS_MAX:
+        return name
+    return name[: name.rindex("+", 0, NFS4_CALL_NAME_OCTETS_MAX - 3)] + "+..."
 
 
 _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEFH", "RESTOREFH"})
@@ -120,44 +228,74 @@ def decode_call(dec: Decoder) -> CompoundCall:
         DecodeError: the octets end before the first operation.
         ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk.
     """
-    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
-    minor_version = dec.u32("COMPOUND4args.minorversion")
-    count = dec.u32("COMPOUND4args.argarray")
-    steps: list[CalledOperation] = []
+    data, start, end, at = dec.data, dec.start, dec.end, dec.pos
+    args: list[Any] = []
     kinds: list[int] = []
     begun = dec.begun = []
-    if minor_version not in MINOR_VERSIONS:
-        _drop_rest(dec)
-        return CompoundCall(tag, minor_version, steps, count)
-    operations = OPERATIONS[minor_version]
-    for _ in range(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
-        begun.append(dec.pos - dec.start + dec.removed)
-        step = _decode_step(dec, operations)
-        steps.append(step)
-        kinds.append(step.operation.number)
-        if step.fault is not None:
+    after = at + _USUAL.size
+    no_tag, minor_version, count, first, *sequence = _USUAL.unpack_from(data, at) if after <= end else _SHORT
+    operations = OPERATIONS.get(minor_version)
+    if not no_tag and first == _SEQUENCE and count and sequence[4] <= 1 and operations is not None:
+        # The usual beginning.
+        tag = b""
+        sequence[4] = sequence[4] == 1
+        args.append(nfs4.SEQUENCE4args(*sequence))
+        kinds.append(first)
+        begun.append(at + _HEAD_OCTETS - start + dec.removed)
+        dec.pos = after
+    else:
+        tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
+        minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
+        operations = OPERATIONS.get(minor_version)
+        if operations is None:
+            _drop_rest(dec)
+            return CompoundCall(tag, minor_version, Shape(kinds, count), args)
+    fault = None
+    for _ in range(len(kinds), min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+        at = dec.pos
+        begun.append(at - start + dec.removed)
+        operation, given = ILLEGAL, None
+        if at + 4 > end:
+            fault = _S.NFS4ERR_BADXDR
+        else:
+            operation = operations.get(_WORD.unpack_from(data, at)[0], ILLEGAL)
+            dec.pos = at + 4
+            if operation.decode_args is None:
+                fault = _S.NFS4ERR_OP_ILLEGAL if operation is ILLEGAL else _S.NFS4ERR_NOTSUPP
+            else:
+                try:
+                    given = operation.decode_args(dec)
+                except DecodeError:
+                    fault = _S.NFS4ERR_BADXDR
+        kinds.append(operation.number)
+        args.append(given)
+        if fault is not None:
             if isinstance(dec.placed, PlacedByPosition):
                 # Where an item that must stay in the stream came in a Read chunk, the transport answers.
                 dec.placed.passed(dec.position)
             break
-    if count != len(steps) or (steps and steps[-1].fault is not None):
-        _drop_rest(dec)
-    return CompoundCall(tag, minor_version, steps, count, tuple(kinds))
+    if fault is None and count == len(kinds):
+        shape = _shape_of(tuple(kinds))
+        return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args) if shape.bulk else ()))
+    _drop_rest(dec)
+    shape = Shape(kinds, count, fault)
+    return CompoundCall(tag, minor_version, shape, args, _items(shape, args))
 
 
-def _decode_step(dec: Decoder, operations: Mapping[int, Operation]) -> CalledOperation:
-    try:
-        operation = operations.get(dec.u32("nfs_argop4.argop"), ILLEGAL)
-    except DecodeError:
-        return CalledOperation(ILLEGAL, None, nfsstat4.NFS4ERR_BADXDR)
-    if operation is ILLEGAL:
-        return CalledOperation(operation, None, nfsstat4.NFS4ERR_OP_ILLEGAL)
-    if operation.decode_args is None:
-        return CalledOperation(operation, None, nfsstat4.NFS4ERR_NOTSUPP)
-    try:
-        return CalledOperation(operation, operation.decode_args(dec))
-    except DecodeError:
-        return CalledOperation(operation, None, nfsstat4.NFS4ERR_BADXDR)
+def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
+    """The most octets of each DDP-eligible result."""
+    items = []
+    for at in shape.bulk:
+        item_octets = shape.operations[at].item_octets
+        assert item_octets is not None
+        items.append(item_octets(args[at]))
+    return items
+
+
+@functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
+def _shape_of(kinds: tuple[int, ...]) -> Shape:
+    """The shape of a call without a fault."""
+    return Shape(kinds, len(kinds))
 
 
 def _drop_rest(dec: Decoder) -> None:
@@ -180,34 +318,33 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
     """Encodes the result of one operation."""
     if not status:
         enc.reduced += operation.success
-        operation.encode_resok(enc, value)
+        if operation.encode_resok is not None:
+            operation.encode_resok(enc, value)
         return
     enc.reduced += operation.number.to_bytes(4, "big") + status.to_bytes(4, "big")
     if operation.encode_failure is not None:
         operation.encode_failure(enc, status, value)
 
 
-def append(enc: Encoder, payload: Payload) -> None:
-    """Appends an encoded message to another one; items are not copied."""
-    at, position = len(enc.reduced), len(enc.reduced) + enc.removed
-    for item in payload.items:
-        enc.items.append(BulkItem(at + item.at, position + item.position, item.data))
-        enc.removed += (len(item.data) + 3) & ~3
-    if payload.begun is not None:
-        enc.begun = payload.begun
-    enc.reduced += payload.reduced
-
-
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
-    """Appends a result that is encoded already."""
-    append(enc, reply.payload)
+    """Appends a result that is encoded already; hands over one that is not kept behind the header of an RPC reply."""
+    header = len(enc.reduced)
+    enc.begun = reply.begun
+    if header == REPLY_HEADER_OCTETS and not reply.kept:
+        reply.reduced[:header] = enc.reduced
+        enc.reduced, enc.items, enc.removed = reply.reduced, reply.items, reply.removed
+        return
+    before = header - REPLY_HEADER_OCTETS
+    enc.reduced += memoryview(reply.reduced)[REPLY_HEADER_OCTETS:]
+    enc.items += [BulkItem(before + item.at, before + item.position, item.data) for item in reply.items]
+    enc.removed += reply.removed
 
 
 def decode_operation_result(dec: Decoder) -> Result:
     """Decodes the result of one operation."""
     number = dec.u32("nfs_resop4.resop")
     status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
-    operation = OPERATIONS[MINOR_VERSIONS[-1]].get(number, ILLEGAL)
+    operation = _NEWEST.get(number, ILLEGAL)
     value = None
     if status == _OK:
         if operation.decode_args is None:
@@ -233,27 +370,11 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
 def _bound(call: CompoundCall) -> ReplyBound:
     """The sum of the results' bounds; each DDP-eligible result has an item (RFC 8267 section 6.4.1)."""
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
-    items = []
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets
-        if fault is not None:
-            break
-        if operation.item_octets is not None:
-            items.append(operation.item_octets(args))
-        if operation.number == nfs4.nfs_opnum4.OP_READDIR:
-            results += args.maxcount
-    return ReplyBound(results, tuple(items))
-
-
-def _named(call: CompoundCall) -> Procedure[CompoundCall, Any]:
-    """COMPOUND under the names of the operations of a call."""
-    name = name_of(call.steps)
-    found = _NAMED.get(name)
-    if found is None:
-        if len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
-            return COMPOUND
-        found = _NAMED[name] = dataclasses.replace(COMPOUND, name=name)
-    return found
+        if fault is None and operation.asked_octets is not None:
+            results += operation.asked_octets(args)
+    return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in call.items))
 
 
 _NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
@@ -269,5 +390,6 @@ COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     decode_result=decode_compound_reply,
     bound=_bound,
     status=attrgetter("status"),
-    named=_named,
+    items=attrgetter("items"),
+    named=attrgetter("shape.procedure"),
 )

@@ -7,36 +7,32 @@ the COMPOUND then runs in a worker thread, from this operation on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.compounds import (
-    MINOR_VERSIONS,
-    CalledOperation,
-    CompoundCall,
-    EncodedReply,
-    encode_operation_result,
-)
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Shape, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.reply_cache import detached
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
-from rpcrdma.xdr.codec import Encoder
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import BulkItem, Encoder, padded_octets
 
-__all__ = ["RPC_REPLY_OCTETS", "Compound", "Handler", "KeptReply", "MustWait", "Parts", "run"]
+__all__ = ["Compound", "Handler", "KeptReply", "MustWait", "Parts", "Placeable", "run"]
 
 T = TypeVar("T")
 _S = nfsstat4
-_OK, _IN_SESSION = _S.NFS4_OK, Position.IN_SESSION
-
-RPC_REPLY_OCTETS: Final = 24
-"""Octets of the RPC header before the result of COMPOUND, which the sizes of a session count."""
+_OK, _TOO_BIG = _S.NFS4_OK, _S.NFS4ERR_REP_TOO_BIG
+_HEAD: Final = bytes(REPLY_HEADER_OCTETS + 4)
+"""Room for the header of the RPC reply and for the status."""
+_U32: Final = struct.Struct(">I")
 
 
 class MustWait(Exception):
@@ -89,23 +85,21 @@ class Compound:
         now_s: the time at which it has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
         stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
-        session, slot, client: set by SEQUENCE; None without it.
+        session, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
         encoded: the reply so far.
         position: the index of the operation that runs.
-        room: octets that the session leaves for the result of this operation, besides its number and its status.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
-        on_end: is called once, with the reply in memory of its own if it is kept; set by SEQUENCE for a new request.
+        on_end: is called once, under the lock of the state, with the reply in memory of its own if it is kept; set by
+            SEQUENCE for a new request.
         keeps_reply: the slot keeps the reply.
-        kept_octets_max: the most octets of a reply that the slot may keep; set by SEQUENCE.
     """
 
     __slots__ = (
-        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "kept_octets_max", "now_s",
-        "on_end", "partial", "position", "reply_octets_max", "room", "saved", "saved_stateid", "server", "session",
-        "slot", "stateid", "too_big", "uncached",
+        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
+        "position", "reply_octets_max", "saved", "saved_stateid", "server", "session", "stateid", "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -113,23 +107,20 @@ class Compound:
         self.context = context
         self.call = call
         self.now_s = now_s
+        self.encoded = EncodedReply(_HEAD)
         self.current: Node | None = None
         self.saved: Node | None = None
         self.stateid: stateid4 | None = None
         self.saved_stateid: stateid4 | None = None
         self.session: Any = None
-        self.slot: Any = None
         self.client: Any = None
         self.reply_octets_max = RPC_RECORD_OCTETS_MAX
-        self.too_big = _S.NFS4ERR_REP_TOO_BIG
-        self.acting = False
-        self.encoded = Encoder()
+        self.too_big = _TOO_BIG
         self.position = 0
-        self.room = RPC_RECORD_OCTETS_MAX
+        self.acting = False
         self.partial: tuple[memoryview, int] | None = None
         self.uncached = False
         self.keeps_reply = False
-        self.kept_octets_max = 0
         self.on_end: Callable[[EncodedReply | None], None] | None = None
 
     @property
@@ -145,22 +136,22 @@ class Compound:
     @property
     def next_operation(self) -> int | None:
         """The number of the operation after the one that runs; None if that is the last."""
-        steps = self.call.steps[self.position + 1 : self.position + 2]
-        return steps[0].operation.number if steps else None
+        following = self.call.shape.kinds[self.position + 1 :]
+        return following[0] if following else None
 
     @property
-    def request(self) -> Hashable:
+    def room(self) -> int:
+        """Octets that the session leaves for the result of this operation, besides its number and its status."""
+        return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
+
+    @property
+    def request(self) -> int:
         """A value that differs where the caller or the operations of two calls differ.
 
         It is short, since every slot keeps one.
         """
         call = self.call
-        return hash((self.caller, call.count, call.kinds))
-
-    @property
-    def octets(self) -> int:
-        """Octets of the call, the RPC header included."""
-        return self.context.call_octets
+        return hash((self.context.credential, call.shape.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
         """Octets that a result may have besides its number, its status and a bulk item of this length.
@@ -168,22 +159,23 @@ class Compound:
         Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
         not fit.
         """
-        items = [len(item.data) for item in self.encoded.items]
+        enc = self.encoded
+        items = [len(item.data) for item in enc.items] if enc.items else []
         if item_octets:
             items.append(item_octets)
-        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) - 8
-        return min(self.room - (item_octets + 3 & ~3), offered)
-
-    @property
-    def sequence_reply_octets(self) -> int:
-        """Octets of a reply that has no more than the result of SEQUENCE."""
-        return RPC_REPLY_OCTETS + 12 + (len(self.call.tag) + 3 & ~3) + 8 + 36
+        used = len(enc.reduced) + 8
+        offered = self.context.result_octets_max(items) - used + REPLY_HEADER_OCTETS
+        return min(self.reply_octets_max - used - enc.removed - (item_octets + 3 & ~3), offered)
 
     @property
     def node(self) -> Node:
         """The object of the current filehandle, for operations that need one."""
         assert self.current is not None
         return self.current
+
+    def file_of(self, node: Node) -> bytes:
+        """The name of an object for claims."""
+        return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
         """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
@@ -209,59 +201,16 @@ class Compound:
             raise MustWait(identity)
 
 
+_Encode: TypeAlias = Callable[[Encoder, Any], None]
 Handler: TypeAlias = Callable[[Compound, Any], Any]
-"""An operation: (compound, arguments) to its result."""
+"""An operation: (compound, arguments) to its result, which may be encoded: octets, or a `Placeable`."""
 
 
-class _Reply:
-    """The reply of a COMPOUND, encoded result by result."""
+class Placeable(NamedTuple):
+    """An encoded result that ends with a DDP-eligible item: the octets before the item's data, and the data."""
 
-    __slots__ = ("_before", "_count_at", "_enc", "count", "status")
-
-    def __init__(self, tag: bytes, enc: Encoder) -> None:
-        self._enc = enc
-        enc.begun = []
-        self.status = _S.NFS4_OK
-        self.count = 0
-        enc.reduced += b"\0\0\0\0"
-        enc.opaque(tag, len(tag), "tag")
-        self._count_at = len(enc.reduced)
-        enc.reduced += b"\0\0\0\0"
-        self._before = len(enc.reduced), 0, 0
-
-    def add(self, operation: Operation, status: nfsstat4, value: Any, octets_max: int) -> bool:
-        """Appends a result if the reply then has at most `octets_max`; returns whether it has."""
-        enc = self._enc
-        reduced, items = enc.reduced, enc.items
-        self._before = len(reduced), len(items), enc.removed
-        assert enc.begun is not None
-        enc.begun.append(len(items))
-        encode_operation_result(enc, operation, status, value)
-        if len(reduced) + enc.removed > octets_max:
-            self.take_back()
-            return False
-        self.status = status
-        self.count += 1
-        return True
-
-    def take_back(self) -> None:
-        """Drops a result that was begun and does not count."""
-        enc = self._enc
-        assert enc.begun is not None
-        if len(enc.begun) > self.count:
-            length, items, enc.removed = self._before
-            del enc.reduced[length:], enc.items[items:], enc.begun[self.count :]
-
-    def fail(self, operation: Operation, status: nfsstat4) -> None:
-        """Appends a result without a value, whatever its size."""
-        self.add(operation, status, None, RPC_RECORD_OCTETS_MAX)
-
-    def ended(self) -> EncodedReply:
-        """The whole reply."""
-        reduced = self._enc.reduced
-        reduced[:4] = int(self.status).to_bytes(4, "big")
-        reduced[self._count_at : self._count_at + 4] = self.count.to_bytes(4, "big")
-        return EncodedReply(self.status, self._enc)
+    octets: bytes
+    data: Buffer
 
 
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
@@ -275,31 +224,35 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         compound: the COMPOUND, of which nothing has run yet.
         handlers: the supported operations by number.
     """
-    call = compound.call
-    reply = _Reply(call.tag, compound.encoded)
+    call, enc = compound.call, compound.encoded
+    reduced, shape, tag = enc.reduced, call.shape, call.tag
+    if tag:
+        enc.opaque(tag, len(tag), "tag")
+    else:
+        reduced += b"\0\0\0\0"
+    count_at = len(reduced)
+    reduced += b"\0\0\0\0"
+    plan = shape.plan
+    if plan is None or plan.handlers is not handlers:
+        plan = shape.plan = _Plan(shape, handlers)
+    rows, at, operation, let_go, status = plan.rows, -1, None, False, _OK
     if call.minor_version not in MINOR_VERSIONS:
-        reply.status = _S.NFS4ERR_MINOR_VERS_MISMATCH
-        return reply.ended()
-    if not call.tag.isascii() and not _is_text(call.tag):
-        reply.status = _S.NFS4ERR_INVAL
-        return reply.ended()
-    enc, running, let_go = compound.encoded, None, False
+        status, rows = _S.NFS4ERR_MINOR_VERS_MISMATCH, ()
+    elif tag and not _is_text(tag):
+        status, rows = _S.NFS4ERR_INVAL, ()
+    length = count_at + 4
     try:
-        for position, step in enumerate(call.steps):
-            running, args, fault = step
-            compound.position = position
-            compound.room = compound.reply_octets_max - RPC_REPLY_OCTETS - len(enc.reduced) - enc.removed - 8
-            left: ActAs | None = None
-            status, value = _OK, None
+        for (at, operation, refusal, handler, needs_handle, octets, encode), args in zip(rows, call.args, strict=False):
+            compound.position = at
+            acting = False
             try:
-                if fault is not None or not position or running.place is not _IN_SESSION or compound.uncached:
-                    _check_place(compound, position, step)
-                if running.needs_handle and compound.current is None:
+                if compound.uncached:
+                    raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
+                if refusal is not None:
+                    raise Refused(refusal)
+                if needs_handle and compound.current is None:
                     raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-                handler = handlers.get(running.number)
-                if handler is None:
-                    raise Refused(_S.NFS4ERR_NOTSUPP)
-                if not running.idempotent and running.result_octets > compound.room:
+                if octets and octets > compound.room:
                     raise Refused(compound.too_big)
                 while True:
                     try:
@@ -308,41 +261,121 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                     except MustWait as wait:
                         left = wait.step
                     yield left
-                    compound.acting = left is not None
-            except KeptReply as kept:
-                return kept.reply
+                    compound.acting = acting = left is not None
+            except KeptReply as repeat:
+                return repeat.reply
             except CredentialTooWeak:
-                status = _S.NFS4ERR_WRONGSEC
+                status, value = _S.NFS4ERR_WRONGSEC, None
             except REFUSALS as error:
                 status, value = status_of(error), error.value if isinstance(error, Refused) else None
-            if compound.acting:
+            if acting:
                 # The thread leaves the caller's identity.
                 compound.acting = False
                 yield MAY_BLOCK
-            if not reply.add(running, status, value, compound.reply_octets_max - RPC_REPLY_OCTETS):
-                reply.fail(running, compound.too_big)
-            running = None
-            if reply.status:
+            if status:
+                encode_operation_result(enc, operation, status, value)
+            else:
+                reduced += operation.success
+                if value.__class__ is bytes:
+                    reduced += value
+                elif encode is not None:
+                    _encode_value(enc, at, encode, value)
+            ends = len(reduced)
+            if ends + enc.removed > compound.reply_octets_max:
+                status = compound.too_big
+                _encode_again(enc, at, operation, status, length)
+            if status:
                 break
+            length = ends
     except GeneratorExit:
         let_go = True
-        if running is not None:
-            reply.fail(running, _S.NFS4ERR_DELAY)
+        if operation is not None:
+            status = _S.NFS4ERR_DELAY
+            _encode_again(enc, at, operation, status, length)
         raise
     except Exception as error:  # noqa: BLE001 - the slot of the session must not stay busy
-        compound.server.log_fault("COMPOUND" if running is None else running.name, error)
-        if running is not None:
+        compound.server.log_fault("COMPOUND" if operation is None else operation.name, error)
+        if operation is not None:
             # Of a result that cannot be encoded there may be a part.
-            reply.take_back()
-            reply.fail(running, _S.NFS4ERR_SERVERFAULT)
+            status = _S.NFS4ERR_SERVERFAULT
+            _encode_again(enc, at, operation, status, length)
     finally:
-        ended = reply.ended()
+        enc.status = status
+        _U32.pack_into(reduced, REPLY_HEADER_OCTETS, status)
+        _U32.pack_into(reduced, count_at, at + 1)
+        if enc.items:
+            _note_items(enc, at)
+        else:
+            enc.begun = [0] * (at + 1)
         if compound.on_end is not None:
-            # A call that is let go was not checked to fit its slot.
-            length = len(compound.encoded.reduced) + compound.encoded.removed
-            keeps = compound.keeps_reply or (let_go and length <= compound.kept_octets_max)
-            compound.on_end(EncodedReply(ended.status, detached(ended.payload)) if keeps else None)
-    return ended
+            keeps = compound.keeps_reply
+            if let_go and len(reduced) + enc.removed <= compound.session.reply_limits[True][0]:
+                # It was not checked to fit its slot.
+                keeps = True
+            kept = enc.to_keep() if keeps else None
+            with compound.server.state.lock:
+                compound.on_end(kept)
+    return enc
+
+
+class _Plan:
+    """The operations of a shape with their handlers.
+
+    `rows` has for each operation its index, the operation, the status with which it is refused where it stands, its
+    handler, whether it needs a current filehandle, the octets for which the reply must have room before it runs, and
+    the function that encodes its result.
+    """
+
+    __slots__ = ("handlers", "rows")
+
+    def __init__(self, shape: Shape, handlers: Mapping[int, Handler]) -> None:
+        self.handlers = handlers
+        self.rows: Sequence[tuple[int, Operation, nfsstat4 | None, Handler, bool, int, _Encode | None]] = [
+            (
+                at,
+                operation,
+                refusal,
+                handlers.get(operation.number, _not_supported),
+                operation.needs_handle,
+                # SEQUENCE checks itself: it sets the room.
+                0 if operation.idempotent or operation.place is Position.FIRST else operation.result_octets,
+                operation.encode_resok,
+            )
+            for at, (operation, refusal) in enumerate(zip(shape.operations, shape.refusals, strict=True))
+        ]
+
+
+def _not_supported(_compound: Compound, _args: Any) -> Any:
+    """Refuses an operation without a handler."""
+    raise Refused(_S.NFS4ERR_NOTSUPP)
+
+
+def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
+    """Appends the value of the result of the operation with the index `at`."""
+    _note_items(enc, at)
+    if value.__class__ is not Placeable:
+        encode(enc, value)
+        return
+    octets, data = value
+    reduced, removed = enc.reduced, enc.removed
+    reduced += octets
+    enc.items.append(BulkItem(len(reduced), len(reduced) + removed, data))
+    enc.removed = removed + (len(data) + 3 & ~3)
+
+
+def _note_items(enc: EncodedReply, at: int) -> None:
+    """Notes the items before each result up to that with the index `at`, where these have none."""
+    assert enc.begun is not None
+    enc.begun.extend([len(enc.items)] * (at + 1 - len(enc.begun)))
+
+
+def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
+    """Replaces the last result, which began at `length`, by one without a value, whatever its size."""
+    _note_items(enc, at)
+    assert enc.begun is not None
+    del enc.reduced[length:], enc.items[enc.begun[at] :]
+    enc.removed = padded_octets(len(item.data) for item in enc.items)
+    encode_operation_result(enc, operation, status, None)
 
 
 def _is_text(octets: bytes) -> bool:
@@ -351,24 +384,3 @@ def _is_text(octets: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _check_place(compound: Compound, position: int, step: CalledOperation) -> None:
-    """Refuses an operation that may not stand at its place, or did not decode."""
-    operation, _, fault = step
-    place = operation.place
-    if compound.uncached:
-        raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
-    if fault is not None and fault is not _S.NFS4ERR_BADXDR:
-        raise Refused(fault)
-    if position:
-        if place is Position.FIRST:
-            raise Refused(_S.NFS4ERR_SEQUENCE_POS)
-        if place is Position.ALONE:
-            raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
-    elif place is Position.IN_SESSION:
-        raise Refused(_S.NFS4ERR_OP_NOT_IN_SESSION)
-    elif place is not Position.FIRST and compound.call.count > 1:
-        raise Refused(_S.NFS4ERR_NOT_ONLY_OP)
-    if fault is not None:
-        raise Refused(fault)

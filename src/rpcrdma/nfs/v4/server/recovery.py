@@ -2,7 +2,8 @@
 
 The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
 grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
-to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others.
+to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others,
+when it ends, and when it holds nothing and its lease passes or the server stops: it has nothing to reclaim.
 
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
@@ -10,6 +11,7 @@ incarnation of the client: after the client has restarted, its earlier claims ar
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
 import threading
@@ -23,15 +25,22 @@ __all__ = ["ClientRow", "Grace", "RecoveryDatabase"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS client (owner BLOB PRIMARY KEY, verifier BLOB NOT NULL, principal TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS client (
+    addresses TEXT NOT NULL, owner BLOB NOT NULL, verifier BLOB NOT NULL, principal TEXT NOT NULL,
+    exports TEXT NOT NULL,
+    PRIMARY KEY (addresses, owner)
+);
 CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
 """
-_PROBE = "SELECT owner, verifier, principal, number FROM client, boot"
+_PROBE = "SELECT addresses, owner, verifier, principal, exports, number FROM client, boot"
 _READ = """
-SELECT owner, verifier, principal FROM client
-WHERE typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
+SELECT exports, owner, verifier, principal FROM client WHERE addresses = ?
+AND typeof(exports) = 'text' AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
 _BOOTS = 1 << 32
+_OWNERS_SHOWN = 3
+_OWNER_OCTETS_SHOWN = 60
+"""Octets of an owner in the log: Linux's are its version, host and number, such as "Linux NFSv4.2 node7"."""
 
 
 class ClientRow(NamedTuple):
@@ -45,31 +54,51 @@ class ClientRow(NamedTuple):
 class RecoveryDatabase:
     """The clients on the disk, and the number of this run of the server; thread-safe, and waits for the disk.
 
+    Servers with other addresses may use the same file at the same time. The rows of each are apart: a client returns to
+    the address that it knows, and two servers cannot have one. Rows of a run that had none of the present exports stay
+    where they are: nothing of theirs can be claimed here.
+
     Args:
         path: the database; None keeps it in memory.
         random_bytes: makes the number of the first run, lest it repeat one that a lost database had.
+        addresses: the addresses at which the server listens.
+        exports: texts that tell the exports from others; without any, the rows of all exports count.
 
     Raises:
         OSError: the database cannot be used.
     """
 
-    def __init__(self, path: Path | None, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        random_bytes: Callable[[int], bytes],
+        *,
+        addresses: Iterable[str] = (),
+        exports: Iterable[str] = (),
+    ) -> None:
         self._lock = threading.Lock()
         self._path = path
+        self._addresses = " ".join(sorted(addresses))
+        present = set(exports)
+        self._exports = "\n".join(sorted(present))
         self._failed = False
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
             )
-            row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
-            last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
-            self.boot = (last + 1) % _BOOTS
-            """The number of this run."""
             with database:
-                database.execute("BEGIN")
+                database.execute("BEGIN IMMEDIATE")
+                row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
+                last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
+                self.boot = (last + 1) % _BOOTS
+                """The number of this run, which no other run with this database has."""
                 database.execute("DELETE FROM boot")
                 database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
-            self.rows = [ClientRow(*row) for row in database.execute(_READ)]
+            self.rows = [
+                ClientRow(*row)
+                for served, *row in database.execute(_READ, (self._addresses,))
+                if not present or present & set(served.split("\n"))
+            ]
             """The clients of the last run."""
         except sqlite3.Error as error:
             raise OSError(
@@ -80,19 +109,25 @@ class RecoveryDatabase:
         """Writes a client; if the disk fails, the log says once that clients will lose their locks."""
         try:
             with self._lock:
-                self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?)", row)
+                self._database.execute(
+                    "INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", (self._addresses, *row, self._exports)
+                )
         except sqlite3.Error as error:
             if not self._failed:
                 _LOGGER.warning("%s: %s: clients cannot reclaim their locks after a restart", self._path, error)
             self._failed = True
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, but not later incarnations of their owners; returns whether they are gone."""
+        """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
+
+        A principal is another client: an owner that somebody else takes up deletes nothing.
+        """
         try:
             with self._lock, self._database:
                 self._database.execute("BEGIN")
                 self._database.executemany(
-                    "DELETE FROM client WHERE owner = ? AND verifier = ? AND principal = ?", rows
+                    "DELETE FROM client WHERE addresses = ? AND owner = ? AND principal = ?",
+                    [(self._addresses, row.owner, row.principal) for row in rows],
                 )
         except sqlite3.Error as error:
             _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)
@@ -108,8 +143,10 @@ class RecoveryDatabase:
 class Grace:
     """The grace period: who may reclaim, and until when. The caller holds the lock of the state.
 
+    The log has its start and its end, since meanwhile clients of all versions wait.
+
     Args:
-        rows: the clients of the last run.
+        rows: the clients of the last run; without any there is no grace period.
         lease_s: seconds of a lease, for which the period lasts. Each reclaim prolongs it, to two leases at most.
         now_s: the time.
     """
@@ -120,19 +157,48 @@ class Grace:
         self._lease_s = lease_s
         self._ends_s = now_s + lease_s
         self._last_s = now_s + 2 * lease_s
+        self._awaited = len(self.waiting)
+        if self.waiting:
+            _LOGGER.info(
+                "grace period of %g s, at most %g s while clients reclaim; clients of the last run that are awaited: "
+                "%d (%s); until all have come back, calls wait that open, lock, create or change anything",
+                lease_s,
+                2 * lease_s,
+                self._awaited,
+                self._names(),
+                extra={"event": {"event": "grace", "clients": self._awaited, "seconds": lease_s}},
+            )
 
     def knows(self, row: ClientRow) -> bool:
         """Whether this incarnation of a client may reclaim."""
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from an incarnation of a client that has ended."""
-        if self.knows(row):
+        """Takes the right to reclaim from a client that has ended, and from its earlier incarnation."""
+        known = self.waiting.get(row.owner)
+        if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
         """Prolongs the period after a reclaim."""
         self._ends_s = min(self._last_s, now_s + self._lease_s)
+
+    def end(self) -> None:
+        """Ends the period, and with it the right to reclaim."""
+        away = len(self.waiting)
+        late = f"clients that did not come back: {away} ({self._names()})"
+        _LOGGER.info(
+            "the grace period is over: %s",
+            late if away else "no client is awaited any more",
+            extra={"event": {"event": "grace_over", "clients": self._awaited, "away": away}},
+        )
+        self.waiting.clear()
+
+    def _names(self) -> str:
+        """A few of the owners that are awaited, for the log: octets of peers."""
+        shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
+        more = len(self.waiting) - len(shown)
+        return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def is_over(self, now_s: float) -> bool:
         """Whether the period has ended: by its time, or since nobody may reclaim any more."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
-from rpcrdma.nfs.v4.compounds import EncodedReply
 from rpcrdma.nfs.v4.nfs4 import (
     EXCHGID4_FLAG_BIND_PRINC_STATEID,
     EXCHGID4_FLAG_CONFIRMED_R,
@@ -29,7 +29,6 @@ from rpcrdma.nfs.v4.nfs4 import (
     EXCHANGE_ID4resok,
     RECLAIM_COMPLETE4args,
     SEQUENCE4args,
-    SEQUENCE4resok,
     channel_dir_from_client4,
     channel_dir_from_server4,
     nfs_opnum4,
@@ -44,7 +43,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, ClientState, principal_of
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
-from rpcrdma.nfs.v4.server.state import state_of
+from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer
 from rpcrdma.rpc.gss.flavors import GssService
 
@@ -60,6 +59,9 @@ __all__ = [
 ]
 
 _S, _O = nfsstat4, nfs_opnum4
+_REPEAT, _UNCACHED = Answer.REPEAT, Answer.UNCACHED
+_SEQUENCE_RESULT: Final = struct.Struct(">16s5I")
+"""SEQUENCE4resok."""
 _FLAGS_ASKED: Final = (
     EXCHGID4_FLAG_SUPP_MOVED_REFER
     | EXCHGID4_FLAG_SUPP_MOVED_MIGR
@@ -135,7 +137,8 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     def step() -> CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
-        return state.sessions.create(args, client, principal_of(compound.caller), caller, compound.now_s)
+        who, minor = principal_of(compound.caller), compound.call.minor_version
+        return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
 
     created = state.settle(step, compound.wait)
     if created.csr_flags:
@@ -143,55 +146,38 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     return created
 
 
-def sequence(compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
-    """SEQUENCE (RFC 8881 section 18.46)."""
-    state = state_of(compound)
+def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
+    """SEQUENCE (RFC 8881 section 18.46): returns the encoded result."""
+    state: State = compound.server.state
+    sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
     with state.lock:
-        session = state.sessions.find(args.sa_sessionid)
-        octets_max, too_big = session.fore.ca_maxresponsesize, _S.NFS4ERR_REP_TOO_BIG
-        if args.sa_cachethis and session.fore.ca_maxresponsesize_cached < octets_max:
-            octets_max, too_big = session.fore.ca_maxresponsesize_cached, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE
-        if compound.sequence_reply_octets > octets_max:
-            raise Refused(too_big)
-        answer, session, slot = state.sessions.sequence(
+        answer, session = sessions.sequence(
             args,
-            compound.request,
-            compound.context.client,
+            # Of a request whose reply is not kept, no repeat is answered with that.
+            compound.request if cached else None,
+            context.client,
             compound.now_s,
-            operations=compound.call.count,
-            octets=compound.octets,
+            operations=compound.call.shape.count,
+            octets=context.call_octets,
+            reply_octets=len(compound.encoded.reduced) + 8 + _SEQUENCE_RESULT.size,
         )
-        if answer is Answer.REPEAT:
+        slots, back, client = session.slots, session.back_channel, session.client
+        slot = slots[slot_id]
+        if answer is _REPEAT:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
-        back = session.back_channel
-        client = session.client
-        down = back.caller is not None and not back.alive and state.sessions.with_back_channel(client) is None
-        flags = (SEQ4_STATUS_CB_PATH_DOWN if down else 0) | (
-            SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
-        )
-    compound.session, compound.slot, compound.client = session, slot, client
-    compound.reply_octets_max, compound.too_big = octets_max, too_big
-    if answer is Answer.UNCACHED:
+        flags = SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
+        if back.bound and not back.alive and sessions.with_back_channel(client) is None:
+            flags |= SEQ4_STATUS_CB_PATH_DOWN
+    compound.session, compound.client = session, client
+    compound.reply_octets_max, compound.too_big = session.reply_limits[cached]
+    if answer is _UNCACHED:
         compound.uncached = True
     else:
-        compound.keeps_reply = args.sa_cachethis
-        compound.kept_octets_max = session.fore.ca_maxresponsesize_cached
-
-        def finish(reply: EncodedReply | None) -> None:
-            with state.lock:
-                slot.finish(reply)
-
-        compound.on_end = finish
-    highest = len(session.slots) - 1
-    return SEQUENCE4resok(
-        session.id,
-        args.sa_sequenceid,
-        args.sa_slotid,
-        highest,
-        highest,
-        flags,
-    )
+        compound.keeps_reply = cached
+        compound.on_end = slot.finish
+    highest = len(slots) - 1
+    return _SEQUENCE_RESULT.pack(session.id, args.sa_sequenceid, slot_id, highest, highest, flags)
 
 
 def bind_conn_to_session(compound: Compound, args: BIND_CONN_TO_SESSION4args) -> BIND_CONN_TO_SESSION4resok:

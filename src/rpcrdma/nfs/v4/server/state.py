@@ -112,6 +112,10 @@ class State:
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
         """Tells the event loop that has the connections of new `recalls`."""
+        self.broken: deque[bytes] = deque()
+        """Files whose leases a local writer has broken, for `recall_broken`."""
+        self.wake_broken: Callable[[], object] = lambda: None
+        """Tells the event loop that has the connections of new `broken`."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
         """The time of the last recall, by file."""
         self._shrunk: set[bytes] = set()
@@ -185,26 +189,46 @@ class State:
             with self.locked():
                 if client.sessions or client.held:
                     raise Refused(_S.NFS4ERR_CLIENTID_BUSY)
-                if client.state is not ClientState.GONE:
+                # The row may be that of a record beside an unconfirmed one, or behind one that is gone.
+                ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
+                if ours:
                     self.grace.leaves(row_of(client))
+                if client.state is not ClientState.GONE:
                     self.clients.remove(client)
-            self.database.forget([row_of(client)])
+            if ours:
+                self.database.forget([row_of(client)])
 
     def sweep(self, now_s: float) -> None:
         """Makes clients courteous whose lease has passed, and ends unconfirmed ones. `now_s`: the service's clock.
 
-        Ends courteous clients that have been silent for long or are in the way of callers without state, recalls
-        delegations in their way, and ends the grace period if its time has come. May block; to be called every few
-        seconds.
+        Ends courteous clients that hold nothing, have been silent for long or are in the way of callers without state,
+        recalls delegations in their way, and ends the grace period if its time has come. May block; to be called every
+        few seconds.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
-            ending = {*self.clients.overdue(now_s), *(held.client for held in self.claims.in_the_way)}
-            self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
+            self.sessions.drop_ended_connections()
+            in_the_way = {held.client for held in self.claims.in_the_way}
+            ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
+            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         self._recall_again(now_s)
         self.end_grace(now_s)
+
+    def close(self) -> None:
+        """Forgets the clients that hold nothing, which need no grace period, and closes the database; may block."""
+        with self._disk:
+            with self.lock:
+                idle = self._idle(ClientState.CONFIRMED, ClientState.COURTEOUS)
+            if idle:
+                self.database.forget(map(row_of, idle))
+            self.database.close()
+
+    def _idle(self, *states: ClientState) -> list[Client]:
+        """Clients that hold nothing and may reclaim nothing."""
+        found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
+        return [client for client in found if not self.grace.knows(row_of(client))]
 
     # Recovery
 
@@ -221,7 +245,7 @@ class State:
                 late = list(self.grace.waiting.values())
             if not late or self.database.forget(late):
                 with self.lock:
-                    self.grace.waiting.clear()
+                    self.grace.end()
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
@@ -269,6 +293,18 @@ class State:
         with self.lock:
             found = [each for each in self.claims.in_the_way if isinstance(each, Delegation)]
             self.recall(found, now_s)
+
+    def lease_broke(self, file: bytes) -> None:
+        """Notes a local writer of a delegated file; for any thread, whether or not it holds the lock."""
+        self.broken.append(file)
+        self.wake_broken()
+
+    def recall_broken(self, now_s: float) -> None:
+        """Recalls the delegations that local writers wait for; the lock is free."""
+        with self.lock:
+            while self.broken:
+                found = self.claims.delegates(self.broken.popleft())
+                self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
         """Recalls delegations of which a local writer has come, and again those whose clients have not heard of it."""

@@ -1,0 +1,234 @@
+"""Runs handlers of calls: in the event loop, in a worker thread or as a task."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable
+from time import perf_counter_ns
+from typing import Any, TypeAlias
+
+from rpcrdma.aio.answering.answer_log import AnswerLog
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
+from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+from rpcrdma.aio.drivers.effects import effects_of
+from rpcrdma.rpc.service import Execution
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["HandlerRunner"]
+
+_Result: TypeAlias = tuple[Payload, BaseException | None]
+"""The reply, and why it reports a failure."""
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_WORKERS = 8
+"""Threads that block in file systems at the same time; a Linux NFS server starts as many."""
+
+_INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
+
+_STOPPED = RuntimeError("the server has stopped")
+
+
+class HandlerRunner:
+    """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
+
+    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+        self._loop = asyncio.get_running_loop()
+        effects = effects_of(self._loop)
+        self._before_handler = effects.before_handler
+        pool = effects.worker_pool or WorkerPool
+        self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
+        self.log = AnswerLog(logger)
+        # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
+        self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
+        self._idle: asyncio.Event | None = None
+        self._drained = False
+        self.running = 0
+        """Calls in worker threads and tasks, and computations."""
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler and answers or drops the call, exactly once, in the event loop.
+
+        An inline handler is done when this returns. A call without room for its results waits first; one without memory
+        while it runs is repeated later, if it is idempotent. After the deadline of `drain` the calls of running
+        handlers are not answered; a later call is answered with SYSTEM_ERR.
+        """
+        if self._drained:
+            call.answer(call.failure(_STOPPED))
+            return
+        route = call.route
+        execution = route.execution
+        try:
+            if (route.reserves or call.source.results.client.held) and call.wait_for_room(self.run_unless_ended):
+                return
+            if execution is _WORKER:
+                self._start_worker(call)
+                return
+            if self._before_handler is not None:
+                self._before_handler(route.name)
+            result = route.handler(call.args, call)
+            if execution is _INLINE_OR_WORKER:
+                try:
+                    call.step = next(result)
+                except StopIteration as end:
+                    reply = call.success(end.value)
+                else:
+                    call.rest = result
+                    self._start_worker(call)
+                    return
+            elif execution is _INLINE and (result is None or not hasattr(result, "__await__")):
+                reply = call.success(result)
+            else:
+                self._start_task(call, result)
+                return
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - any error of a handler or bound is answered
+            if self._waits(error, call):
+                return
+            reply = self.log.failed(call, error)
+        call.answer(reply)
+        if call.reserved:
+            call.end_reservation()
+
+    def run_unless_ended(self, call: ServerCall) -> None:
+        """Runs a call that has waited, as `run` does, unless its connection has ended meanwhile."""
+        call.sent_ns = perf_counter_ns()
+        if call.ended:
+            call.let_go()
+        else:
+            self.run(call)
+
+    def connection_ended(self, connection: object) -> None:
+        """Drops the calls of an ended connection that wait for a thread.
+
+        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        """
+        self._workers.connection_ended(connection)
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
+
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without
+        it. Returns whether all were done. The runner runs nothing afterwards.
+        """
+        if self.running:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(deadline_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        finished = self.running == 0
+        self._drained = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline_s)
+        self._workers.shutdown(wait=finished)
+        self.log.flush()
+        return finished
+
+    def _finished(self, call: ServerCall) -> None:
+        if call.reserved:
+            call.end_reservation()
+        self.end_one()
+
+    def end_one(self) -> None:
+        """Counts the end of one call or computation."""
+        self.running -= 1
+        if not self.running and self._idle is not None:
+            self._idle.set()
+
+    def _waits(self, error: BaseException, call: ServerCall) -> bool:
+        """Has the call run again when there is memory for it.
+
+        False if `error` is no `OutOfBuffers`, if the call must not begin twice, or if it can never have its memory.
+        """
+        if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
+            return False
+        call.may_block = False  # it begins in the event loop again
+        return call.wait_for_buffers(self.run_unless_ended)
+
+    def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        self.running += 1
+        task = self._loop.create_task(self._await(call, result))
+        self._tasks[task] = result
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        result = self._tasks.pop(task)
+        if task.cancelled() and inspect.iscoroutine(result):
+            result.close()  # a task that was cancelled before it began has not awaited it: Python would warn
+
+    async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        call.sent_ns = perf_counter_ns()
+        try:
+            try:
+                reply = call.success(await result)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                reply = self.log.failed(call, error)  # something that the handler awaited was cancelled, not the call
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
+                if self._waits(error, call):
+                    return
+                reply = self.log.failed(call, error)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished(call)
+
+    def _start_worker(self, call: ServerCall) -> None:
+        """Runs the handler, or the rest of it, in a thread."""
+        call.may_block = True
+        self.running += 1
+        source = call.source
+        may_be_let_go = call.rest is None or not call.route.begins_once
+        waits_for = call.route.waits_for
+        self._workers.submit(
+            source.host,
+            source,
+            call,
+            brief=call.step is not None,
+            may_be_let_go=may_be_let_go,
+            waits_for=None if waits_for is None else waits_for(call.args),
+        )
+
+    def _let_go(self, call: ServerCall) -> None:
+        try:
+            if call.rest is not None:
+                call.rest.close()
+        except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
+            self.log.failed(call, error)
+        try:
+            call.let_go()
+        finally:
+            self._finished(call)
+
+    def _work(self, call: ServerCall, worker: Worker) -> _Result:
+        call.sent_ns = perf_counter_ns()
+        try:
+            rest, call.rest = call.rest, None
+            if rest is None:
+                worker.act_as(None)
+                result = call.route.handler(call.args, call)
+            else:
+                result = worker.finish(rest, call.step)
+            return call.success(result), None
+        except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
+            return call.failure(error), error
+
+    def _deliver(self, call: ServerCall, result: _Result) -> None:
+        reply, failure = result
+        try:
+            if failure is not None:
+                if self._waits(failure, call):
+                    return
+                self.log.failed(call, failure)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished(call)

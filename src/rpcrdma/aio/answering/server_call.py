@@ -1,0 +1,223 @@
+"""A call at a server, from its arrival to its reply."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any, ClassVar, Protocol
+
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
+from rpcrdma.aio.answering.call_source import CallSource, CallWithResults
+from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
+from rpcrdma.rpc.auth import AuthStat, Credential
+from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
+from rpcrdma.rpc.dispatch import refusal
+from rpcrdma.rpc.gss.context_turns import Outcome
+from rpcrdma.rpc.gss.protection import OpenedCall
+from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import ActAs, CredentialTooWeak, ProcedureUnavailable, ReverseCaller, Steps
+from rpcrdma.xdr.codec import Encoder, Payload, padded_octets
+
+__all__ = ["ServerCall", "SingleRun"]
+
+_REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
+"""The error that a refused repeat gets where the transport has no refusal of its own."""
+
+
+class SingleRun(Protocol):
+    """The run of a call that must not run twice, while its handler runs: it may be that of another transmission."""
+
+    def answer(self, reply: Payload) -> None:
+        """Sends the reply to the last transmission of the call."""
+
+    def let_go(self) -> None:
+        """Ends a transmission whose connection ended before the handler had to run."""
+
+
+class ServerCall(CallWithResults):
+    """A call and its handler's `CallContext`, from arrival to reply; statistics count it.
+
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is the result's, or a name; before a reply is
+    made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent until
+    `release`, after the reply has been sent.
+    """
+
+    transmissions: ClassVar[int] = 1
+    source: CallSource[ServerCall]
+    client: ReverseCaller
+    credential: Credential
+    protection: OpenedCall | None = None
+    """Of a call under RPCSEC_GSS. Replies are made, and kept, without it."""
+    sealing: bool = False
+    """Whether its reply waits for the protection."""
+    on_sealed: Callable[[ServerCall], None] | None = None
+    """Is called when a reply that has waited for its protection was sent, or refused."""
+    procedure: Procedure[Any, Any] | None = None
+    status: int | str = REPEATED
+    may_block: bool = False
+    rest: Steps[Any] | None = None
+    """The rest of a handler that began in the event loop and continues in a worker thread."""
+    step: ActAs | None = None
+    """The first step of that handler."""
+    once: SingleRun | None = None
+    """Of a call that must not run twice, while its handler runs."""
+    statistics: CallStatistics | None = None
+    began_ns: int
+    """When it arrived; this and the two times below are taken where calls are counted."""
+    sent_ns: int = 0
+    """When its handler began, or got a thread, memory or its turn as a task, after a wait for these."""
+    ended_ns: int
+    octets_received: int = 0
+    octets_sent: int = 0
+    unsent_octets: int = 0
+    """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
+
+    @property
+    def peer(self) -> str:
+        """See `CallContext.peer`."""
+        return self.source.host
+
+    @property
+    def principal(self) -> str | None:
+        """See `CallContext.principal`."""
+        return self.credential.principal
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `CallContext.host_identity`."""
+        return self.client.host_identity
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended: no reply can reach the client on it."""
+        return self.source.results.closed
+
+    def success(self, result: Any) -> Payload:
+        """Returns the reply that carries `result`.
+
+        An exception of the encoder means that the handler returned something else than the procedure's result.
+        """
+        enc = Encoder()
+        enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
+        procedure = self.route.procedure
+        procedure.encode_result(enc, result)
+        self.status = procedure.status(result) if procedure.status is not None else 0
+        return enc
+
+    def failure(self, error: BaseException) -> Payload:
+        """Returns the reply for a handler that raised `error`.
+
+        PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
+        """
+        if isinstance(error, CredentialTooWeak):
+            self.status = RejectStat.AUTH_ERROR.name
+            enc = Encoder()
+            encode_auth_error(enc, self.xid, AuthStat.AUTH_TOOWEAK)
+            return enc
+        unavailable = isinstance(error, ProcedureUnavailable)
+        stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
+        self.status = stat.name
+        return refusal(self.xid, stat)
+
+    def answer(self, reply: Payload, *, sealed: bool = False) -> None:
+        """Sends the reply, here or to a repeat of the call, and counts the call.
+
+        Under RPCSEC_GSS that may be later, unless the reply is `sealed`.
+        """
+        if self.once is not None:
+            self.once.answer(reply)
+            return
+        if self.protection is not None and not sealed:
+            self._seal(self.protection, reply)
+            return
+        statistics = self.statistics
+        if statistics is None:
+            self.source.reply(self, reply)
+        else:
+            self.ended_ns = perf_counter_ns()
+            self.source.reply(self, reply)
+            statistics.count(self)
+
+    def _seal(self, protection: OpenedCall, reply: Payload) -> None:
+        self.sealing = True
+
+        def done(outcome: Outcome[Payload]) -> None:
+            self.sealing = False
+            self.answer(outcome(), sealed=True)
+            if self.on_sealed is not None:
+                self.on_sealed(self)
+
+        work = functools.partial(protection.protect, reply)
+        protection.turns.use(work, done, octets=protection.octets_sealed(reply))
+
+    def refuse(self) -> None:
+        """Refuses a repeat whose reply is no longer kept, so that the requester stops repeating it.
+
+        The refusal is the transport's (RFC 8166 section 4.5.3: ERR_CHUNK), or SYSTEM_ERR where the transport has none.
+        """
+        self.status = REFUSED
+        if self.source.refuse(self):
+            self._count()
+        else:
+            self.answer(self.failure(_REPLY_NOT_KEPT))
+
+    def let_go(self) -> None:
+        """Ends a call whose connection ended before its handler had to run; a waiting repeat runs in its place."""
+        if self.once is not None:
+            self.once.let_go()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
+        self.status = DROPPED
+        self.source.drop(self)
+        self._count()
+
+    def _count(self) -> None:
+        if self.statistics is not None:
+            self.ended_ns = perf_counter_ns()
+            self.statistics.count(self)
+
+    @property
+    def call_octets(self) -> int:
+        """See `CallContext.call_octets`."""
+        decoder = self.decoder
+        return decoder.pos - decoder.start + decoder.removed
+
+    def result_octets_max(self, items: Sequence[int] = ()) -> int:
+        """See `CallContext.result_octets_max`."""
+        protection = self.protection
+        if protection is None:
+            left = self.source.reply_octets_max(self, items)
+        else:
+            placed = () if protection.seals else items
+            left = protection.content_octets_max(self.source.reply_octets_max(self, placed))
+            if protection.seals:
+                left -= padded_octets(items)
+        return max(left - REPLY_HEADER_OCTETS, 0)
+
+    def buffer(self, length: int) -> memoryview:
+        """See `CallContext.buffer`.
+
+        Raises:
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
+        """
+        share = self.source.results
+        if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
+            return memoryview(bytearray(length))
+        reserved = min(self.reserved, octets_taken(length)) if self.reserved else 0
+        # A call that must not begin twice gets memory also when its connection has ended: a repeat may get its result.
+        buffer = share.acquire(length, outliving=self.route.begins_once, reserved=reserved)
+        if buffer is None:
+            self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
+            raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
+        self.reserved -= reserved
+        if self.buffers is None:
+            self.buffers = [buffer]
+        else:
+            self.buffers.append(buffer)
+        return buffer[:]  # a second view, since the handler may release the one that it gets

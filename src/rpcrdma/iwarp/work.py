@@ -1,0 +1,81 @@
+"""Entries of the send queue of full operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rpcrdma.iwarp.segments import encode_read_header
+from rpcrdma.verbs.queue_pair import Status, Verb
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ReadWork", "Work"]
+
+_OFFSET_MASK = 0xFFFFFFFFFFFFFFFF
+"""An RDMA Read of no octets may name the end of all memory."""
+
+
+class Work:
+    """One entry of the send queue.
+
+    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
+    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
+    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
+    reports no completion. `status` is that of the completion if the connection ends first.
+    """
+
+    __slots__ = (
+        "control",
+        "end",
+        "gather",
+        "handle",
+        "internal",
+        "length",
+        "offset",
+        "signaled",
+        "status",
+        "verb",
+        "wr",
+    )
+
+    def __init__(
+        self,
+        wr: object,
+        verb: Verb | None,
+        control: int,
+        gather: Sequence[Buffer],
+        length: int,
+        handle: int = 0,
+        offset: int = 0,
+        *,
+        signaled: bool = True,
+    ) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.control = control
+        self.gather = gather
+        self.length = length
+        self.handle = handle
+        self.offset = offset
+        self.signaled = signaled
+        self.end = 0
+        self.internal = False
+        self.status = Status.FLUSHED
+
+
+class ReadWork(Work):
+    """An RDMA Read: its response is placed at `sink_handle` and `sink_offset`; `received` counts its octets so far.
+
+    `gather` has the Read Request header.
+    """
+
+    __slots__ = ("done", "received", "sink_handle", "sink_offset")
+
+    def __init__(
+        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
+    ) -> None:
+        request = encode_read_header((sink_handle, sink_offset, length, handle, offset & _OFFSET_MASK))
+        super().__init__(wr, Verb.RDMA_READ, control, (request,), length, handle, offset)
+        self.sink_handle = sink_handle
+        self.sink_offset = sink_offset
+        self.received = 0
+        self.done = False
