@@ -144,8 +144,10 @@ def add_arguments(parser: CommandParser) -> None:
     add(
         "--nfs",
         choices=("3,4", "3", "4"),
+        metavar="VERSIONS",
         default="3,4",
-        help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or both (default: %(default)s)",
+        help="versions of NFS, 3,4 or 3 or 4: 3 is version 3 with MOUNT, which the commands of this package need, 4 is "
+        "4.1 and 4.2 with locks (default: %(default)s)",
     )
     add(
         "--state-dir",
@@ -420,14 +422,8 @@ def _nfs4(
         time.monotonic,
         time.time_ns,
         addresses=lasting,
-        exports=[f"{export.name}={_place(export)}" for export in exports],
+        exports=[ascii(f"{export.name}={export.shown}") for export in exports],
     )
-
-
-def _place(export: Exported) -> str:
-    """The place of an export; octets that are no UTF-8 are escaped."""
-    place = export.source.resolve() if isinstance(export.source, Path) else export.source
-    return os.fsencode(place).decode(errors="backslashreplace")
 
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
