@@ -112,7 +112,7 @@ class Nfs4Client:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def connect(self, count: int) -> None:
+    async def connect(self, count: int) -> None:  # noqa: ARG002 - one signature for both versions
         raise ValueError("connections are counted with version 3")
 
     async def calls(self, order: Order) -> Callable[[int], Awaitable[object]]:

@@ -20,11 +20,14 @@ step $python tests/soak/soak.py --seconds 600
 step $python tests/soak/soak.py --seconds 600 --extension rtr
 step $python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py
 step $python -m rpcrdma_lab.simulation.worlds --seeds 100000 --twice-every 10
+step $python tests/worlds/run_nfs4_worlds.py --seeds 3000
 step $python tests/mutation/run_mutants.py --sample 0
 step $python tests/mutation/run_mutants.py --sample 0 \
     --package lab/src/rpcrdma_lab --modules 'dissect/*.py' --tests lab/tests/dissect --gated
 step $python tests/mutation/run_mutants.py --sample 600 --seed "$(date +%j)" --tier quick --least 90
 step make interop
+# pynfs has another license, and is fetched and built by hand: CONTRIBUTING.md.
+[ -z "${PYNFS:-}" ] || step $python tests/interop/pynfs_suite.py "$PYNFS/nfs4.1"
 step make interop-kernel
 step make interop-kernel CHECKS='verbs-*'
 step make interop-kernel CHECKS='--kernel newer verbs-*'

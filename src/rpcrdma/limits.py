@@ -355,6 +355,10 @@ NFS_OBJECTS_OPEN_MAX = 4096
 NFS_FILES_OPEN_MAX = 512
 """Files kept open for READ and WRITE; at most an eighth of the descriptors."""
 
+NFS_LEASES_MAX = 10_000
+"""Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
+most a sixteenth of the descriptors."""
+
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
 their further use needs no search."""
@@ -528,6 +532,14 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 NFS4_KINDS_OF_CALLS_MAX = 64
 """Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
 and sets of attributes whose encoding is prepared: it has some ten."""
+
+NFS4_PSEUDO_CALLS_MAX = 256
+"""Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
+exports, and an exported root with many directories and no file would be walked."""
+
+NFS4_CALL_NAME_OCTETS_MAX = 40
+"""Octets of the name of such a sequence, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3, so that
+METRICS_PAGE_OCTETS_MAX has room for them. Further operations are left out."""
 
 # Statistics over HTTP
 

@@ -7,56 +7,68 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli.export_options import Exported, parse_export, parse_root
+from rpcrdma.cli.export_options import ExportArgument, parse_export, parse_root
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings.effective import effective
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from support.cases import each_case
 
 
-def parsed(text: str) -> Exported:
+def parsed(text: str) -> ExportArgument:
     return parse_export(f"home={text}")
 
 
 @each_case(
-    ("text", "directory", "read_only", "security"),
+    ("text", "directory", "own"),
     [
-        ("/home", "/home", None, None),
-        ("/home:ro", "/home", True, None),
-        ("/home:rw", "/home", False, None),
-        ("/home:sec=krb5p", "/home", None, (SecurityFlavor.KRB5P,)),
-        ("/home:sec=krb5p:krb5i", "/home", None, (SecurityFlavor.KRB5P, SecurityFlavor.KRB5I)),
-        ("/home:sec=krb5i:krb5:sys:ro", "/home", True, tuple(SecurityFlavor[n] for n in ("KRB5I", "KRB5", "SYS"))),
-        ("/home:ro:sec=sys", "/home", True, (SecurityFlavor.SYS,)),
-        ("/a:b", "/a:b", None, None),
-        ("/a:krb5", "/a:krb5", None, None),
-        ("/a:ro:b:rw", "/a:ro:b", False, None),
-        ("/a:other=krb5", "/a:other=krb5", None, None),
+        ("/home", "/home", {}),
+        ("/home:ro", "/home", {"access": "ro"}),
+        ("/home:rw", "/home", {"access": "rw"}),
+        ("/home:sec=krb5p", "/home", {"sec": (SecurityFlavor.KRB5P,)}),
+        ("/home:sec=krb5p:krb5i", "/home", {"sec": (SecurityFlavor.KRB5P, SecurityFlavor.KRB5I)}),
+        (
+            "/home:sec=krb5i:krb5:sys:ro",
+            "/home",
+            {"access": "ro", "sec": tuple(SecurityFlavor[n] for n in ("KRB5I", "KRB5", "SYS"))},
+        ),
+        ("/home:ro:sec=sys", "/home", {"access": "ro", "sec": (SecurityFlavor.SYS,)}),
+        ("/a:b", "/a:b", {}),
+        ("/a:krb5", "/a:krb5", {}),
+        ("/a:ro:b:rw", "/a:ro:b", {"access": "rw"}),
+        ("/a:other=krb5", "/a:other=krb5", {}),
     ],
 )
 def test_options_are_read_from_the_end_and_a_directory_keeps_its_colons(
-    text: str, directory: str, read_only: bool | None, security: tuple[SecurityFlavor, ...] | None
+    text: str, directory: str, own: dict[str, object]
 ) -> None:
-    export = Exported(name="/home", source=Path(directory), read_only=read_only, security=security)
-    assert parsed(text) == export
+    assert parsed(text) == ExportArgument("/home", Path(directory), own)
 
 
 @each_case(
-    ("text", "source", "read_only", "shown"),
+    ("text", "source", "own", "shown"),
     [
-        ("s3://bucket/prefix", "s3://bucket/prefix", None, "s3://bucket/prefix"),
-        ("s3://bucket/prefix:ro", "s3://bucket/prefix", True, "s3://bucket/prefix"),
-        ("file:///srv/data", "file:///srv/data", None, "file:///srv/data"),
-        ("zip::s3://bucket/a.zip:sec=sys", "zip::s3://bucket/a.zip", None, "zip::s3://bucket/a.zip"),
-        ("ftp://me:secret@host:2121/a", "ftp://me:secret@host:2121/a", None, "ftp://me:...@host:2121/a"),
-        ("./s3://a", Path("./s3://a"), None, str(Path("s3:/a").absolute())),
-        ("/s3://a", Path("/s3://a"), None, "/s3:/a"),
-        ("a:b", Path("a:b"), None, str(Path("a:b").absolute())),
+        ("s3://bucket/prefix", "s3://bucket/prefix", {}, "s3://bucket/prefix"),
+        ("s3://bucket/prefix:ro", "s3://bucket/prefix", {"access": "ro"}, "s3://bucket/prefix"),
+        ("file:///srv/data", "file:///srv/data", {}, "file:///srv/data"),
+        (
+            "zip::s3://bucket/a.zip:sec=sys",
+            "zip::s3://bucket/a.zip",
+            {"sec": (SecurityFlavor.SYS,)},
+            "zip::s3://bucket/a.zip",
+        ),
+        ("ftp://me:secret@host:2121/a", "ftp://me:secret@host:2121/a", {}, "ftp://me:...@host:2121/a"),
+        ("./s3://a", Path("./s3://a"), {}, str(Path("s3:/a").absolute())),
+        ("/s3://a", Path("/s3://a"), {}, "/s3:/a"),
+        ("a:b", Path("a:b"), {}, str(Path("a:b").absolute())),
     ],
 )
-def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, read_only: bool | None, shown: str) -> None:
+def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, own: dict[str, object], shown: str) -> None:
     export = parsed(text)
-    assert (export.source, export.read_only, export.shown) == (source, read_only, shown)
+    assert export == ExportArgument("/home", source, own)
+    args = build_parser().parse_args(["serve", "--export", f"home={text}"])
+    assert [each.shown for each in effective(args).exports] == [shown]
     root = parse_root(text.removesuffix(":ro").removesuffix(":sec=sys"))
-    assert (root.name, root.source) == ("/", source)
+    assert root == ExportArgument("/", source)
 
 
 @each_case(

@@ -199,7 +199,7 @@ def test_a_refused_default_port_leads_to_the_one_of_serve(
 
 
 def test_serve_is_where_the_hint_says() -> None:
-    from rpcrdma.cli.serve_protection import DEFAULT_LISTEN
+    from rpcrdma.cli.settings.table import DEFAULT_LISTEN
 
     assert [parse_url(url).port for url in DEFAULT_LISTEN if url.startswith("tcp://")] == [connect._SERVE_TCP_PORT]
 

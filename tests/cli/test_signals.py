@@ -13,10 +13,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rpcrdma.cli import serve
 from rpcrdma.cli.event_loop import Stopped, run_async
 from rpcrdma.cli.main import main
 from rpcrdma.cli.serve import _stop_on_signals
@@ -250,3 +252,29 @@ def test_the_end_of_its_terminal_stops_a_server_in_an_orderly_way(tmp_path: Path
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_sweep_that_fails_keeps_no_later_one_from_running(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serve, "_IDLE_S", 0)
+    swept: list[int] = []
+
+    async def main() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def fail() -> None:
+            raise OSError("the disk has failed")
+
+        def sweep() -> None:
+            swept.append(1)
+            if len(swept) > 1:
+                loop.call_soon_threadsafe(stop.set)
+
+        services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=fail))
+        nfs4: Any = SimpleNamespace(sweep=sweep)
+        await serve._wait(stop, services, nfs4)
+
+    asyncio.run(main())
+    assert len(swept) >= 2
+    assert "the disk has failed" in caplog.text

@@ -13,8 +13,9 @@ import pytest
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.cli import serve_protection
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.settings.effective import effective
 from rpcrdma.commands.failures import describe
-from rpcrdma.commands.options import XPRTSEC, connect_options
+from rpcrdma.commands.options import XPRTSEC_WORDS, connect_options
 from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    assert XPRTSEC == XPRTSEC_CHOICES
+    assert XPRTSEC_WORDS == XPRTSEC_CHOICES
 
 
 @each_case("prefix", ["tls", "host"])
@@ -153,7 +154,8 @@ def test_by_default_a_server_with_tls_alone_does_not_listen_on_rdma() -> None:
         ),
     ):
         args = parse(["serve", *options, "--export", "a=/a"])
-        assert serve_protection.listen_at(args, args.export) == listens
+        effective(args).put_into(args)
+        assert serve_protection.listen_at(args) == listens
 
 
 def test_the_weakest_export_decides_which_calls_are_answered_at_all() -> None:
@@ -164,7 +166,7 @@ def test_the_weakest_export_decides_which_calls_are_answered_at_all() -> None:
         (["--export=a=/a:xprtsec=tls", "--export=b=/b"], "none"),
     ):
         args = build_parser().parse_args(["serve", *options])
-        assert serve_protection.least_of(args, args.export) == least
+        assert serve_protection.least_of(effective(args).exports) == least
 
 
 @pytest.mark.thorough

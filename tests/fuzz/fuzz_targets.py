@@ -11,6 +11,7 @@ from gss_targets import GSS
 from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
 from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
+from nfs4_conversation_targets import NFS4_CONVERSATIONS
 from nfs4_targets import NFS4
 from rtr_targets import ROUND_TRIP
 from transmission_targets import TRANSMISSION_MACHINES
@@ -28,4 +29,5 @@ TARGETS = [
     *HOST_MACHINES,
     *GSS,
     *NFS4,
+    *NFS4_CONVERSATIONS,
 ]

@@ -26,7 +26,8 @@ def compound_call(data: bytes) -> None:
     assert not faults or (call.steps[-1].fault is not None and len(faults) == 1)
     whole = [step for step in call.steps if step.fault is None]
     enc = Encoder()
-    encode_call(enc, CompoundCall(call.tag, call.minor_version, whole, len(whole)))
+    operations = [(step.operation.number, step.args) for step in whole]
+    encode_call(enc, CompoundCall.of(operations, minor_version=call.minor_version, tag=call.tag))
     again = decode_call(Decoder(b"".join(enc.gather())))
     assert [(step.operation, step.args) for step in again.steps] == [(step.operation, step.args) for step in whole]
 

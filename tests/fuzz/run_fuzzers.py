@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-# `support` stands in the folder of all tests, the targets of `rpcrdma decode` with its other tests.
+# `support` stands in the folder of all tests, the server in memory and the targets of `rpcrdma decode` with others.
 OF_LAB = HERE.parents[1] / "lab" / "tests" / "fuzz"
-sys.path[:0] = [str(HERE.parent), str(OF_LAB)]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "nfs" / "v4"), str(OF_LAB)]
 
 FINDINGS = HERE / "findings"
 CASE_OCTETS_MAX = 2048

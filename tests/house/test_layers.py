@@ -71,7 +71,8 @@ ROOM_RANKS = {
     "nfs/v4": 1,
     "nfs/v3/server": 2,
     "nfs/v4/server": 2,
-    "nfs/client": 2,
+    "nfs/v4/client": 2,
+    "nfs/client": 3,
     "nfs/server": 3,
 }
 

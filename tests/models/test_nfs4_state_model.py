@@ -16,8 +16,7 @@ import pytest
 
 from conversation import Conversation
 from model_replay import Action, Observation, check, traces
-from rpcrdma.nfs.v4.server.recovery import ClientRow
-from state_rig import counted_octets
+from state_rig import Disk, counted_octets
 from support.nfs4_client import Client, Reply, Stateid, close, lock, locku, open_, putfh, reclaim_complete
 
 pytestmark = pytest.mark.thorough
@@ -214,28 +213,6 @@ class StateModel:
     def _restart(self, state: State) -> tuple[State, Observation]:
         lost = tuple((name, Known(boot=known.boot)) for name, known in state.clients)
         return State(lost, state.rows, state.rows, bool(state.rows)), "OK"
-
-
-class Disk:
-    """Implements `RecoveryDatabase`, and outlives the server."""
-
-    def __init__(self) -> None:
-        self.boot = 0
-        self.kept: dict[bytes, ClientRow] = {}
-
-    @property
-    def rows(self) -> list[ClientRow]:
-        self.boot += 1
-        return list(self.kept.values())
-
-    def keep(self, row: ClientRow) -> None:
-        self.kept[row.owner] = row
-
-    def forget(self, rows: Any) -> bool:
-        for row in rows:
-            if row.owner in self.kept and self.kept[row.owner].principal == row.principal:
-                del self.kept[row.owner]
-        return True
 
 
 class Server:

@@ -445,6 +445,18 @@ def test_verifier_and_protection_count_in_the_space_that_a_call_offers(service: 
     assert ProtectedCall(session, service).bound(ReplyBound(100, (1001,))) == bound
 
 
+@each_case("service", list(GssService))
+def test_a_server_knows_to_the_octet_how_long_a_protected_reply_may_be(service: GssService) -> None:
+    # Linux offers memory for a reply with what the mechanism has added before, not with the most that it may add.
+    server, session = with_session()
+    server.mechanism.mic_octets_max = server.mechanism.wrap_octets_max = 64
+    call, _ = server.opened(octets_of(ProtectedCall(session, service)))
+    reply = call.success(42)
+    assert call.protection is not None
+    protected = call.protection.protect(reply)
+    assert call.protection.content_octets_max(protected.length) == reply.length
+
+
 def test_the_key_of_a_call_leaves_its_protection_out() -> None:
     server, session = with_session()
     keys = set()

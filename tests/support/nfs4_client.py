@@ -35,6 +35,7 @@ __all__ = [
     "create",
     "create_session",
     "deallocate",
+    "delegreturn",
     "destroy_clientid",
     "destroy_session",
     "exchange_id",
@@ -42,8 +43,10 @@ __all__ = [
     "free_stateid",
     "getattr_",
     "getfh",
+    "getxattr",
     "io_advise",
     "link",
+    "listxattrs",
     "lock",
     "lock_more",
     "lockt",
@@ -57,10 +60,12 @@ __all__ = [
     "putfh",
     "putrootfh",
     "read",
+    "read_plus",
     "readdir",
     "readlink",
     "reclaim_complete",
     "remove",
+    "removexattr",
     "rename",
     "restorefh",
     "rpc_call",
@@ -72,6 +77,7 @@ __all__ = [
     "sequence",
     "setattr_",
     "setattr_size",
+    "setxattr",
     "test_stateid",
     "verify",
     "write",
@@ -241,6 +247,10 @@ def read(stateid: Stateid, offset: int, count: int) -> bytes:
     return _op(25) + stateid.octets + struct.pack(">QI", offset, count)
 
 
+def read_plus(stateid: Stateid, offset: int, count: int) -> bytes:
+    return _op(68) + stateid.octets + struct.pack(">QI", offset, count)
+
+
 def write(stateid: Stateid, offset: int, data: bytes) -> bytes:
     return _op(38) + stateid.octets + struct.pack(">QI", offset, 2) + opaque(data)
 
@@ -274,6 +284,23 @@ def clone(source: Stateid, target: Stateid, start: int, to: int, count: int) -> 
     return _op(71) + source.octets + target.octets + struct.pack(">QQQ", start, to, count)
 
 
+def getxattr(name: bytes) -> bytes:
+    return _op(72) + opaque(name)
+
+
+def setxattr(name: bytes, value: bytes, option: int = 0) -> bytes:
+    """SETXATTR; `option` is 0 for either, 1 to create, 2 to replace."""
+    return _op(73, "I", option) + opaque(name) + opaque(value)
+
+
+def listxattrs(cookie: int = 0, octets: int = 8192) -> bytes:
+    return _op(74, "QI", cookie, octets)
+
+
+def removexattr(name: bytes) -> bytes:
+    return _op(75) + opaque(name)
+
+
 UNCHECKED, GUARDED, EXCLUSIVE, EXCLUSIVE4_1 = range(4)
 
 
@@ -287,6 +314,7 @@ def open_(
     size: int | None = None,
     verifier: bytes = b"verifier",
     reclaim: bool = False,
+    delegation: int = 0,
     delegated: Stateid | None = None,
 ) -> bytes:
     """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS)."""
@@ -295,7 +323,7 @@ def open_(
     if create is not None:
         given = {EXCLUSIVE: verifier, EXCLUSIVE4_1: verifier + attributes}.get(create, attributes)
         how = struct.pack(">II", 1, create) + given
-    claim = struct.pack(">II", 1, 0) if reclaim else struct.pack(">I", 4)
+    claim = struct.pack(">II", 1, delegation) if reclaim else struct.pack(">I", 4)
     if delegated is not None:
         claim = struct.pack(">I", 5) + delegated.octets
     if name is not None:

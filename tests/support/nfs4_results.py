@@ -22,7 +22,7 @@ STATUS = {
     10066: "REP_TOO_BIG", 10067: "REP_TOO_BIG_TO_CACHE", 10068: "RETRY_UNCACHED_REP", 10070: "TOO_MANY_OPS",
     10071: "OP_NOT_IN_SESSION", 10074: "CLIENTID_BUSY", 10076: "SEQ_FALSE_RETRY", 10079: "ENCR_ALG_UNSUPP",
     10081: "NOT_ONLY_OP", 10082: "WRONG_CRED", 10083: "WRONG_TYPE", 10087: "DELEG_REVOKED",
-    10088: "PARTNER_NOTSUPP", 10090: "UNION_NOTSUPP",
+    10088: "PARTNER_NOTSUPP", 10090: "UNION_NOTSUPP", 10095: "NOXATTR", 10096: "XATTR2BIG",
 }  # fmt: skip
 """The names of the statuses that tests meet (RFC 8881 section 15.1)."""
 
@@ -160,6 +160,21 @@ def _copied(it: Cursor) -> tuple[int, int, bytes]:
     return octets, stable, verifier
 
 
+def _parts(it: Cursor) -> tuple[bool, list[tuple[int, bytes | int]]]:
+    """Whether the file ends, and (offset, data or the length of a hole) of each part."""
+    eof, parts = bool(it.take("I")), []
+    for _ in range(it.take("I")):
+        is_hole, offset = it.take("IQ")
+        parts.append((offset, it.take("Q") if is_hole else it.opaque()))
+    return eof, parts
+
+
+def _xattrs(it: Cursor) -> tuple[int, list[bytes], bool]:
+    """(cookie, names, whether there are no further ones)."""
+    cookie = it.take("Q")
+    return cookie, [it.opaque() for _ in range(it.take("I"))], bool(it.take("I"))
+
+
 _VALUES: dict[int, Callable[[Cursor], Any]] = {
     3: lambda it: it.take("II"),
     4: Cursor.stateid,
@@ -187,6 +202,11 @@ _VALUES: dict[int, Callable[[Cursor], Any]] = {
     60: _copied,
     63: Cursor.words,
     69: lambda it: (bool(it.take("I")), it.take("Q")),
+    68: _parts,
+    72: Cursor.opaque,
+    73: _change,
+    74: _xattrs,
+    75: _change,
     55: lambda it: [STATUS[status] for status in it.words()],
 }
 """The result of an operation that succeeds, if it has more than its status."""

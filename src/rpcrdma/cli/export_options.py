@@ -9,8 +9,8 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_fla
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 __all__ = [
+    "ExportArgument",
     "Exported",
     "allowed_networks",
     "default_state_dir",
@@ -32,19 +33,47 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+@dataclass(frozen=True, slots=True)
+class ExportArgument:
+    """An export as the command line or a file has it: `own` has the terms that it does not leave to the defaults."""
+
+    name: str
+    source: Path | str
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A directory and the name under which clients mount it; None for options that the command's options decide.
+    """A directory with the name under which clients mount it, and all terms, by the attributes of their settings.
 
-    `source` is a directory of this machine, or the URL of a file system of fsspec. `security` has the flavors with
-    which the export may be used, the preferred one first.
+    `source` is a directory of this machine, or the URL of a file system of fsspec. `sec` has the flavors with which the
+    export may be used, the preferred one first; None for those without a proof.
     """
 
     name: str
     source: Path | str
-    read_only: bool | None = None
-    security: tuple[SecurityFlavor, ...] | None = None
-    xprtsec: XprtSec | None = None
+    access: str
+    squash: str
+    anonuid: int
+    anongid: int
+    sync: bool
+    sec: tuple[SecurityFlavor, ...] | None
+    xprtsec: XprtSec
+    mount_in_clear: bool
+    hosts: Sequence[str]
+    fsspec_valid: float
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether changes are refused, as every export of a URL refuses them."""
+        return self.access == "ro" or isinstance(self.source, str)
+
+    @property
+    def security(self) -> tuple[SecurityFlavor, ...]:
+        """The security flavors."""
+        from rpcrdma.nfs.export.export import UNPROVED  # noqa: PLC0415
+
+        return UNPROVED if self.sec is None else self.sec
 
     @property
     def shown(self) -> str:
@@ -75,16 +104,16 @@ def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
     return found
 
 
-_SWITCHES: Final = {"ro": ("read_only", True), "rw": ("read_only", False)}
+_SWITCHES: Final = {"ro": ("access", "ro"), "rw": ("access", "rw")}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
-    "sec": ("security", parse_security, frozenset(SECURITY_NAMES)),
+    "sec": ("sec", parse_security, frozenset(SECURITY_NAMES)),
     "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
 }
 """Options with a value: the field, the parser, and words that may continue the value after a colon."""
 
 
-def parse_export(text: str) -> Exported:
+def parse_export(text: str) -> ExportArgument:
     """Parses an argument NAME=DIR or NAME=URL with options, each after a colon.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., and xprtsec=none, tls or mtls. They are read from the end, so that a
@@ -105,16 +134,16 @@ def parse_export(text: str) -> Exported:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
     source = _source(directory)
-    if isinstance(source, str) and fields.get("read_only") is False:
+    if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
-    return Exported(name="/" + name, source=source, **fields)
+    return ExportArgument("/" + name, source, fields)
 
 
-def parse_root(text: str) -> Exported:
+def parse_root(text: str) -> ExportArgument:
     """Parses an argument DIR or URL, to be exported as /."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
-    return Exported(name="/", source=_source(text))
+    return ExportArgument("/", _source(text))
 
 
 def _source(text: str) -> Path | str:
@@ -160,7 +189,7 @@ def existing_directory(directory: Path) -> Path:
     return found
 
 
-def allowed_networks(texts: list[str]) -> list[Network]:
+def allowed_networks(texts: Sequence[str]) -> list[Network]:
     """Returns the networks of addresses, networks and host names.
 
     Raises:

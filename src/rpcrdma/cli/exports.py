@@ -16,6 +16,11 @@ __all__ = ["add_arguments", "run"]
 _EXAMPLES = """\
   rpcrdma exports rdma://server
   rpcrdma exports --json tcp://server:20048 | jq -r .export
+
+The columns are an export, the clients that may mount it, * for any, and its
+security flavors, - where this client may not mount it. NFS version 4, which is
+asked where the server does not offer MOUNT at the same address, does not tell
+the clients: ?
 """
 
 
@@ -51,8 +56,9 @@ async def _list(args: argparse.Namespace, url: Url) -> None:
     found = await list_exports(url, connect_options(args), mount_port=args.mount_port)
     if args.json:
         for export in found:
+            clients = None if export.clients is None else list(export.clients)
             security = None if export.flavors is None else flavor_names(export.flavors)
-            report = {"url": str(url), "export": export.name, "clients": list(export.clients), "security": security}
+            report = {"url": str(url), "export": export.name, "clients": clients, "security": security}
             console.json_line(report)
     else:
         if len(args.url) > 1:
@@ -61,8 +67,8 @@ async def _list(args: argparse.Namespace, url: Url) -> None:
             [
                 (
                     one.name,
-                    ", ".join(one.clients) or "*",
-                    "-" if one.flavors is None else "sec=" + ":".join(flavor_names(one.flavors)),
+                    "?" if one.clients is None else ", ".join(one.clients) or "*",
+                    "-" if one.flavors is None else "sec=" + (":".join(flavor_names(one.flavors)) or "?"),
                 )
                 for one in found
             ],

@@ -16,7 +16,7 @@ from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.commands import CommandParser, ExitStatus, console
-from rpcrdma.commands.options import add_shared_options
+from rpcrdma.commands.options import SHARED_DEFAULTS, add_shared_options
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -87,6 +87,16 @@ class _CommandLine(CommandParser):
             self._has_added = True
             for word, (module, summary) in added_commands().items():
                 self._add(word, module, summary)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As in `CommandParser`; `on_command_line` has the names of the attributes that no shared default has set."""
+        known, unknown = super().parse_known_args(args, namespace)
+        known.on_command_line = frozenset(vars(known))
+        for name in SHARED_DEFAULTS.keys() - known.on_command_line:
+            setattr(known, name, SHARED_DEFAULTS[name])
+        return known, unknown
 
     def format_help(self) -> str:
         self._add_others()

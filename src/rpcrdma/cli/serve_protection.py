@@ -7,56 +7,49 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.settings.table import DEFAULT_LISTEN
 from rpcrdma.commands.options import host_authentication
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
-__all__ = ["DEFAULT_LISTEN", "asked_for", "hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
-
-DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
+__all__ = ["hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
 
 
-def asked_for(args: argparse.Namespace, export: Exported) -> XprtSec:
-    """Returns the least protection with which an export is used."""
-    choice: XprtSec = args.xprtsec if export.xprtsec is None else export.xprtsec
-    return choice
+def _weakest(exports: Sequence[Exported]) -> XprtSec:
+    return min((export.xprtsec for export in exports), key=XPRTSEC_CHOICES.index)
 
 
-def _weakest(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
-    return min((asked_for(args, export) for export in exports), key=XPRTSEC_CHOICES.index)
-
-
-def least_of(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
+def least_of(exports: Sequence[Exported]) -> XprtSec:
     """Returns the least protection with which the server answers calls over TCP at all."""
-    return "none" if args.mount_in_clear else _weakest(args, exports)
+    return "none" if any(export.mount_in_clear for export in exports) else _weakest(exports)
 
 
-def hosts_of(args: argparse.Namespace, exports: Sequence[Exported]) -> HostAuthentication:
+def hosts_of(args: argparse.Namespace) -> HostAuthentication:
     """Returns the certificates: for TLS alone if an export asks for TLS, or if no authorities vouch for clients."""
-    in_tls = any(asked_for(args, export) != "none" for export in exports)
+    in_tls = any(export.xprtsec != "none" for export in args.exports)
     hosts = host_authentication(args, in_tls=in_tls)
     return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
 
 
-def listen_at(args: argparse.Namespace, exports: Sequence[Exported]) -> list[str]:
+def listen_at(args: argparse.Namespace) -> list[str]:
     """Returns the URLs to listen at: by default not rdma:// if every export asks for TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
-    return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args, exports) == "none"]
+    return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args.exports) == "none"]
 
 
-def unfit(args: argparse.Namespace, exports: Sequence[Exported]) -> tuple[str, str] | None:
+def unfit(args: argparse.Namespace) -> tuple[str, str] | None:
     """Returns the first fault in these options, and its remedy; None if they fit together."""
     from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
 
-    wanted = [asked_for(args, export) for export in exports]
-    hosts = hosts_of(args, exports)
-    if _weakest(args, exports) != "none" and any(url.startswith("rdma://") for url in listen_at(args, exports)):
+    wanted = [export.xprtsec for export in args.exports]
+    hosts = hosts_of(args)
+    if _weakest(args.exports) != "none" and any(url.startswith("rdma://") for url in listen_at(args)):
         cause, _, remedy = NO_TLS_OVER_RDMA.partition("; ")
         return f"--xprtsec is for tcp://: {cause}", f"leave out --listen rdma://, or {remedy}"
     if any(choice != "none" for choice in wanted) and hosts.certificate is None:

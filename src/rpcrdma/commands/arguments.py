@@ -28,6 +28,7 @@ __all__ = [
     "seconds_or_never",
     "service_url",
     "uint32",
+    "user_or_group_number",
 ]
 
 
@@ -105,12 +106,13 @@ def program_number(text: str) -> int:
     return uint32(text, "is not a program number")
 
 
-def uint32(text: str, complaint: str) -> int:
+def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
     """Parses an unsigned number of 32 bits, decimal or with 0x.
 
     Args:
         text: The argument.
         complaint: The error message after the quoted text.
+        largest: The largest number that is accepted.
 
     Raises:
         argparse.ArgumentTypeError: The text is no such number.
@@ -119,9 +121,14 @@ def uint32(text: str, complaint: str) -> int:
         number = int(text, 0)
     except ValueError:
         number = -1
-    if not 0 <= number < 1 << 32:
+    if not 0 <= number <= largest:
         raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
     return number
+
+
+def user_or_group_number(text: str) -> int:
+    """Parses the number of a user or group: 0 to 2^32 - 2, since the kernel takes the last number for none."""
+    return uint32(text, "is not the number of a user or group, 0 to 4294967294", largest=0xFFFFFFFE)
 
 
 def positive_count(text: str) -> int:
@@ -142,10 +149,10 @@ def seconds(text: str) -> float:
     return value
 
 
-def seconds_or_never(text: str) -> float | None:
-    """Parses a positive, finite number of seconds; returns None for 0, which means never."""
-    if text.strip() == "0":
-        return None
+def seconds_or_never(text: str) -> float:
+    """Parses a positive, finite number of seconds, or 0, which means never."""
+    if text.strip() in {"0", "0.0"}:
+        return 0.0
     try:
         return seconds(text)
     except argparse.ArgumentTypeError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.commands.arguments import host_and_port, microseconds, port_number, seconds
+from rpcrdma.commands.setting import Kind, Setting
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
@@ -14,17 +16,27 @@ if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
 __all__ = [
+    "BUSY_POLL",
+    "CRC",
+    "EXTENSION",
+    "HOSTS_TITLE",
+    "HOST_AUTH",
+    "LOG_LEVEL",
     "LOG_LEVELS",
+    "MOUNT_IN_CLEAR",
+    "PROVIDER",
+    "RPCRDMA_VERSION",
+    "SHARED_DEFAULTS",
+    "TLS_CA",
+    "TLS_CERT",
+    "TLS_KEY",
+    "TLS_NAME",
     "VERSIONS",
     "XPRTSEC",
-    "add_busy_poll",
+    "XPRTSEC_WORDS",
     "add_exclude",
-    "add_extension",
     "add_host_options",
     "add_json",
-    "add_no_crc",
-    "add_provider",
-    "add_rpcrdma_version",
     "add_shared_options",
     "connect_options",
     "host_authentication",
@@ -35,11 +47,117 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 VERSIONS = ("auto", "1", "2")
 """`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
-XPRTSEC = ("none", "tls", "mtls")
+XPRTSEC_WORDS = ("none", "tls", "mtls")
 """`rpcrdma.rpc.host_identity.XPRTSEC_CHOICES`; a test compares them."""
 
+HOSTS_TITLE = "certificates of hosts (TLS over TCP, host authentication over RDMA)"
+"""The title of the options about certificates in a help."""
+
+LOG_LEVEL = Setting(
+    name="log-level",
+    choices=LOG_LEVELS,
+    help="the least severe messages that go to standard error (default: warning; serve: info)",
+)
+PROVIDER = Setting(
+    name="provider",
+    choices=("auto", "iwarp", "verbs"),
+    default="auto",
+    default_text="auto",
+    help="RDMA provider: iwarp is the software RNIC over TCP, verbs the RDMA devices of this machine; auto takes "
+    "verbs where a device reaches the address, else iwarp",
+)
+BUSY_POLL = Setting(
+    name="busy-poll",
+    kind=Kind.NUMBER,
+    parse=microseconds,
+    default=0,
+    default_text="0, at most 1000000",
+    metavar="MICROSECONDS",
+    help="RDMA devices: look for completions for so long before sleeping, for less latency and more processor time",
+)
+RPCRDMA_VERSION = Setting(
+    name="rpcrdma-version",
+    choices=VERSIONS,
+    default="auto",
+    default_text="auto",
+    metavar="VERSION",
+    help=f"version of RPC-over-RDMA: {', '.join(VERSIONS)}; auto takes the newest that the server speaks",
+)
+EXTENSION = Setting(
+    name="extension",
+    choices=("auto", "rtr", "off"),
+    default="auto",
+    default_text="auto",
+    metavar="CHOICE",
+    help="round-trip extension of version 2: auto uses it for calls that it makes faster, rtr for all bulk data that "
+    "it can carry, off never",
+)
+CRC = Setting(
+    name="crc",
+    kind=Kind.SWITCH,
+    default=True,
+    option="--no-crc",
+    constant=False,
+    help="do not ask for the software RNIC's CRC32C, where another layer protects the data as well, or the peer "
+    "has none (Linux siw); the CRC is used nevertheless if the peer asks for it",
+)
+XPRTSEC = Setting(
+    name="xprtsec",
+    choices=XPRTSEC_WORDS,
+    default="none",
+    default_text="none",
+    help="protection of connections over TCP: TLS, or TLS with a certificate of this host as well; never less than "
+    "that",
+)
+MOUNT_IN_CLEAR = Setting(
+    name="mount-in-clear",
+    kind=Kind.SWITCH,
+    default=False,
+    constant=True,
+    help="with --xprtsec, ask MOUNT in the clear, as Linux servers need it; NFS stays in TLS",
+)
+TLS_CERT = Setting(
+    name="tls-cert",
+    also=("--host-cert",),
+    attribute="host_cert",
+    parse=Path,
+    metavar="FILE",
+    help="certificate of this host in PEM, followed by those of the intermediate authorities",
+)
+TLS_KEY = Setting(
+    name="tls-key",
+    also=("--host-key",),
+    attribute="host_key",
+    parse=Path,
+    metavar="FILE",
+    help="its private key (default: in the same file)",
+)
+TLS_CA = Setting(
+    name="tls-ca",
+    also=("--host-ca",),
+    attribute="host_ca",
+    parse=Path,
+    metavar="FILE",
+    help="certificates of the authorities that sign the peer's certificate (default for TLS: those of the system)",
+)
+TLS_NAME = Setting(
+    name="tls-name",
+    also=("--host-name",),
+    attribute="host_names",
+    many=True,
+    metavar="NAME",
+    help="DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
+    "URL's host)",
+)
+HOST_AUTH = Setting(
+    name="host-auth",
+    choices=("off", "optional", "required"),
+    help="host authentication in version 2 of RPC-over-RDMA, by both hosts (default: required if there are "
+    "certificates and nothing asks for --xprtsec, else off)",
+)
+
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
-_DEFAULTS: dict[str, Any] = {
+SHARED_DEFAULTS: Final[Mapping[str, Any]] = {
     "provider": "auto",
     "busy_poll": 0,
     "rpcrdma_version": "auto",
@@ -47,7 +165,7 @@ _DEFAULTS: dict[str, Any] = {
     "mount_port": None,
     "reserved_port": False,
     "sec": None,
-    "no_crc": False,
+    "crc": True,
     "timeout": None,
     "connect_timeout": None,
     "pcap": None,
@@ -59,18 +177,18 @@ _DEFAULTS: dict[str, Any] = {
     "mount_in_clear": False,
     **_HOST_DEFAULTS,
 }
+"""The values of options that no command line has set."""
 
 
 def add_shared_options(
     parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """Adds the options that may stand before or after a command's name; `top` is the parser with their defaults.
+    """Adds the options that may stand before or after a command's name; `top` is the parser of all commands.
 
-    The help of a command that connects leaves them out and names `rpcrdma help connection`, unless they are `shown`.
-    The help of `top` has the options of logging.
+    The parser leaves those that a command line does not have unset, for `SHARED_DEFAULTS`. The help of a command that
+    connects leaves them out and names `rpcrdma help connection`, unless they are `shown`. The help of `top` has the
+    options of logging.
     """
-    if top:
-        parser.set_defaults(**_DEFAULTS)
     groups = []
     if connects:
         connection = parser.add_argument_group("connection", argument_default=argparse.SUPPRESS)
@@ -88,11 +206,7 @@ def add_shared_options(
 
 def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("logging", argument_default=argparse.SUPPRESS)
-    group.add_argument(
-        "--log-level",
-        choices=LOG_LEVELS,
-        help="the least severe messages that go to standard error (default: warning; serve: info)",
-    )
+    LOG_LEVEL.add_to(group)
     group.add_argument(
         "-v",
         "--verbose",
@@ -104,17 +218,8 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
 
 def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add_provider(group)
-    add_busy_poll(group)
-    add_rpcrdma_version(
-        group,
-        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (default: auto)",
-    )
-    add_extension(
-        group,
-        "round-trip extension of version 2: auto uses it for calls that it makes faster, rtr for all bulk data that it "
-        "can carry, off never (default: auto)",
-    )
+    for setting in (PROVIDER, BUSY_POLL, RPCRDMA_VERSION, EXTENSION):
+        setting.add_to(group)
     add(
         "--mount-port",
         type=port_number,
@@ -134,7 +239,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="connect from a port below 1024, as Linux servers demand unless they export with `insecure`; needs root",
     )
-    add_no_crc(group)
+    CRC.add_to(group)
     add(
         "--timeout",
         type=seconds,
@@ -161,69 +266,11 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> argparse._ArgumentGroup:
+def add_host_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Adds `--xprtsec`, `--host-auth` and the options for certificates, which both need; returns their group."""
-    title = "certificates of hosts (TLS over TCP, host authentication over RDMA)"
-    group = parser.add_argument_group(title, argument_default=argparse.SUPPRESS)
-    add = group.add_argument
-    add(
-        "--xprtsec",
-        choices=XPRTSEC,
-        help="the least protection of connections over TCP: TLS, or TLS with a certificate of the client as well; an "
-        "export may ask for its own (default: none; TLS is offered if there is a certificate)"
-        if serves
-        else "protection of connections over TCP: TLS, or TLS with a certificate of this host as well; never less than "
-        "that (default: none)",
-    )
-    add(
-        "--mount-in-clear",
-        action="store_true",
-        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it"
-        if serves
-        else "with --xprtsec, ask MOUNT in the clear, as Linux servers need it; NFS stays in TLS",
-    )
-    add(
-        "--tls-cert",
-        "--host-cert",
-        dest="host_cert",
-        type=Path,
-        metavar="FILE",
-        help="certificate of this host in PEM, followed by those of the intermediate authorities",
-    )
-    add(
-        "--tls-key",
-        "--host-key",
-        dest="host_key",
-        type=Path,
-        metavar="FILE",
-        help="its private key (default: in the same file)",
-    )
-    add(
-        "--tls-ca",
-        "--host-ca",
-        dest="host_ca",
-        type=Path,
-        metavar="FILE",
-        help="certificates of the authorities that sign the peer's certificate"
-        + ("" if serves else " (default for TLS: those of the system)"),
-    )
-    add(
-        "--tls-name",
-        "--host-name",
-        dest="host_names",
-        action="append",
-        metavar="NAME",
-        help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)"
-        if serves
-        else "DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
-        "URL's host)",
-    )
-    add(
-        "--host-auth",
-        choices=("off", "optional", "required"),
-        help="host authentication in version 2 of RPC-over-RDMA, by both hosts (default: required if there are "
-        "certificates and nothing asks for --xprtsec, else off)",
-    )
+    group = parser.add_argument_group(HOSTS_TITLE, argument_default=argparse.SUPPRESS)
+    for setting in (XPRTSEC, MOUNT_IN_CLEAR, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME, HOST_AUTH):
+        setting.add_to(group)
     return group
 
 
@@ -241,58 +288,6 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
         key=given["host_key"],
         authorities=given["host_ca"],
         names=tuple(given["host_names"] or ()),
-    )
-
-
-def add_provider(group: argparse._ActionsContainer) -> None:
-    """Adds `--provider`, the choice of the RDMA provider."""
-    group.add_argument(
-        "--provider",
-        choices=("auto", "iwarp", "verbs"),
-        default=argparse.SUPPRESS,
-        help="RDMA provider: iwarp is the software RNIC over TCP, verbs the RDMA devices of this machine; auto takes "
-        "verbs where a device reaches the address, else iwarp (default: auto)",
-    )
-
-
-def add_busy_poll(group: argparse._ActionsContainer) -> None:
-    """Adds `--busy-poll`, the microseconds for which completions of RDMA devices are looked for before sleeping."""
-    group.add_argument(
-        "--busy-poll",
-        type=microseconds,
-        default=argparse.SUPPRESS,
-        metavar="MICROSECONDS",
-        help="RDMA devices: look for completions for so long before sleeping, for less latency and more processor time "
-        "(default: 0, at most 1000000)",
-    )
-
-
-def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
-    """Adds `--rpcrdma-version`, the choice of the protocol version, with the help `text`."""
-    group.add_argument(
-        "--rpcrdma-version",
-        choices=VERSIONS,
-        default=argparse.SUPPRESS,
-        metavar="VERSION",
-        help=text,
-    )
-
-
-def add_extension(group: argparse._ActionsContainer, text: str) -> None:
-    """Adds `--extension`, the choice of the round-trip extension, with the help `text`."""
-    group.add_argument(
-        "--extension", choices=("auto", "rtr", "off"), default=argparse.SUPPRESS, metavar="CHOICE", help=text
-    )
-
-
-def add_no_crc(group: argparse._ActionsContainer) -> None:
-    """Adds `--no-crc`, which does without the software RNIC's CRC unless the peer asks for it."""
-    group.add_argument(
-        "--no-crc",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="do not ask for the software RNIC's CRC32C, where another layer protects the data as well, or the peer "
-        "has none (Linux siw); the CRC is used nevertheless if the peer asks for it",
     )
 
 
@@ -333,7 +328,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["capture"] = getattr(args, "capture", None)
     options["metrics"] = getattr(args, "metrics_told", None)
     options["on_call"] = call_logger()
-    options["iwarp"] = IwarpConfig(crc=not args.no_crc)
+    options["iwarp"] = IwarpConfig(crc=args.crc)
     options["xprtsec"] = args.xprtsec
     options["mount_in_clear"] = args.mount_in_clear
     options["host_authentication"] = host_authentication(args, in_tls=args.xprtsec != "none")

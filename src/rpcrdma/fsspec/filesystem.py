@@ -125,12 +125,9 @@ class RdmaFileSystem(ServerFileSystem):
             # A directory is made, and no octets of it are copied.
             callback.set_size(info["size"] if info["type"] == "file" else 0)
 
-        def progress(_files: int, octets: int) -> None:
-            callback.absolute_update(octets)
-
         try:
             async with self._at(rpath) as (fs, at):
-                await fs.download(at, lpath, progress=progress)
+                await fs.download(at, lpath, progress=lambda _files, octets: callback.absolute_update(octets))
         except IsADirectoryError:
             await asyncio.to_thread(Path(lpath).mkdir, parents=True, exist_ok=True)
 

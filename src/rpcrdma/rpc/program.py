@@ -49,7 +49,7 @@ class Procedure(Generic[A, R]):
         bound: the largest result, always or for given arguments; None: 64 KiB without bulk items.
         status: returns a result's status, 0 for success; None if results have no status.
         octets_max: the limits that the definition sets; None if unknown.
-        named: returns, for arguments, the procedure under whose name the call is counted; None: this one.
+        named: returns, for arguments, the procedure under whose name the call is counted and logged; None: this one.
         items: returns the items of `bound` alone, for a server that reserves memory for them; None: `bound` does.
     """
 

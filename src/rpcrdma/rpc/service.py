@@ -27,6 +27,7 @@ __all__ = [
     "execution_of",
     "in_worker",
     "inline_or_worker",
+    "returns_steps",
 ]
 
 A = TypeVar("A")
@@ -276,6 +277,18 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
     """
     if not inspect.isgeneratorfunction(handler):
         raise TypeError(f"{handler.__qualname__} has no `yield` before what may block: mark it with in_worker instead")
+    return returns_steps(handler)
+
+
+def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
+    """Marks a handler that returns the generator of another function, which `inline_or_worker` could mark.
+
+    Args:
+        handler: the method of a service.
+
+    Returns:
+        The same method; its type is that of a function from arguments to result, as its caller uses it.
+    """
     handler.__rpc_execution__ = Execution.INLINE_OR_WORKER  # type: ignore[attr-defined]
     return cast("Callable[P, R]", handler)
 

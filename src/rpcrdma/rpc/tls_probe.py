@@ -20,14 +20,10 @@ from rpcrdma.rpc.message import (
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, padding
 
-__all__ = [
-    "ProbeAnswer",
-    "answer_probe",
-    "is_probe",
-    "offers_tls",
-    "probe_call",
-    "refuse_in_clear",
-]
+__all__ = ["PORT_MAPPER", "ProbeAnswer", "answer_probe", "is_probe", "offers_tls", "probe_call", "refuse_in_clear"]
+
+PORT_MAPPER = (100000, 2)
+"""The number and the version of the program that a probe for TLS names where the caller's own is not known."""
 
 _STARTTLS: Final = b"STARTTLS"
 _PROBE: Final = OpaqueAuth(AuthFlavor.AUTH_TLS, b"")

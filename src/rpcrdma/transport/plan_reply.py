@@ -128,6 +128,12 @@ def reply_octets_max(
 
     The arguments are those of `plan_reply`. 0 if an item fits nowhere.
     """
+    match items, offered:
+        case [length], (_, (((segment,),),), None) if length <= segment.length:
+            # The usual call with a Write chunk.
+            header = geometry.reply_header + geometry.write_chunk + geometry.segment
+            if header + LAST_PIECE_OCTETS_MIN <= send_octets:
+                return max(send_octets, cheap_octets, continued_octets_max) - header
     header = _header_octets(offered, geometry)
     if header + LAST_PIECE_OCTETS_MIN > send_octets:
         cheap_octets = continued_octets_max = 0

@@ -50,7 +50,10 @@ def padding(length: int) -> int:
 
 def padded_octets(lengths: Iterable[int]) -> int:
     """Returns the octets of items of variable length in the stream, padding included, without their length words."""
-    return sum(length + padding(length) for length in lengths)
+    octets = 0
+    for length in lengths:
+        octets += (length + 3) & ~3
+    return octets
 
 
 class Layout(struct.Struct):

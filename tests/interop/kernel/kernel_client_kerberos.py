@@ -17,8 +17,11 @@ from patience import await_growth
 
 __all__: list[str] = []
 
-_OVER_TCP = "proto=tcp,port=20048,vers=3,nolock,mountproto=tcp,mountport=20048"
-_VERSION_4_OVER_TCP = "proto=tcp,port=20048"
+_OVER_TCP = {
+    MOUNT_OPTIONS: "proto=tcp,port=20048,vers=3,nolock,mountproto=tcp,mountport=20048",
+    VERSION_4: "proto=tcp,port=20048",
+}
+"""The options over TCP, by those over RDMA."""
 _FLAVORS = ("krb5", "krb5i", "krb5p")
 _LARGE_OCTETS = 24_000_001
 _WORK_S = 100.0
@@ -28,28 +31,27 @@ _AS_USER = f"busybox su {USER} -c "
 _FORGET = "echo 3 >/proc/sys/vm/drop_caches\n"
 
 
-@check(quick=True)
+@check(quick=True, by_version_4=True)
 def mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.server)
 
 
-@check(newer=True)
+@check(newer=True, by_version_4=True)
 def newer_kernel_mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.newer)
 
 
 def _mounted_in_all_ways(lab: Lab, guest: Guest) -> None:
-    """Each flavor by each version over each transport; a mount without Kerberos is refused."""
+    """Each flavor over each transport; a mount without Kerberos is refused."""
     with _serving(lab, guest) as server:
         guest.run("head -c 2000001 /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         for flavor in _FLAVORS:
-            for transport in (MOUNT_OPTIONS, _OVER_TCP, VERSION_4, _VERSION_4_OVER_TCP):
+            for transport in (lab.options, _OVER_TCP[lab.options]):
                 _mount(guest, server, f"{transport},sec={flavor}")
                 _work(guest, server)
                 guest.run("umount /mnt")
-        for transport in (MOUNT_OPTIONS, VERSION_4):
-            if not guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {transport},sec=sys", check=False).status:
-                raise CheckFailed("a mount with sec=sys was not refused")
+        if not guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {lab.options},sec=sys", check=False).status:
+            raise CheckFailed("a mount with sec=sys was not refused")
         if "could not prove" in server.log:
             raise CheckFailed(f"our server said\n{server.log[-2000:]}")
 

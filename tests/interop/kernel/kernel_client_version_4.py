@@ -34,10 +34,17 @@ _LOCK = PYTHON + "python3 /data/lock_holder.py {} /mnt/file {} {}"
 _FLOCK = "hhqqi4x"
 """struct flock: type, whence, start, length, process."""
 
+_XATTRS = (
+    'import os; name = "user.of program"; os.setxattr("/mnt", name, bytes(3000), os.XATTR_CREATE); '
+    'assert (os.listxattr("/mnt"), os.getxattr("/mnt", name)) == ([name], bytes(3000)); '
+    'os.setxattr("/mnt", name, b"new", os.XATTR_REPLACE); os.setxattr("/mnt", "user.gone", b""); '
+    'os.removexattr("/mnt", "user.gone")'
+)
+
 
 @check(quick=True)
 def mount_by_default_options(lab: Lab) -> None:
-    """Mounts over RDMA and over TCP with no other option, reads, writes, and changes names."""
+    """Mounts over RDMA and over TCP with no other option, reads, writes, and changes names and extended attributes."""
     for options in (VERSION_4, _OVER_TCP):
         with lab.mounted(options=options, serve=_AT_NFS_PORT) as server:
             mounted = lab.client.run("grep ' /mnt ' /proc/mounts").output
@@ -52,10 +59,16 @@ def mount_by_default_options(lab: Lab) -> None:
                 "mkdir made; mv written made/moved; ln made/moved linked; ln -s moved made/symbolic; chmod 600 linked\n"
                 'rm -r directory; test "$(readlink made/symbolic)" = moved; test ! -e written; df /mnt\n'
             )
+            lab.client.run(f"{PYTHON}python3 -c '{_XATTRS}'")
+            assert os.listxattr(server.directory) == ["user.of program"]
+            assert os.getxattr(server.directory, "user.of program") == b"new"
             written = server.directory / "made/moved"
             assert written.read_bytes() == bytes(40 << 16) + b"more\n"
             assert written.stat().st_mode & 0o777 == 0o600
             assert sorted(each.name for each in server.directory.iterdir()) == ["large", "linked", "made"]
+            lab.client.run(f"{PYTHON}python3 -c '{_XATTRS}'")
+            assert os.listxattr(server.directory) == ["user.of program"]
+            assert os.getxattr(server.directory, "user.of program") == b"new"
 
 
 @check(newer=True)

@@ -22,6 +22,7 @@ import device_life_checks
 import device_users
 import errors_across
 import judged_kernel
+import kernel_client_delegations
 import kernel_client_files
 import kernel_client_kerberos
 import kernel_client_recovery
@@ -47,6 +48,7 @@ CHECK_MODULES = (
     kernel_client_kerberos,
     kernel_client_recovery,
     kernel_client_version_4,
+    kernel_client_delegations,
     our_client_procedures,
     our_client_data,
     our_client_recovery,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.export import open_object
+from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports
@@ -572,3 +573,25 @@ def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.M
             before = file.attributes().change
             write(file, b"DATA")
             assert file.attributes().change > before
+
+
+@each_kind
+def test_attributes_of_programs_are_kept_by_name(kind: str, tmp_path: Path) -> None:
+    with exported(kind, tmp_path) as exports:
+        node: Any = created(root_of(exports), b"file")
+        assert node.tree.xattrs
+        assert isinstance(node, Extended)
+        before, change = node.attributes().change, Change()
+        for how in (XattrHow.CREATE, XattrHow.REPLACE, XattrHow.EITHER):
+            node.set_xattr(ME, b"name", b"%d" % how, how, change)
+            assert node.get_xattr(ME, b"name") == b"%d" % how
+        assert change.after is not None
+        assert change.after.change == node.attributes().change != before
+        node.set_xattr(ME, b"other", b"", XattrHow.CREATE, Change())
+        assert sorted(node.list_xattrs(ME)) == [b"name", b"other"]
+        node.remove_xattr(ME, b"name", Change())
+        assert node.list_xattrs(ME) == [b"other"]
+        assert refused(lambda: node.get_xattr(ME, b"name")) == errno.ENODATA
+        assert refused(lambda: node.remove_xattr(ME, b"name", Change())) == errno.ENODATA
+        assert refused(lambda: node.set_xattr(ME, b"name", b"", XattrHow.REPLACE, Change())) == errno.ENODATA
+        assert refused(lambda: node.set_xattr(ME, b"other", b"", XattrHow.CREATE, Change())) == errno.EEXIST

@@ -12,6 +12,7 @@ import pytest
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.export.abilities import XattrHow
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 from rpcrdma.nfs.v3.server.service import NfsService
@@ -198,3 +199,24 @@ def test_an_exclusive_create_that_is_repeated_finds_its_own_file() -> None:
         assert other.status is STATUS.NFS3ERR_EXIST
 
     asyncio.run(main())
+
+
+def test_attributes_of_programs_take_space_and_are_bounded() -> None:
+    tree = MemoryTree(lambda: 0.0, octets_max=100_000)
+    node, who = created(tree, b"file"), AuthNone()
+    node.set_xattr(who, b"name", bytes(60_000), XattrHow.EITHER, Change())
+    assert tree.free_octets == 40_000 - 4
+    for name, octets in ((b"more", 5533), (b"name", 65533)):
+        with pytest.raises(Refused) as refused:
+            node.set_xattr(who, name, bytes(octets), XattrHow.EITHER, Change())
+        assert refused.value.errno == errno.E2BIG
+    node.set_xattr(who, b"name", bytes(65532), XattrHow.EITHER, Change())
+    other = created(tree, b"other")
+    with pytest.raises(Refused) as refused:
+        other.set_xattr(who, b"name", bytes(40_000), XattrHow.EITHER, Change())
+    assert refused.value.errno == errno.ENOSPC
+    node.remove_xattr(who, b"name", Change())
+    assert tree.free_octets == 100_000
+    node.set_xattr(who, b"name", bytes(1000), XattrHow.EITHER, Change())
+    tree.root.remove(who, b"file", Change(), is_directory=False)
+    assert tree.free_octets == 100_000

@@ -13,6 +13,8 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.services import build_nfs4
 from support.nfs4_client import READ, WRITE, Client, close, putfh
 
+NO_DELEGATION = 0x400
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
 
 
@@ -34,14 +36,14 @@ def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(s
     four = with_version_4(server, tmp_path)
     client: Client = four.client().start()
     handle = client.handle("hello.txt")
-    stateid = client.opened(handle, READ, WRITE)
+    stateid = client.opened(handle, READ | NO_DELEGATION, WRITE)
     assert written(server, handle) == "ACCES"
     assert client.run(putfh(handle), close(stateid)).status == "OK"
     assert written(server, handle) == "OK"
-    client.opened(handle, READ)
+    client.opened(handle, READ | NO_DELEGATION)
     four.service.close()
     restarted = with_version_4(server, tmp_path, 1000.0)
     assert written(server, handle) == "JUKEBOX"
-    assert restarted.client().start().opened(handle, READ)
+    assert restarted.client().start().opened(handle, READ | NO_DELEGATION)
     assert written(server, handle) == "OK"
     restarted.service.close()

@@ -36,7 +36,7 @@ def test_denied_reads_and_writes_are_refused_until_the_open_ends(
     server: Any, tree: Path, deny: int, forbidden: set[str]
 ) -> None:
     claims = server.services.nfs.claims
-    file = server.lookup(server.mount(), "hello.txt")
+    file = server.services.nfs.exports.file_of(server.lookup(server.mount(), "hello.txt"))
     content = (tree / "hello.txt").read_bytes()
     with claims.lock:
         claims.share(file, HOLDER, READ, deny)
@@ -50,7 +50,7 @@ def test_denied_reads_and_writes_are_refused_until_the_open_ends(
 
 def test_files_without_a_denial_are_served_beside_one_that_has_one(server: Any, tree: Path) -> None:
     claims = server.services.nfs.claims
-    other = server.lookup(server.mount(), "a", "b", "deep.txt")
+    other = server.services.nfs.exports.file_of(server.lookup(server.mount(), "a", "b", "deep.txt"))
     with claims.lock:
         claims.share(other, HOLDER, READ, READ | WRITE)
     assert set(statuses(server, tree).values()) == {"OK"}
@@ -77,7 +77,7 @@ def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: 
     asked: list[set[str]] = []
     claims.wake = lambda: asked.append(set(claims.in_the_way))
     with claims.lock:
-        claims.delegate(file, HOLDER)
+        claims.delegate(server.services.nfs.exports.file_of(file), HOLDER)
     found = statuses(server, tree)
     assert (found.pop("read"), found.pop("new")) == ("OK", "OK")
     assert set(found.values()) == {"JUKEBOX"}
@@ -89,6 +89,6 @@ def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: 
     link = v3.LINK3args(v3.nfs_fh3(file), server.dirop(root, "another name"))
     assert server.status("link", link) == "JUKEBOX"
     with claims.lock:
-        claims.undelegate(file, HOLDER)
+        claims.undelegate(server.services.nfs.exports.file_of(file), HOLDER)
     assert set(statuses(server, tree).values()) == {"OK"}
     assert server.status("link", link) == "OK"

@@ -38,7 +38,7 @@ def run(work: Callable[[int], None]) -> None:
 
 def test_eviction_never_closes_what_is_in_use(server: Any, tree: Path) -> None:
     backend = server.services.nfs.exports
-    backend.parts.files = OpenFiles(2, server.state)
+    backend.parts.files = OpenFiles(2, server.state, backend.parts.leases)
     cache: ObjectCache[Any] = ObjectCache(3)
     backend.nodes = cache
     next(iter(backend.trees))._cache = cache

@@ -277,7 +277,7 @@ def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_evictio
     server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = server.services.nfs.exports
-    backend.parts.files = OpenFiles(1, server.state)
+    backend.parts.files = OpenFiles(1, server.state, backend.parts.leases)
     file = server.create(root, "unstable")
     server.write(file, b"x")
     for _ in range(3):

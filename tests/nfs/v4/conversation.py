@@ -60,6 +60,7 @@ class Recalled(list[Any]):
     def __init__(self, server: Conversation) -> None:
         self._server = server
         server.state.wake = self.take
+        server.state.wake_broken = lambda: server.state.recall_broken(server.now_s)
         server.claims.wake = lambda: server.state.recall_those_in_the_way(server.now_s)
 
     def take(self) -> None:

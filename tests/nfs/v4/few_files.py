@@ -83,7 +83,8 @@ class File:
     def open(self, _who: Any, wanted: int, *, at_once: bool) -> OpenedFile | None:
         return None if at_once and self.tree.cold else OpenedFile(self, wanted)
 
-    def lease(self) -> FewLease | None:
+    def lease(self, told: Any) -> FewLease | None:
+        self.tree.told = told
         return FewLease(self.tree) if self.tree.leases else None
 
     def range_locks(self) -> None:
@@ -119,12 +120,17 @@ class FewFiles:
         self.verifiers: dict[bytes, bytes] = {}
         self.export, self.read_only = self, False
         self.in_memory = True
+        self.xattrs = False
         self.cold = False
         """Whether everything would have to be waited for."""
         self.full = False
+        self.same: dict[bytes, bytes] = {}
+        """The other handle of a file, by one of its handles."""
         self.open_files = 0
         self.leases = self.broken = False
         self.open_leases = 0
+        self.told: Any = None
+        """Is called when a writer breaks the newest lease."""
         self.root = self.add("root", FileKind.DIRECTORY, 0o777)
         self.add("file")
 
@@ -136,6 +142,9 @@ class FewFiles:
         if handle not in self.files:
             raise Refused(BAD_HANDLE)
         return self.files[handle]
+
+    def file_of(self, handle: bytes) -> bytes:
+        return self.same.get(handle, handle)
 
     def covers(self, _within: Any, _name: bytes) -> None:
         """No name leads to another export."""

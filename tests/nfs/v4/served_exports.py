@@ -21,14 +21,15 @@ CHANGE, SIZE, FSID, FILEID, MODE, MOUNTED_ON = 1 << 3, 1 << 4, 1 << 8, 1 << 20, 
 
 
 class Served:
-    """A server of directories below `place`, and a client of it."""
+    """A server of directories below `place`, and a client of it; the server gives no delegations at first."""
 
     def __init__(self, place: Path, *exports: dict[str, Any]) -> None:
         self.place = place
         self.state = open_state(place / "state", os.urandom)
-        local = LocalExports(
+        local = self.local = LocalExports(
             [Export(**{"directory": place / "files", "root_squash": False} | export) for export in exports], self.state
         )
+        self.local.parts.leases.files_max = 0
         self.server = Conversation(files=PseudoRoot(local, 5))  # type: ignore[arg-type]
         self.client: Client = self.server.client().start()
 

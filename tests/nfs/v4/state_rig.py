@@ -19,12 +19,12 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
-from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import Answer, Slot
 
-__all__ = ["FORE", "LEASE_S", "Caller", "Holding", "StateRig", "counted_octets", "refused_with"]
+__all__ = ["FORE", "LEASE_S", "Caller", "Disk", "Holding", "StateRig", "counted_octets", "refused_with"]
 
 LEASE_S = 90.0
 FORE = channel_attrs4(0, 1_049_620, 1_049_480, 7_584, 8, 64, [])
@@ -73,6 +73,28 @@ class Placed(NamedTuple):
     slot: Slot[Any]
 
 
+class Disk:
+    """Implements `RecoveryDatabase`, and outlives the server."""
+
+    def __init__(self) -> None:
+        self.boot = 0
+        self.kept: dict[bytes, ClientRow] = {}
+
+    @property
+    def rows(self) -> list[ClientRow]:
+        self.boot += 1
+        return list(self.kept.values())
+
+    def keep(self, row: ClientRow) -> None:
+        self.kept[row.owner] = row
+
+    def forget(self, rows: Any) -> bool:
+        for row in rows:
+            if row.owner in self.kept and self.kept[row.owner].principal == row.principal:
+                del self.kept[row.owner]
+        return True
+
+
 class StateRig:
     """A state over a database in memory, or at `path`; methods do what operations do."""
 
@@ -106,6 +128,7 @@ class StateRig:
         fore: channel_attrs4 = FORE,
         back: channel_attrs4 = BACK,
         flags: int = 2,
+        minor_version: int = 1,
         parms: list[callback_sec_parms4] | None = None,
     ) -> CREATE_SESSION4resok:
         if parms is None:
@@ -115,7 +138,12 @@ class StateRig:
         who = client.introduction.principal if principal is None else principal
         return self.state.settle(
             lambda: self.state.sessions.create(
-                args, self.state.clients.find(client.id), who, caller or Caller(), self.now_s
+                args,
+                self.state.clients.find(client.id),
+                who,
+                caller or Caller(),
+                self.now_s,
+                minor_version=minor_version,
             ),
             self.wait,
         )
@@ -145,11 +173,9 @@ class StateRig:
         if number is None:
             number = session.slots[slot].sequence + 1
         args = SEQUENCE4args(session.id, number, slot, slot, True)
-        sessions = self.state.sessions
         with self.state.lock:
-            session = sessions.find(session.id)
-            answer = sessions.sequence(
-                session, args, call, caller or Caller(), self.now_s, operations=operations, octets=octets
+            answer, session = self.state.sessions.sequence(
+                args, call, caller or Caller(), self.now_s, operations=operations, octets=octets, reply_octets=88
             )
         return Placed(answer, session.slots[slot])
 
@@ -167,7 +193,7 @@ class StateRig:
                 self.state.clients.in_the_way([each.client for each in conflicts], self.now_s)
                 raise Refused(nfsstat4.NFS4ERR_SHARE_DENIED)
             other = self.state.new_other(client)
-            held = Holding(client, other, other, file)
+            held = Holding(client, other, other, file, file)
             self.state.add(held)
             self.state.claims.share(file, held, access, deny)
             return held

@@ -31,7 +31,7 @@ FILE = Attributes(
     number=12, atime_ns=-1, mtime_ns=5_000_000_006, ctime_ns=(1 << 40) * 1_000_000_000, change=9,
 )  # fmt: skip
 OBJECT = Described(
-    FILE, b"a handle", 90, mounted_on=3, space=Space(100, 90, 80, 70, 60, 50), paths=PathLimits(127, 255)
+    FILE, b"a handle", 90, mounted_on=3, space=Space(100, 90, 80, 70, 60, 50), paths=PathLimits(127, 255), xattrs=True
 )
 
 
@@ -83,6 +83,7 @@ VALUES: dict[int, bytes] = {
     52: struct.pack(">qI", 1 << 40, 0),
     53: struct.pack(">qI", 5, 6),
     55: struct.pack(">Q", 3),
+    82: struct.pack(">I", 1),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -215,7 +216,7 @@ def test_an_operation_of_minor_version_2_is_known_there() -> None:
 
 def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:
     call = decode_call(Decoder(call_of(SEQUENCE, *[SAVEFH] * 100)))
-    assert (call.count, len(call.steps)) == (101, 64)
+    assert (call.shape.count, len(call.steps)) == (101, 64)
 
 
 @pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
@@ -381,7 +382,8 @@ def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:
     def read(_compound: Compound, _args: Any) -> None:
         raise MustWait
 
-    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, kept_octets_max=256)
+    session = SimpleNamespace(reply_limits=((1 << 20, S.NFS4ERR_REP_TOO_BIG), (256, S.NFS4ERR_REP_TOO_BIG_TO_CACHE)))
+    one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, session=session)
     next(one.steps)
     one.steps.close()
     (kept,) = one.kept
@@ -440,6 +442,10 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert name(SEQUENCE) == "SEQUENCE"
     assert name() == "empty"
+    assert name(*[READ] * 8) == "+".join(["READ"] * 8)
+    assert name(*[GETFH] * 6, READ) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+READ"
+    assert name(*[GETFH] * 7) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+..."
+    assert name(*[GETFH] * 64) == name(*[GETFH] * 7)
 
 
 def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
@@ -452,8 +458,9 @@ def test_calls_are_counted_by_their_operations_up_to_a_bound() -> None:
     assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert named(decode_call(Decoder(call_of(SEQUENCE)))) is named(decode_call(Decoder(call_of(SEQUENCE))))
     # A client makes up names; the bound holds, and names that are known stay.
-    names = {counted(SEQUENCE, *[GETFH] * length) for length in range(1, 60)}
-    names |= {counted(SEQUENCE, READ, *[GETFH] * length) for length in range(1, 60)}
+    names = {counted(SEQUENCE, *operations) for operations in itertools.product([READ, GETFH], repeat=6)}
+    names |= {counted(SEQUENCE, *operations) for operations in itertools.product([READ, REMOVE], repeat=5)}
     assert len(names) <= 65
-    assert counted(*[READ] * 40, *[GETFH] * 3) == COMPOUND.name
+    assert COMPOUND.name in names
+    assert counted(REMOVE, GETFH, REMOVE) == COMPOUND.name
     assert counted(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"

@@ -26,6 +26,7 @@ from support.nfs4_client import (
     commit,
     copy,
     getattr_,
+    lookup,
     opaque,
     open_,
     putfh,
@@ -129,6 +130,7 @@ def test_nothing_is_copied_from_another_server(two: Two) -> None:
 
 
 @pytest.mark.req("NF4-32")
+@pytest.mark.req("NF4-49")
 def test_both_files_are_needed_and_stateids_have_the_rules_of_read_and_write(
     two: Two, cloned: list[tuple[int, ...]]
 ) -> None:
@@ -137,8 +139,9 @@ def test_both_files_are_needed_and_stateids_have_the_rules_of_read_and_write(
     for operation in (copy, clone):
         right = operation(two.reads, two.writes, 0, 0, 0)
         assert run(target, right, minor=2).status == "NOFILEHANDLE"
-        assert run(putrootfh(), savefh(), target, right, minor=2).status == "ISDIR"
-        assert run(source, savefh(), putrootfh(), right, minor=2).status == "ISDIR"
+        for other in (putrootfh(),), (putrootfh(), lookup("link")):
+            assert run(*other, savefh(), target, right, minor=2).status == "WRONG_TYPE"
+            assert run(source, savefh(), *other, right, minor=2).status == "WRONG_TYPE"
         assert run(source, savefh(), source, operation(two.reads, two.reads, 0, 0, 0), minor=2).status == "OPENMODE"
         assert two.run(operation(two.writes, two.writes, 0, 0, 0)).status == "BAD_STATEID"
         assert two.run(operation(two.reads, two.reads, 0, 0, 0)).status == "BAD_STATEID"
@@ -193,11 +196,22 @@ def test_a_read_only_export_gives_and_takes_nothing(serve: Callable[..., Served]
     assert (tmp_path / "files/file").read_bytes() == CONTENT
 
 
-def test_overlapping_ranges_of_one_file_are_refused(two: Two) -> None:
+@pytest.mark.req("NF4-51")
+@pytest.mark.req("NF4-52")
+def test_within_one_file_only_clones_are_made_between_ranges_that_do_not_overlap(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
     two.handles = two.handles[0], two.handles[0]
-    assert two.run(copy(ANONYMOUS, ANONYMOUS, 0, 100, 200)).status == "INVAL"
-    assert two.run(copy(ANONYMOUS, ANONYMOUS, 0, 300, 200)).status == "OK"
-    assert two.source.read_bytes() == CONTENT[:300] + CONTENT[:200] + CONTENT[500:]
+    assert two.run(copy(ANONYMOUS, ANONYMOUS, 0, 300, 200)).status == "INVAL"
+    assert two.source.read_bytes() == CONTENT
+
+    def clone_range(_source: int, start: int, _fd: int, to: int, octets: int) -> None:
+        if abs(start - to) < octets:
+            raise OSError(errno.EINVAL, "overlap")
+
+    monkeypatch.setattr(file_access, "clone_range", clone_range)
+    assert two.run(clone(ANONYMOUS, ANONYMOUS, 0, 100, 200)).status == "INVAL"
+    assert two.run(clone(ANONYMOUS, ANONYMOUS, 0, 200, 200)).status == "OK"
 
 
 def test_copies_are_made_in_a_worker_thread(two: Two, cloned: list[tuple[int, ...]]) -> None:

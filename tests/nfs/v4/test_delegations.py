@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from conversation import Conversation, FakeConnection
 from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs.export.claims import READ as READ_CLAIM
+from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
 from rpcrdma.nfs.v4.server.delegations import AGAIN_S
+from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
@@ -29,9 +32,14 @@ from support.nfs4_client import (
     delegreturn,
     free_stateid,
     lock,
+    lookup,
     open_,
     open_downgrade,
     putfh,
+    putrootfh,
+    remove,
+    rename,
+    savefh,
     setattr_size,
     test_stateid,
 )
@@ -123,6 +131,19 @@ def test_a_change_by_another_client_waits_until_the_delegation_is_back(change: t
     assert two.other.run(*change).status == "OK"
 
 
+def test_a_name_that_is_new_to_a_memory_tree_is_made_and_waits_for_no_delegation() -> None:
+    exports: Any = PseudoRoot(MemoryTree(lambda: 0.0), 5)
+    server = Conversation(files=exports)
+    client = server.client().start()
+    for name in ("file", "read"):
+        made = client.run(putrootfh(), open_(b"owner", WRITE, name=name, create=UNCHECKED)).value(18)["stateid"]
+        assert client.run(putrootfh(), lookup(name), close(made)).status == "OK"
+    assert client.run(putrootfh(), lookup("read"), open_(b"o", READ)).value(18)[DELEG] is not None
+    # A memory tree refuses an unknown name with an exception of its own, a local one with that of the system.
+    assert client.run(putrootfh(), savefh(), rename("file", "new")).status == "OK"
+    assert client.run(putrootfh(), remove("file")).status == "NOENT"
+
+
 def test_reads_and_the_clients_own_changes_wait_for_nothing() -> None:
     two = Two()
     two.given()
@@ -139,6 +160,16 @@ def test_callers_without_state_wait_too() -> None:
     assert not two.server.claims.waits_for_delegates(b"another")
     assert not two.server.claims.denies_io(b"file", READ_CLAIM)
     assert [each.other for each in two.server.recalled] == [stateid.other]
+
+
+def test_a_delegation_that_came_back_is_not_revoked_for_a_caller_without_state() -> None:
+    two = Two()
+    stateid = two.given()
+    assert two.server.claims.waits_for_delegates(b"file")
+    assert two.client.run(FILE, delegreturn(stateid)).status == "OK"
+    two.server.now_s += LEASE_S + 1
+    two.server.state.sweep(two.server.now_s)
+    assert two.client.run(FILE).value(53)[5] & REVOKED == 0
 
 
 def test_a_local_writer_breaks_the_lease_and_the_delegation_is_recalled() -> None:
@@ -177,6 +208,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
     async def main() -> None:
         rig = StateRig()
         asked: list[tuple[str, bytes]] = []
+        minors: list[int] = []
         silence = asyncio.Event()
 
         class Answering(Caller):
@@ -186,6 +218,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
 
             async def call(self, _procedure: Any, args: Any, **_more: Any) -> Any:
                 asked.append((self.owner, args.argarray[1].value.fh))
+                minors.append(args.minorversion)
                 if self.owner == "silent":
                     await silence.wait()
                     raise CallTimeout("no answer")
@@ -193,11 +226,13 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
 
         def given(owner: str, count: int) -> list[Delegation]:
             client = rig.introduce(owner)
-            rig.create_session(client, caller=Answering(owner))
+            rig.create_session(client, caller=Answering(owner), minor_version=2)
             found = []
             for number in range(count):
-                lease: Any = None
-                found.append(Delegation(client, rig.state.new_other(client), b"%d" % number, None, lease))
+                nothing: Any = None
+                name = b"%d" % number
+                node: Any = SimpleNamespace(handle=name)
+                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing))
                 rig.state.add(found[-1])
                 rig.state.delegations[found[-1]] = None
             return found
@@ -222,6 +257,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         rig.state.sweep(rig.now_s)
         await turns()
         assert asked[2:] == [("silent", b"1")]
+        assert set(minors) == {2}, "Linux knows a session by its minor version"
 
     asyncio.run(main())
 

@@ -154,7 +154,7 @@ def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
     entered, go_on = threading.Event(), threading.Event()
 
     def hold(name: str, wait: Callable[[], object]) -> None:
-        with mirrors.of(File()) as locks:  # type: ignore[arg-type]
+        with mirrors.of(File(), b"file") as locks:  # type: ignore[arg-type]
             order.append(f"{name} {id(locks)}")
             entered.set()
             wait()

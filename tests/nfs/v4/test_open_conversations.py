@@ -12,6 +12,7 @@ import pytest
 from conversation import Conversation
 from few_files import FewFiles
 from rpcrdma.nfs.export.tree import FileKind
+from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 from rpcrdma.rpc.auth import AuthSys
 from state_rig import LEASE_S
 from support.cases import each_case
@@ -539,3 +540,13 @@ def test_a_file_that_its_owner_may_no_more_open_is_reclaimed_nevertheless(tmp_pa
     server = Conversation(path, files, 500.0)
     client = server.client(credential=user).start(complete=False)
     assert client.run(FILE, open_(b"owner", BOTH, reclaim=True)).status == "OK"
+
+
+def test_many_stateids_are_looked_up_in_a_worker_thread() -> None:
+    server = Conversation()
+    client = server.client().start()
+    opened = client.opened(b"file")
+    server.hops = 0
+    for count, hops in ((NFS4_STATEIDS_AT_ONCE, 0), (NFS4_STATEIDS_AT_ONCE + 1, 1), (1024, 2)):
+        assert client.run(test_stateid(*[opened] * count)).value(55) == ["OK"] * count
+        assert server.hops == hops

@@ -12,9 +12,10 @@ from rpcrdma.nfs.v4.nfs4 import authsys_parms, callback_sec_parms4, gss_cb_handl
 from rpcrdma.nfs.v4.server.clients import ClientState
 from rpcrdma.nfs.v4.session_slots import Answer, SlotState
 from rpcrdma.nfs.v4.state_limits import (
-    NFS4_KEPT_REPLIES_OCTETS_MAX,
     NFS4_SESSIONS_MAX,
+    NFS4_SLOT_OCTETS,
     NFS4_SLOTS_MAX,
+    NFS4_SLOTS_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from state_rig import BACK, FORE, Caller, StateRig, refused_with
@@ -82,26 +83,28 @@ def test_no_attribute_of_a_channel_is_more_than_asked() -> None:
     assert fore.ca_maxresponsesize_cached * fore.ca_maxrequests < 1 << 18
 
 
-def test_later_sessions_are_promised_less_memory_and_all_together_a_bounded_amount() -> None:
+@each_case("kept", [FORE.ca_maxresponsesize_cached, 0])
+def test_later_sessions_are_promised_less_memory_and_all_together_a_bounded_amount(kept: int) -> None:
     rig = StateRig()
+    asked = dataclasses.replace(FORE, ca_maxresponsesize_cached=kept)
     promised, offers = 0, []
     for number in range(6000):
         client = rig.introduce(f"client {number}")
-        status = refused_with(rig.create_session, client)
+        status = refused_with(rig.create_session, client, fore=asked)
         if status is not None:
             assert status is S.NFS4ERR_DELAY
             break
         fore = client.created.csr_fore_chan_attrs
         offers.append((fore.ca_maxrequests, fore.ca_maxresponsesize_cached))
-        promised += fore.ca_maxrequests * fore.ca_maxresponsesize_cached
-        assert promised <= NFS4_KEPT_REPLIES_OCTETS_MAX
+        promised += fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
+        assert promised <= NFS4_SLOTS_OCTETS_MAX
         if len(rig.state.clients.by_id) == 1000:  # clients go, and their sessions stay for this test
             for each in list(rig.state.clients.by_id.values()):
                 each.sessions.clear()
                 rig.state.clients.remove(each)
     assert len(offers) > 4096
-    assert offers[0] == (64, 2048)
-    assert offers[4096] >= (1, 2048)
+    assert offers[0] == (64, min(kept, 2048))
+    assert offers[4096] >= (1, min(kept, 2048))
     assert offers == sorted(offers, reverse=True)
 
 
@@ -239,3 +242,16 @@ def test_other_clients_use_any_connection() -> None:
     rig = StateRig()
     session = rig.session()
     assert rig.sequence(session, caller=Caller()).answer is Answer.RUN
+
+
+def test_ended_connections_are_dropped_and_the_client_is_still_told_of_its_back_channel() -> None:
+    rig = StateRig()
+    caller = Caller()
+    session = rig.state.sessions.find(rig.create_session(rig.introduce(), caller=caller).csr_sessionid)
+    assert session.connections == set(), "only a client that binds each connection has them noted"
+    caller.closed = True
+    rig.state.sweep(rig.now_s)
+    assert (session.back_channel.caller, session.back_channel.bound) == (None, True)
+    session.back_channel.bind(Caller())  # type: ignore[arg-type]
+    rig.state.sweep(rig.now_s)
+    assert session.back_channel.alive

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as it
 DATA, HOLE = 0, 1
 BLOCK = 1 << 16
 """Octets of a hole that every file system can make."""
-WILLNEED, DONTNEED = 4, 6
+SEQUENTIAL, RANDOM, WILLNEED, DONTNEED = 1, 3, 4, 6
 
 
 class Sparse:
@@ -101,6 +101,7 @@ def test_a_tree_without_holes_has_one_at_the_end_and_no_space_to_change() -> Non
     assert client.run(*file, io_advise(ANONYMOUS, 0, 0, WILLNEED), minor=2).value(63) == ()
 
 
+@pytest.mark.req("NF4-50")
 def test_space_is_allocated_up_to_a_new_end(sparse: Sparse) -> None:
     before = sparse.path.stat()
     assert sparse.run(allocate(sparse.opened, BLOCK, BLOCK)).status == "OK"
@@ -135,6 +136,7 @@ def test_ranges_that_no_file_has_are_refused(sparse: Sparse) -> None:
         assert sparse.run(operation).status == status
 
 
+@pytest.mark.req("NF4-50")
 def test_more_space_than_there_is_is_refused_before_any_is_taken(
     sparse: Sparse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +149,7 @@ def test_more_space_than_there_is_is_refused_before_any_is_taken(
 
 
 @pytest.mark.req("NF4-28")
+@pytest.mark.req("NF4-48")
 def test_stateids_have_the_rules_of_read_and_write(sparse: Sparse) -> None:
     reading = sparse.served.client.opened(sparse.handle, READ, owner=b"reader")
     for change in (allocate, deallocate):
@@ -166,9 +169,21 @@ def test_stateids_have_the_rules_of_read_and_write(sparse: Sparse) -> None:
         deallocate(ANONYMOUS, 0, 1),
     ):
         assert stranger.run(putfh(other), operation, minor=2).status == "LOCKED"
-        assert stranger.run(putrootfh(), operation, minor=2).status == "ISDIR"
     sparse.served.server.claims.in_grace = True
     assert stranger.run(putfh(other), deallocate(ANONYMOUS, 0, 1), minor=2).status == "GRACE"
+
+
+@pytest.mark.req("NF4-49")
+def test_space_of_no_file_is_refused(sparse: Sparse) -> None:
+    for operation, statuses in (
+        (seek(ANONYMOUS, 0, DATA), ("ISDIR", "SYMLINK")),
+        (io_advise(ANONYMOUS, 0, 0, WILLNEED), ("ISDIR", "SYMLINK")),
+        (allocate(ANONYMOUS, 0, 1), ("WRONG_TYPE", "WRONG_TYPE")),
+        (deallocate(ANONYMOUS, 0, 1), ("WRONG_TYPE", "WRONG_TYPE")),
+    ):
+        run = sparse.served.run
+        assert run(putrootfh(), operation, minor=2).status == statuses[0]
+        assert run(putrootfh(), lookup("link"), operation, minor=2).status == statuses[1]
 
 
 def test_the_file_system_judges_the_caller(sparse: Sparse, tmp_path: Path) -> None:
@@ -198,6 +213,7 @@ def test_space_is_changed_in_a_worker_thread(sparse: Sparse) -> None:
         assert server.hops == before + 1
 
 
+@pytest.mark.req("NF4-53")
 def test_only_hints_that_concern_no_other_client_are_followed(sparse: Sparse, monkeypatch: pytest.MonkeyPatch) -> None:
     advice: list[tuple[int, ...]] = []
     monkeypatch.setattr(os, "posix_fadvise", lambda _fd, *more: advice.append(more))
@@ -206,6 +222,7 @@ def test_only_hints_that_concern_no_other_client_are_followed(sparse: Sparse, mo
     assert sparse.run(io_advise(sparse.opened, BLOCK, 100, WILLNEED, DONTNEED)).value(63) == (1 << WILLNEED,)
     assert sparse.run(io_advise(sparse.opened, BLOCK, 0, WILLNEED)).value(63) == (1 << WILLNEED,)
     assert sparse.run(io_advise(sparse.opened, BLOCK, 100, DONTNEED)).value(63) == ()
+    assert sparse.run(io_advise(sparse.opened, BLOCK, 100, SEQUENTIAL, RANDOM)).value(63) == ()
     assert sparse.run(io_advise(sparse.opened, MAX64, MAX64, WILLNEED)).value(63) == (1 << WILLNEED,)
     assert advice == [(BLOCK, 100, os.POSIX_FADV_WILLNEED), (BLOCK, 3 * BLOCK, os.POSIX_FADV_WILLNEED)]
 

@@ -97,7 +97,7 @@ async def run(args: argparse.Namespace) -> int:
             host=args.url.host,
             port=args.url.port,
             timeout_s=_ANSWER_S if args.timeout is None else args.timeout,
-            crc=not args.no_crc,
+            crc=args.crc,
             capture=capture,
         )
         try:

@@ -95,10 +95,11 @@ class CallWithResults(IncomingCall):
         if self.route.reserves:
             procedure, args = self.route.procedure, self.args
             items = procedure.reply_bound(args).items if procedure.items is None else procedure.items(args)
-            if not items:
+            wanted = octets_reserved(items) if items else 0
+            if not wanted:
                 return False
-            wanted = min(octets_reserved(items), share.octets_max)
-            if not wanted or share.reserve(wanted):
+            wanted = min(wanted, share.octets_max)
+            if share.reserve(wanted):
                 self.reserved = wanted
                 return False
             share.wait(wanted, functools.partial(resume, self))

@@ -23,7 +23,7 @@ from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.silence_watch import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.connections.tcp_connection import PORT_MAPPER, TcpConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.effects import effects_of, random_bits
 from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
@@ -43,6 +43,7 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
+from rpcrdma.rpc.tls_probe import PORT_MAPPER
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,

@@ -153,6 +153,8 @@ class Connection:
             check_loop(self._loop)
         if self.program is not None and procedure.program != self.program.number:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
+        if procedure.named is not None:
+            procedure = procedure.named(args)
         if timeout_s is None:
             timeout_s = self._call_timeout_s
         # The checks are made here: a call outside of any event loop is never awaited, and its caller has to be told.

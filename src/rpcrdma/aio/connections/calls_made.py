@@ -28,7 +28,7 @@ from rpcrdma.errors import (
     RpcVersionMismatch,
     TransportClosed,
 )
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, SERVERS_KNOWN_MAX
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RPC_RECORD_OCTETS_MAX, SERVERS_KNOWN_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
 from rpcrdma.rpc.calling import CallEncoder
@@ -42,12 +42,14 @@ __all__ = [
     "CallFuture",
     "CallObserver",
     "CallsMade",
+    "again",
     "ended",
     "observed",
     "observer_of",
     "status_of",
     "tell_of_padding",
     "with_cause",
+    "with_probable_cause",
 ]
 
 REPLY_BOUND_REMEDY = (
@@ -295,3 +297,18 @@ class CallsMade(ABC):
                 break
             self.give_up(call)
             future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s"))
+
+
+def again(error: TransportClosed) -> TransportClosed:
+    """Returns the same error as an object of its own: each call that raises it adds its own traceback."""
+    return TransportClosed(*error.args, protocol_error=error.protocol_error)
+
+
+def with_probable_cause(error: Exception, octets: int) -> Exception:
+    """Returns the error of a refused call over TCP, whose probable cause may be its length in octets."""
+    if not isinstance(error, GarbageArguments) or octets <= RPC_RECORD_OCTETS_MAX:
+        return error
+    return GarbageArguments(
+        f": they may be too long, the call has {octets} octets; a server of this library takes "
+        f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
+    )

@@ -12,7 +12,14 @@ from typing import NamedTuple, Self
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, tell_of_padding
+from rpcrdma.aio.connections.calls_made import (
+    CallFuture,
+    CallObserver,
+    CallsMade,
+    again,
+    tell_of_padding,
+    with_probable_cause,
+)
 from rpcrdma.aio.connections.tcp_calls_taken import TcpCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.effects import random_bits
@@ -24,7 +31,6 @@ from rpcrdma.aio.host_options import TlsSettings
 from rpcrdma.errors import (
     ConnectFailed,
     DecodeError,
-    GarbageArguments,
     LocalProtocolError,
     MessageTooLong,
     TransportClosed,
@@ -36,20 +42,14 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.host_identity import HostIdentity, XprtSec, protects
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
-from rpcrdma.rpc.tls_probe import answer_probe, is_probe, refuse_in_clear
+from rpcrdma.rpc.tls_probe import PORT_MAPPER, answer_probe, is_probe, refuse_in_clear
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["PORT_MAPPER", "ServerTls", "TcpConnection"]
+__all__ = ["ServerTls", "TcpConnection"]
 
 _CONNECT_TIMEOUT_S = 10.0
-_CLIENT_SETTING = "ConnectOptions(record_octets_max=...)"
-_SERVER_SETTING = "TcpServerConfig(record_octets_max=...)"
-
-
-PORT_MAPPER = (100000, 2)
-"""The number and the version of the program that a probe for TLS names where the caller's own is not known."""
 
 
 class ServerTls(NamedTuple):
@@ -106,7 +106,7 @@ class TcpConnection(CallsMade):
         self.name = authority(*peer)
         self._active = active
         self._record_octets_max = record_octets_max
-        self._setting = _CLIENT_SETTING if active else _SERVER_SETTING
+        self._setting = ("ConnectOptions" if active else "TcpServerConfig") + "(record_octets_max=...)"
         self._encoder = CallEncoder(credential)
         self._observer = observer
         self._xid = random_bits(32)
@@ -267,7 +267,7 @@ class TcpConnection(CallsMade):
             MessageTooLong: the call is longer than this side allows; the connection goes on.
         """
         if self._end_error is not None:
-            raise _again(self._end_error)
+            raise again(self._end_error)
         if not self._ready:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if call.xid in self._pending:
@@ -354,7 +354,7 @@ class TcpConnection(CallsMade):
             else:
                 value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
         except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
-            future.fail(_too_long_perhaps(octets) if _may_be_too_long(error, octets) else error)
+            future.fail(with_probable_cause(error, octets))
         else:
             future.call = None
             future.set_result(value)
@@ -468,7 +468,7 @@ class TcpConnection(CallsMade):
         self._queue.clear()
         for call in pending:
             call.payload = None
-            call.future.fail(_again(error))
+            call.future.fail(again(error))
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
         if self._on_ended is not None:
@@ -497,20 +497,3 @@ async def _in_tls(sock: socket.socket, tls: TlsSettings, where: str, addressed: 
     except BaseException:
         sock.close()
         raise
-
-
-def _again(error: TransportClosed) -> TransportClosed:
-    """Returns the same error as an object of its own: each call that raises it adds its own traceback."""
-    return TransportClosed(*error.args, protocol_error=error.protocol_error)
-
-
-def _may_be_too_long(error: Exception, octets: int) -> bool:
-    return isinstance(error, GarbageArguments) and octets > RPC_RECORD_OCTETS_MAX
-
-
-def _too_long_perhaps(octets: int) -> GarbageArguments:
-    """Returns the error of a refused call of this length, with its probable cause."""
-    return GarbageArguments(
-        f": they may be too long, the call has {octets} octets; a server of this library takes "
-        f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
-    )

@@ -119,7 +119,7 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         exports,
         places.state,
         as_root=os.geteuid() == 0,
-        crc=not args.no_crc,
+        crc=args.crc,
         rpcrdma_version=args.rpcrdma_version,
         extension=args.extension,
         address=args.address,

@@ -1,4 +1,4 @@
-"""Abilities that the files of a tree may have besides those of `tree.OpenFile`.
+"""Abilities that the objects of a tree may have besides those of `tree.Node` and `tree.OpenFile`.
 
 A version asks for one by `isinstance`, and refuses a call for which the tree has none. Refusals are error numbers, as
 in `tree`. All methods may wait for a disk.
@@ -6,11 +6,14 @@ in `tree`. All methods may wait for a disk.
 
 from __future__ import annotations
 
+import enum
+import os
 from typing import Protocol, runtime_checkable
 
 from rpcrdma.nfs.export.tree import Change, OpenFile, Written
+from rpcrdma.rpc.auth import Credential
 
-__all__ = ["CopyTarget", "SparseFile"]
+__all__ = ["CopyTarget", "Extended", "SparseFile", "XattrHow"]
 
 
 @runtime_checkable
@@ -49,3 +52,39 @@ class CopyTarget(Protocol):
 
         `octets` 0: to the end of the source. EOPNOTSUPP: the file system cannot do so.
         """
+
+
+class XattrHow(enum.IntEnum):
+    """The treatment of an existing attribute by `Extended.set_xattr`; the values are those of Linux and of NFS."""
+
+    EITHER = 0
+    """The attribute gets the value, and is created if need be."""
+    CREATE = os.XATTR_CREATE
+    """EEXIST if the attribute exists."""
+    REPLACE = os.XATTR_REPLACE
+    """ENODATA if it does not exist."""
+
+
+@runtime_checkable
+class Extended(Protocol):
+    """A node with extended attributes, which are names with values that only programs interpret.
+
+    `Tree.xattrs` says whether the nodes of a tree have them. Names are those of the namespace "user" of Linux without
+    its prefix. Only regular files and directories are asked.
+    """
+
+    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+        """The value of an attribute, for callers who may read the object; ENODATA: there is none."""
+
+    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+        """Sets an attribute, for callers who may write the object; `change` is the object's.
+
+        Raises:
+            Refused, OSError: EEXIST, ENODATA: see `XattrHow`; E2BIG, ENOSPC: the object's attributes are too large.
+        """
+
+    def list_xattrs(self, who: Credential) -> list[bytes]:
+        """The names of all attributes, for callers who may read the object."""
+
+    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+        """Removes an attribute, for callers who may write the object; ENODATA: there is none."""

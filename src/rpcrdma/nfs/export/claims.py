@@ -1,9 +1,10 @@
 """Claims on open files, which every version of NFS obeys: share reservations and byte-range locks.
 
-A file is named by its handle. A claim has a holder, an object of the version that made the claim, such as an open of
-version 4.1; holders are compared by identity. Share reservations are those of RFC 8881 section 9.7: each holder has
-bits of access for itself, and denies bits to others. Byte-range locks are those of POSIX: ranges of one holder never
-conflict with each other, replace each other where they overlap, and split where a part is unlocked.
+A file is named as `tree.Exports.file_of` names it, since it has a handle for each export. A claim has a holder, an
+object of the version that made the claim, such as an open of version 4.1; holders are compared by identity. Share
+reservations are those of RFC 8881 section 9.7: each holder has bits of access for itself, and denies bits to others.
+Byte-range locks are those of POSIX: ranges of one holder never conflict with each other, replace each other where they
+overlap, and split where a part is unlocked.
 
 `Claims.lock` is the one lock of a server's state. It is never held during a call to the file system. Methods whose
 docstring does not say otherwise want it to be held.
@@ -158,6 +159,7 @@ class Claims(Generic[S, L]):
         if claims is not None:
             self._count(claims, holder, -1)
             claims.shares.pop(holder, None)
+            self.in_the_way.discard(holder)
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
@@ -196,6 +198,7 @@ class Claims(Generic[S, L]):
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
             self.delegations -= 1
+            self.in_the_way.discard(holder)
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
@@ -203,15 +206,15 @@ class Claims(Generic[S, L]):
         claims = self._files.get(file)
         return [] if claims is None else list(claims.delegates or ())
 
-    def waits_for_delegates(self, file: bytes, own: S | None = None) -> bool:
-        """Whether a change has to wait for delegations other than `own`; takes the lock itself, if need be.
+    def waits_for_delegates(self, file: bytes) -> bool:
+        """Whether a change by a caller without state has to wait for delegations; takes the lock itself, if need be.
 
         Their holders are found in `in_the_way`, and recalled from there.
         """
         if not self.delegations:
             return False
         with self.lock:
-            found = [each for each in self.delegates(file) if each is not own]
+            found = self.delegates(file)
             self.in_the_way.update(found)
         if found:
             self.wake()

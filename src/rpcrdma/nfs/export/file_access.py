@@ -38,8 +38,9 @@ from rpcrdma.nfs.export.linux_calls import (
     to_user,
     user_decides_capabilities,
 )
+from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.object_tree import HeldNode
+from rpcrdma.nfs.export.object_tree import HeldNode, file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
@@ -315,10 +316,11 @@ class OpenFile(SparseObject):
 
 
 class OpenFiles:
-    """Thread-safe; holds at most `limit` files open."""
+    """Thread-safe; holds at most `limit` files open. A file that has one of `leases` loses it to the first writer."""
 
-    def __init__(self, limit: int, state: ServerState) -> None:
+    def __init__(self, limit: int, state: ServerState, leases: LocalLeases) -> None:
         self._state = state
+        self._leases = leases
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
     def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
@@ -395,6 +397,17 @@ class OpenFiles:
         """Drops a file that has been removed."""
         self._cache.drop(node.handle)
 
+    def drop_idle_writer(self, node: HeldNode) -> bool:
+        """Drops a file that is open for writing and has no unstable data; returns whether it has.
+
+        It stays open as long as others refer to it.
+        """
+        file = self._cache.held.get(node.handle)
+        if file is None or not file.writable or file.unstable:
+            return False
+        del file
+        return self._cache.drop(node.handle) is not None
+
     def drop_idle(self) -> None:
         """Drops files that have not been used since the last call, so that their space can be freed."""
         for file in self._cache.drop_idle():
@@ -420,6 +433,8 @@ class OpenFiles:
 
     def _open(self, node: HeldNode, caller: CallerIdentity, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
+        if writable:
+            self._leases.make_way(file_of(node.tree, node.handle))
         try:
             with caller:
                 try:

@@ -102,6 +102,16 @@ class HandleSeal:
         """The export that a handle names, whoever made it."""
         return handle[1:5]
 
+    @staticmethod
+    def object_in(handle: bytes) -> bytes:
+        """The inode number and the identity in a handle, whoever made it: the same in each export of one object."""
+        return handle[5:-_SEAL_OCTETS]
+
+    @staticmethod
+    def identity_in(handle: bytes) -> bytes:
+        """The identity in a handle, see `object_identity`."""
+        return handle[_HEAD.size : -_SEAL_OCTETS]
+
     def _mac(self, body: bytes) -> bytes:
         mac = self._keyed.copy()
         mac.update(body)

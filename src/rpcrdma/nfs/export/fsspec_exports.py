@@ -46,6 +46,10 @@ class FsspecExports:
         """See `tree.Exports.admit`."""
         self.admission.check(tree.export, context, mounts=mounts)
 
+    def file_of(self, handle: bytes) -> bytes:
+        """See `tree.Exports.file_of`."""
+        return handle
+
     def waits_for(self, handle: bytes) -> bytes | None:
         """See `tree.Exports.waits_for`."""
         return self.parts.seal.export_in(handle)

@@ -316,6 +316,7 @@ class FsspecTree:
 
     in_memory = False
     transfer_octets = TRANSFER_OCTETS_MAX
+    xattrs = False
 
     def __init__(self, export: Export, parts: FsspecParts) -> None:
         assert export.url is not None

@@ -54,6 +54,10 @@ class JointExports:
         """See `tree.Exports.admit`."""
         self._part(tree.root.handle).admit(tree, context, mounts=mounts)
 
+    def file_of(self, handle: bytes) -> bytes:
+        """See `tree.Exports.file_of`."""
+        return self._part(handle).file_of(handle)
+
     def waits_for(self, handle: bytes) -> bytes | None:
         """See `tree.Exports.waits_for`."""
         return self._part(handle).waits_for(handle)

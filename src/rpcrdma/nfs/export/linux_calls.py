@@ -22,11 +22,13 @@ __all__ = [
     "CAP_SETUID",
     "FALLOC_FL_KEEP_SIZE",
     "FALLOC_FL_PUNCH_HOLE",
+    "USER_XATTRS",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
     "ThreadChange",
     "birth_and_mount",
+    "change_events",
     "change_thread",
     "clone_range",
     "effective_capabilities",
@@ -34,12 +36,15 @@ __all__ = [
     "fallocate",
     "file_clock_ns",
     "file_system_of",
+    "has_user_xattrs",
     "lives_in_memory",
+    "mark_for_events",
     "name_to_handle",
     "open_beneath",
     "open_by_handle",
     "open_cached",
     "set_file_times",
+    "signal_events",
     "sync_file_system",
     "to_capabilities",
     "to_group",
@@ -61,6 +66,8 @@ _FICLONERANGE = 0x8020940D if platform.machine().startswith(("ppc", "mips", "spa
 _CLONED_RANGE = struct.Struct("=qQQQ")
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
+USER_XATTRS = b"user."
+"""Begins the names of those extended attributes that the permissions of their object protect."""
 
 _MAX_HANDLE = 128
 _SYS_FACCESSAT2 = 439
@@ -80,6 +87,9 @@ _PR_SET_KEEPCAPS = 8
 _PR_GET_SECUREBITS = 27
 _SECBIT_NO_SETUID_FIXUP = 4
 
+_FAN_CLOEXEC, _FAN_NONBLOCK, _FAN_REPORT_FID = 0x1, 0x2, 0x200
+_FAN_MARK_ADD, _FAN_MARK_REMOVE = 0x1, 0x2
+_SIGNAL_SET = struct.Struct("@Q120x")
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
@@ -127,6 +137,9 @@ _clock_gettime.restype = ctypes.c_int
 _fallocate = _waiting.fallocate64
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _fallocate.restype = ctypes.c_int
+_fanotify_mark = _waiting.fanotify_mark
+_fanotify_mark.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
+_fanotify_mark.restype = ctypes.c_int
 _utimensat = _waiting.utimensat
 _utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
 _utimensat.restype = ctypes.c_int
@@ -231,6 +244,15 @@ def lives_in_memory(fd: int) -> bool:
     return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
 
 
+def has_user_xattrs(path: bytes) -> bool:
+    """Whether the file system of an object has extended attributes of users; False if the server may not ask."""
+    try:
+        os.getxattr(path, USER_XATTRS + b"rpcrdma")
+    except OSError as error:
+        return error.errno == errno.ENODATA
+    return True
+
+
 def sync_file_system(fd: int) -> None:
     """Puts everything of the file system of `fd` on its disk; `fd` must not be O_PATH.
 
@@ -313,6 +335,37 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
         if error.errno == errno.ENOTTY:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)) from None
         raise
+
+
+def change_events() -> int:
+    """A descriptor of fanotify, which does not block, that names files by their handles and needs no privilege.
+
+    Raises:
+        OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
+    """
+    fd: int = _waiting.fanotify_init(_FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_FID, os.O_RDONLY | os.O_CLOEXEC)
+    if fd < 0:
+        raise _failure()
+    return fd
+
+
+def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) -> None:
+    """Adds events to those that are reported of the file behind `fd`, which is no O_PATH descriptor, or removes them.
+
+    Raises:
+        OSError: ENODEV, EXDEV, EOPNOTSUPP: its file system reports none; ENOSPC: the user has too many marks.
+    """
+    if _fanotify_mark(events, _FAN_MARK_REMOVE if remove else _FAN_MARK_ADD, mask, fd, None):
+        raise _failure()
+
+
+def signal_events(number: int) -> int:
+    """A descriptor that reads this signal, for the thread that reads it and blocks the signal."""
+    signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
+    fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
+    if fd < 0:
+        raise _failure()
+    return fd
 
 
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:

@@ -11,9 +11,12 @@ from contextlib import suppress
 from typing import Any, Self, TypeAlias
 
 from rpcrdma.nfs.export.file_access import CallerIdentity, OpenFile
+from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns, set_file_times
+from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
+from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
     DOTS,
@@ -75,11 +78,20 @@ class Files(LocalObject):
         """See `tree.Node.opened_for_writing`."""
         return self.tree.parts.files.open_for_writing(self)
 
-    def lease(self) -> None:
-        """See `tree.Node.lease`: local processes change files unnoticed."""
+    def lease(self, told: Callable[[], object]) -> LocalLease | None:
+        """See `tree.Node.lease`."""
+        parts, handle = self.tree.parts, self.handle
+        return parts.leases.lease(
+            self.proc_path,
+            file_of(self.tree, handle),
+            HandleSeal.identity_in(handle),
+            told,
+            lambda: parts.files.drop_idle_writer(self),
+        )
 
     def range_locks(self) -> LocalLocks | None:
         """See `tree.Node.range_locks`: none on a file that the server itself may not open."""
+        self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
         modes = (os.O_RDONLY,) if self.tree.export.read_only else (os.O_RDWR, os.O_RDONLY)
         for mode in modes:
             with suppress(OSError):

@@ -17,6 +17,8 @@ from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.file_access import CallerIdentity, Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.export.linux_calls import has_user_xattrs
+from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import HeldNode, N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
@@ -42,7 +44,8 @@ class LocalParts:
         self.state = state
         self.seal = HandleSeal(state.key)
         self.callers = Callers()
-        self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)), state)
+        self.leases = LocalLeases()
+        self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)), state, self.leases)
         self.listings = DirectoryListings(name_digest(state.key))
         self.changes: ChangeCounts = {}
         self.umask = _umask()
@@ -91,6 +94,7 @@ class PartedTree(ObjectTree[N]):
     ) -> None:
         super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
         self.parts = parts
+        self.xattrs = has_user_xattrs(self.root.proc_path)
         self.acting_as: Callable[[Credential], CallerIdentity] = partial(parts.callers.of, export=export)
         """See `tree.Tree.acting_as`."""
 

@@ -17,7 +17,9 @@ from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
 from rpcrdma.nfs.export.local_names import Naming
 from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
+from rpcrdma.nfs.export.local_xattrs import Xattrs
 from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree, check_changeable
 from rpcrdma.rpc.service import CallContext
@@ -28,7 +30,7 @@ _LOCKS = 256
 """Locks of all objects of a file system: two objects rarely share one."""
 
 
-class LocalNode(Finding, Files, Naming, Listing):
+class LocalNode(Finding, Files, Naming, Listing, Xattrs):
     """An object of a local directory: see `tree.Node`."""
 
     __slots__ = ()
@@ -73,6 +75,11 @@ class LocalExports:
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`."""
         self.admission.check(tree.export, context, mounts=mounts)
+
+    def file_of(self, handle: bytes) -> bytes:
+        """See `tree.Exports.file_of`."""
+        tree = self._trees.get(self.parts.seal.export_in(handle))
+        return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
         """See `tree.Exports.waits_for`."""
@@ -125,6 +132,7 @@ class LocalExports:
 
     def close(self) -> list[OSError]:
         """See `tree.Exports.close`."""
+        self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()
         self.parts.state.places.flush()

@@ -104,12 +104,11 @@ class LockMirrors:
         return len(self._mirrors)
 
     @contextlib.contextmanager
-    def of(self, node: Node) -> Iterator[RangeLocks | None]:
-        """Holds the mirror of a file, which is made if need be, and may block for that.
+    def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
+        """Holds the mirror of a file, by its name in claims, which is made if need be, and may block for that.
 
         None: no local process can see the file.
         """
-        file = node.handle
         made = None
         if file not in self._mirrors:
             locks = node.range_locks()

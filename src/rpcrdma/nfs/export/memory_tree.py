@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     DOTS,
@@ -57,31 +58,17 @@ _MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o7
 _HANDLE_OCTETS = 8
 
 
-class MemoryNode:
+class MemoryNode(MemoryXattrs):
     """An object of a `MemoryTree`, for as long as it exists: see `tree.Node`. Times are of the tree's clock."""
 
     __slots__ = (
-        "atime",
-        "changes",
-        "ctime",
-        "data",
-        "device",
-        "gid",
-        "kind",
-        "links",
-        "mode",
-        "mtime",
-        "names",
-        "number",
-        "parent_node",
-        "stable",
-        "target",
-        "tree",
-        "uid",
-        "unstable",
-    )
+        "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
+        "parent_node", "stable", "target", "tree", "uid", "unstable",
+    )  # fmt: skip
+    tree: MemoryTree
 
     def __init__(self, tree: MemoryTree, number: int, kind: FileKind) -> None:
+        super().__init__()
         self.tree = tree
         self.number = number
         self.kind = kind
@@ -280,7 +267,7 @@ class MemoryNode:
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
-    def lease(self) -> MemoryLease:
+    def lease(self, told: Callable[[], object]) -> MemoryLease:
         """See `tree.Node.lease`."""
         return MemoryLease()
 
@@ -454,6 +441,7 @@ class MemoryTree:
     fsid = _FSID
     in_memory = False
     """False, so that calls take threads as those of a disk do."""
+    xattrs = True
 
     def __init__(
         self,
@@ -535,9 +523,12 @@ class MemoryTree:
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`; the tree is open to every call."""
 
-    def waits_for(self, handle: bytes) -> bytes | None:
+    def file_of(self, handle: bytes) -> bytes:
+        """See `tree.Exports.file_of`."""
+        return handle
+
+    def waits_for(self, handle: bytes) -> None:
         """See `tree.Exports.waits_for`."""
-        return None
 
     def close_idle(self) -> None:
         """See `tree.Exports.close_idle`."""
@@ -579,7 +570,7 @@ class MemoryTree:
 
     def removed(self, found: MemoryNode) -> None:
         """Forgets an object that has lost its last name."""
-        self._octets -= len(found.data)
+        self._octets -= len(found.data) + found.xattr_octets
         del self.objects[found.number]
 
 

@@ -48,7 +48,7 @@ from rpcrdma.nfs.export.state import DELETED, PlaceIndex
 from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS, Refused
 from rpcrdma.nfs.export.tree_search import TreeSearch
 
-__all__ = ["HeldNode", "ObjectTree"]
+__all__ = ["HeldNode", "ObjectTree", "file_of"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -478,6 +478,11 @@ class ObjectTree(Generic[N]):
             # The kernel always knows the path of a directory, unlike that of a file.
             raise Refused(errno.ESTALE)
         return None
+
+
+def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
+    """The name of an object: the same in each export and for each mount of its file system."""
+    return tree.file_system + HandleSeal.object_in(handle)
 
 
 def _with_slash(path: bytes) -> bytes:

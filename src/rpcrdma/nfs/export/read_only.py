@@ -17,7 +17,7 @@ class ReadOnlyNode:
 
     __slots__ = ()
 
-    def lease(self) -> None:
+    def lease(self, told: Callable[[], object]) -> None:
         """See `tree.Node.lease`: nothing tells of writers."""
 
     def range_locks(self) -> None:

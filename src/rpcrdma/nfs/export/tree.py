@@ -337,11 +337,11 @@ class OpenFile(Protocol):
 
 
 class Lease(Protocol):
-    """Notices writers of a file that are no clients, until the last reference to it goes."""
+    """Notices changes of a file by those that are no clients, until the last reference to it goes."""
 
     @property
     def broken(self) -> bool:
-        """Whether a writer has come, and waits; never waits itself."""
+        """Whether a writer has come, who may wait, or another process has changed the file; never waits itself."""
 
 
 class RangeLocks(Protocol):
@@ -416,8 +416,12 @@ class Node(Protocol):
     def opened_for_writing(self) -> OpenFile | None:
         """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
 
-    def lease(self) -> Lease | None:
-        """A lease on this regular file; None: writers that are no clients would stay unnoticed. Never waits."""
+    def lease(self, told: Callable[[], object]) -> Lease | None:
+        """A lease on this regular file; None: writers that are no clients would stay unnoticed.
+
+        To be taken before the file is opened for reading: it closes an idle descriptor for writing. Never waits where
+        the tree is in memory. `told` is called in any thread when the lease breaks.
+        """
 
     def range_locks(self) -> RangeLocks | None:
         """Locks on this regular file, none at first; None: there are no local processes that could see them."""
@@ -469,6 +473,10 @@ class Tree(Protocol):
         """Octets that one READ or WRITE may move."""
 
     @property
+    def xattrs(self) -> bool:
+        """Whether its nodes have extended attributes: see `abilities.Extended`."""
+
+    @property
     def root(self) -> Node:
         """Its directory."""
 
@@ -508,6 +516,9 @@ class Exports(Protocol):
             Refused: EACCES: the export is closed to this host, or to connections like this one.
             CredentialTooWeak: the export asks for another security flavor.
         """
+
+    def file_of(self, handle: bytes) -> bytes:
+        """The name of a handle's object for claims: the same for its handles in all exports. Any octets are allowed."""
 
     def waits_for(self, handle: bytes) -> bytes | None:
         """The file system that a call for a handle may have to wait for; None where all trees are on one."""

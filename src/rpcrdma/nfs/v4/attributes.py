@@ -76,6 +76,7 @@ class Described:
         mounted_on: the number of the directory that it covers, for the root of an export; None for other objects.
         space: the space of its file system, if a set asks for one of `NEED_SPACE`.
         paths: the bounds of its file system, as `space`.
+        xattrs: its file system has extended attributes, as `space`.
         error: the status that takes the place of attributes that could not be had, in a listing.
     """
 
@@ -85,6 +86,7 @@ class Described:
     mounted_on: int | None = None
     space: Space = _NO_SPACE
     paths: PathLimits = _USUAL_PATHS
+    xattrs: bool = False
     error: nfsstat4 = _S.NFS4_OK
 
 
@@ -175,6 +177,7 @@ _VALUES: Final[dict[int, _Value]] = {
     _A.FATTR4_TIME_MODIFY: lambda it: _time(it.attributes.mtime_ns),
     _A.FATTR4_MOUNTED_ON_FILEID: lambda it: _U64(it.attributes.number if it.mounted_on is None else it.mounted_on),
     _A.FATTR4_SUPPATTR_EXCLCREAT: lambda _: _bitmap(_SETTABLE & ~SET_ONLY),
+    _A.FATTR4_XATTR_SUPPORT: lambda it: _YES if it.xattrs else _NO,
 }
 
 SET_ONLY: Final[int] = bits(_A.FATTR4_TIME_ACCESS_SET, _A.FATTR4_TIME_MODIFY_SET)
@@ -192,6 +195,7 @@ NEED_SPACE: Final = bits(
     _A.FATTR4_SPACE_AVAIL,
     _A.FATTR4_SPACE_FREE,
     _A.FATTR4_SPACE_TOTAL,
+    _A.FATTR4_XATTR_SUPPORT,
 )
 """Attributes of a file system, for which it has to be asked."""
 _NOT_OF_THE_STATE: Final = NEED_SPACE | bits(_A.FATTR4_RDATTR_ERROR)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
+from rpcrdma.limits import NFS4_CALL_NAME_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
 from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation, Position
@@ -52,6 +52,12 @@ _NEWEST = OPERATIONS[MINOR_VERSIONS[-1]]
 _TWO, _WORD = struct.Struct(">2I"), struct.Struct(">I")
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
+_USUAL = struct.Struct(">4I16s4I")
+"""An empty tag, the minor version, the number of operations, and SEQUENCE."""
+_SHORT = (-1,) * 9
+"""The values of `_USUAL` where the octets are too few."""
+_HEAD_OCTETS = 12
+_SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 
 
 class CalledOperation(NamedTuple):
@@ -65,65 +71,72 @@ class CalledOperation(NamedTuple):
     fault: nfsstat4 | None = None
 
 
-class CompoundCall:
+class CompoundCall(NamedTuple):
     """The arguments of COMPOUND.
 
     Attributes:
         tag: the tag, which the reply repeats.
         minor_version: the minor version.
-        steps: the operations up to the first that cannot be run.
-        count: the number of operations that the call has announced.
-        shape: the properties that the call shares with others of the same operations.
+        shape: the operations up to the first that cannot be run.
+        args: the arguments of each of these.
+        items: the most octets of each DDP-eligible result.
     """
 
-    __slots__ = ("count", "minor_version", "shape", "steps", "tag")
-
-    def __init__(
-        self, tag: bytes, minor_version: int, steps: Sequence[CalledOperation], count: int, shape: Shape | None = None
-    ) -> None:
-        self.tag = tag
-        self.minor_version = minor_version
-        self.steps = steps
-        self.count = count
-        self.shape = shape or Shape(
-            [step.operation.number for step in steps], count, steps[-1].fault if steps else None
-        )
+    tag: bytes
+    minor_version: int
+    shape: Shape
+    args: Sequence[Any]
+    items: Sequence[int] = ()
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """The call with operations by their numbers and arguments."""
-        steps = [CalledOperation(OPERATIONS[minor_version].get(number, ILLEGAL), args) for number, args in operations]
-        return cls(tag, minor_version, steps, len(steps))
+        steps = list(operations)
+        shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
+        return cls(tag, minor_version, shape, args, _items(shape, args))
+
+    @property
+    def steps(self) -> list[CalledOperation]:
+        """The operations with their arguments; the last one may have a fault."""
+        shape = self.shape
+        steps = [CalledOperation(*each) for each in zip(shape.operations, self.args, strict=True)]
+        if shape.fault is not None:
+            steps[-1] = steps[-1]._replace(fault=shape.fault)
+        return steps
 
 
 class Shape:
     """The properties of a call that depend on its operations alone: a client sends few different sequences of them.
 
     Attributes:
-        kinds: the numbers of the operations.
-        refusals: for each operation the status with which it is refused where it stands; None if it may run.
-        bulk: whether an operation has a DDP-eligible result.
-
-    Args:
         kinds: the numbers of the operations up to the first that cannot be run.
         count: the number of operations that the call has announced.
         fault: the status of the last one if that cannot be run.
+        operations: the operations.
+        refusals: for each operation the status with which it is refused where it stands; None if it may run.
+        bulk: the indices of the operations that have a DDP-eligible result.
+        plan: is for the server that runs the call.
     """
+
+    plan: Any = None
 
     def __init__(self, kinds: Sequence[int], count: int, fault: nfsstat4 | None = None) -> None:
         self.kinds = tuple(kinds)
-        self._operations = [_NEWEST.get(number, ILLEGAL) for number in kinds]
+        self.count = count
+        self.fault = fault
+        self.operations = [_NEWEST.get(number, ILLEGAL) for number in kinds]
         last = len(kinds) - 1
         self.refusals = [
             _refusal(operation, at, count, fault if at == last else None)
-            for at, operation in enumerate(self._operations)
+            for at, operation in enumerate(self.operations)
         ]
-        self.bulk = any(operation.item_octets is not None for operation in self._operations)
+        runs = self.operations if fault is None else self.operations[:-1]
+        self.bulk = [at for at, operation in enumerate(runs) if operation.item_octets is not None]
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
         """COMPOUND under the names of the operations, for statistics."""
-        name = name_of(self._operations)
+        name = name_of(self.operations)
         found = _NAMED.get(name)
         if found is None:
             if len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
@@ -193,10 +206,16 @@ class EncodedReply(Encoder):
 
 
 def name_of(operations: Sequence[Operation]) -> str:
-    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE"."""
+    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
+
+    It ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
+    """
     names = [operation.name for operation in operations]
     telling = [name for name in names if name not in _SILENT]
-    return "+".join(telling or names[-1:]) or "empty"
+    name = "+".join(telling or names[-1:]) or "empty"
+    if len(name) <= NFS4_CALL_NAME_OCTETS_MAX:
+        return name
+    return name[: name.rindex("+", 0, NFS4_CALL_NAME_OCTETS_MAX - 3)] + "+..."
 
 
 _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEFH", "RESTOREFH"})
@@ -209,21 +228,33 @@ def decode_call(dec: Decoder) -> CompoundCall:
         DecodeError: the octets end before the first operation.
         ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk.
     """
-    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
-    minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
-    steps: list[CalledOperation] = []
+    data, start, end, at = dec.data, dec.start, dec.end, dec.pos
+    args: list[Any] = []
     kinds: list[int] = []
     begun = dec.begun = []
+    after = at + _USUAL.size
+    no_tag, minor_version, count, first, *sequence = _USUAL.unpack_from(data, at) if after <= end else _SHORT
     operations = OPERATIONS.get(minor_version)
-    if operations is None:
-        _drop_rest(dec)
-        return CompoundCall(tag, minor_version, steps, count)
-    data, start, end = dec.data, dec.start, dec.end
+    if not no_tag and first == _SEQUENCE and count and sequence[4] <= 1 and operations is not None:
+        # The usual beginning.
+        tag = b""
+        sequence[4] = sequence[4] == 1
+        args.append(nfs4.SEQUENCE4args(*sequence))
+        kinds.append(first)
+        begun.append(at + _HEAD_OCTETS - start + dec.removed)
+        dec.pos = after
+    else:
+        tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
+        minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
+        operations = OPERATIONS.get(minor_version)
+        if operations is None:
+            _drop_rest(dec)
+            return CompoundCall(tag, minor_version, Shape(kinds, count), args)
     fault = None
-    for _ in range(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+    for _ in range(len(kinds), min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
         at = dec.pos
         begun.append(at - start + dec.removed)
-        operation, args = ILLEGAL, None
+        operation, given = ILLEGAL, None
         if at + 4 > end:
             fault = _S.NFS4ERR_BADXDR
         else:
@@ -233,20 +264,32 @@ def decode_call(dec: Decoder) -> CompoundCall:
                 fault = _S.NFS4ERR_OP_ILLEGAL if operation is ILLEGAL else _S.NFS4ERR_NOTSUPP
             else:
                 try:
-                    args = operation.decode_args(dec)
+                    given = operation.decode_args(dec)
                 except DecodeError:
                     fault = _S.NFS4ERR_BADXDR
-        steps.append(_tuple(CalledOperation, (operation, args, fault)))
         kinds.append(operation.number)
+        args.append(given)
         if fault is not None:
             if isinstance(dec.placed, PlacedByPosition):
                 # Where an item that must stay in the stream came in a Read chunk, the transport answers.
                 dec.placed.passed(dec.position)
             break
-    if fault is not None or count != len(steps):
-        _drop_rest(dec)
-        return CompoundCall(tag, minor_version, steps, count)
-    return CompoundCall(tag, minor_version, steps, count, _shape_of(tuple(kinds)))
+    if fault is None and count == len(kinds):
+        shape = _shape_of(tuple(kinds))
+        return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args) if shape.bulk else ()))
+    _drop_rest(dec)
+    shape = Shape(kinds, count, fault)
+    return CompoundCall(tag, minor_version, shape, args, _items(shape, args))
+
+
+def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
+    """The most octets of each DDP-eligible result."""
+    items = []
+    for at in shape.bulk:
+        item_octets = shape.operations[at].item_octets
+        assert item_octets is not None
+        items.append(item_octets(args[at]))
+    return items
 
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
@@ -329,20 +372,9 @@ def _bound(call: CompoundCall) -> ReplyBound:
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets
-        if fault is None and operation.number == nfs4.nfs_opnum4.OP_READDIR:
-            results += args.maxcount
-    return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in _bulk_items(call)))
-
-
-def _bulk_items(call: CompoundCall) -> Sequence[int]:
-    """The items of `_bound`."""
-    if not call.shape.bulk:
-        return ()
-    return [
-        operation.item_octets(args)
-        for operation, args, fault in call.steps
-        if operation.item_octets is not None and fault is None
-    ]
+        if fault is None and operation.asked_octets is not None:
+            results += operation.asked_octets(args)
+    return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in call.items))
 
 
 _NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
@@ -358,6 +390,6 @@ COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     decode_result=decode_compound_reply,
     bound=_bound,
     status=attrgetter("status"),
-    items=_bulk_items,
+    items=attrgetter("items"),
     named=attrgetter("shape.procedure"),
 )

@@ -62,5 +62,5 @@ def with_compound(types: str) -> str:
 
 def _member(decode: Callable[..., Any] | None, name: str) -> str:
     """The declaration of a member of the type that a generated function decodes; void for none."""
-    kind = "" if decode is None else decode.__name__
+    kind = "" if decode is None else decode.__name__.removeprefix("_")
     return f"{kind.removeprefix('decode_')} {name}" if kind.startswith("decode_") else "void"

@@ -32,6 +32,9 @@ __all__ = [
     "ACCESS4_LOOKUP",
     "ACCESS4_MODIFY",
     "ACCESS4_READ",
+    "ACCESS4_XALIST",
+    "ACCESS4_XAREAD",
+    "ACCESS4_XAWRITE",
     "AUTH_NONE",
     "AUTH_SYS",
     "CB_COMPOUND",
@@ -94,14 +97,14 @@ __all__ = [
     "FATTR4_TIME_MODIFY_SET",
     "FATTR4_TYPE",
     "FATTR4_UNIQUE_HANDLES",
+    "FATTR4_XATTR_SUPPORT",
     "IO_ADVISE4_WILLNEED",
     "IO_ADVISE4_WILLNEED_OPPORTUNISTIC",
     "NFS4_CB_MAXOPS",
-    "NFS4_CONTENT_DATA",
-    "NFS4_CONTENT_HOLE",
     "NFS4_FHSIZE",
     "NFS4_MAXALGORITHMS",
     "NFS4_MAXATTRIBUTES",
+    "NFS4_MAXCONTENTS",
     "NFS4_MAXDATA",
     "NFS4_MAXENTRIES",
     "NFS4_MAXFLAVORS",
@@ -111,6 +114,7 @@ __all__ = [
     "NFS4_MAXSOURCES",
     "NFS4_MAXSTATEIDS",
     "NFS4_MAXWORDS",
+    "NFS4_MAXXATTRS",
     "NFS4_OPAQUE_LIMIT",
     "NFS4_OTHER_SIZE",
     "NFS4_SESSIONID_SIZE",
@@ -185,10 +189,14 @@ __all__ = [
     "GETATTR4args",
     "GETATTR4resok",
     "GETFH4resok",
+    "GETXATTR4args",
+    "GETXATTR4resok",
     "IO_ADVISE4args",
     "IO_ADVISE4resok",
     "LINK4args",
     "LINK4resok",
+    "LISTXATTRS4args",
+    "LISTXATTRS4resok",
     "LOCK4args",
     "LOCK4denied",
     "LOCK4resok",
@@ -210,9 +218,13 @@ __all__ = [
     "READDIR4args",
     "READDIR4resok",
     "READLINK4resok",
+    "READ_PLUS4args",
+    "READ_PLUS4resok",
     "RECLAIM_COMPLETE4args",
     "REMOVE4args",
     "REMOVE4resok",
+    "REMOVEXATTR4args",
+    "REMOVEXATTR4resok",
     "RENAME4args",
     "RENAME4resok",
     "SECINFO4args",
@@ -223,6 +235,8 @@ __all__ = [
     "SEQUENCE4resok",
     "SETATTR4args",
     "SETATTR4resok",
+    "SETXATTR4args",
+    "SETXATTR4resok",
     "TEST_STATEID4args",
     "TEST_STATEID4resok",
     "VERIFY4args",
@@ -245,6 +259,9 @@ __all__ = [
     "createmode4",
     "createtype4",
     "creatverfattr",
+    "data4",
+    "data_content4",
+    "data_info4",
     "decode_ACCESS4args",
     "decode_ACCESS4resok",
     "decode_ALLOCATE4args",
@@ -277,10 +294,14 @@ __all__ = [
     "decode_GETATTR4args",
     "decode_GETATTR4resok",
     "decode_GETFH4resok",
+    "decode_GETXATTR4args",
+    "decode_GETXATTR4resok",
     "decode_IO_ADVISE4args",
     "decode_IO_ADVISE4resok",
     "decode_LINK4args",
     "decode_LINK4resok",
+    "decode_LISTXATTRS4args",
+    "decode_LISTXATTRS4resok",
     "decode_LOCK4args",
     "decode_LOCK4denied",
     "decode_LOCK4resok",
@@ -296,9 +317,13 @@ __all__ = [
     "decode_READDIR4args",
     "decode_READDIR4resok",
     "decode_READLINK4resok",
+    "decode_READ_PLUS4args",
+    "decode_READ_PLUS4resok",
     "decode_RECLAIM_COMPLETE4args",
     "decode_REMOVE4args",
     "decode_REMOVE4resok",
+    "decode_REMOVEXATTR4args",
+    "decode_REMOVEXATTR4resok",
     "decode_RENAME4args",
     "decode_RENAME4resok",
     "decode_SECINFO4args",
@@ -309,6 +334,8 @@ __all__ = [
     "decode_SEQUENCE4resok",
     "decode_SETATTR4args",
     "decode_SETATTR4resok",
+    "decode_SETXATTR4args",
+    "decode_SETXATTR4resok",
     "decode_TEST_STATEID4args",
     "decode_TEST_STATEID4resok",
     "decode_VERIFY4args",
@@ -331,6 +358,9 @@ __all__ = [
     "decode_createmode4",
     "decode_createtype4",
     "decode_creatverfattr",
+    "decode_data4",
+    "decode_data_content4",
+    "decode_data_info4",
     "decode_dirlist4",
     "decode_entry4",
     "decode_exist_lock_owner4",
@@ -370,6 +400,7 @@ __all__ = [
     "decode_open_write_delegation4",
     "decode_openflag4",
     "decode_opentype4",
+    "decode_read_plus_content",
     "decode_referring_call4",
     "decode_referring_call_list4",
     "decode_rpc_gss_svc_t",
@@ -381,6 +412,7 @@ __all__ = [
     "decode_sequenceid4",
     "decode_server_owner4",
     "decode_sessionid4",
+    "decode_setxattr_option4",
     "decode_slotid4",
     "decode_specdata4",
     "decode_ssv_sp_parms4",
@@ -396,6 +428,8 @@ __all__ = [
     "decode_verifier4",
     "decode_why_no_delegation4",
     "decode_write_response4",
+    "decode_xattrkey4",
+    "decode_xattrvalue4",
     "dirlist4",
     "encode_ACCESS4args",
     "encode_ACCESS4resok",
@@ -429,10 +463,14 @@ __all__ = [
     "encode_GETATTR4args",
     "encode_GETATTR4resok",
     "encode_GETFH4resok",
+    "encode_GETXATTR4args",
+    "encode_GETXATTR4resok",
     "encode_IO_ADVISE4args",
     "encode_IO_ADVISE4resok",
     "encode_LINK4args",
     "encode_LINK4resok",
+    "encode_LISTXATTRS4args",
+    "encode_LISTXATTRS4resok",
     "encode_LOCK4args",
     "encode_LOCK4denied",
     "encode_LOCK4resok",
@@ -448,9 +486,13 @@ __all__ = [
     "encode_READDIR4args",
     "encode_READDIR4resok",
     "encode_READLINK4resok",
+    "encode_READ_PLUS4args",
+    "encode_READ_PLUS4resok",
     "encode_RECLAIM_COMPLETE4args",
     "encode_REMOVE4args",
     "encode_REMOVE4resok",
+    "encode_REMOVEXATTR4args",
+    "encode_REMOVEXATTR4resok",
     "encode_RENAME4args",
     "encode_RENAME4resok",
     "encode_SECINFO4args",
@@ -461,6 +503,8 @@ __all__ = [
     "encode_SEQUENCE4resok",
     "encode_SETATTR4args",
     "encode_SETATTR4resok",
+    "encode_SETXATTR4args",
+    "encode_SETXATTR4resok",
     "encode_TEST_STATEID4args",
     "encode_TEST_STATEID4resok",
     "encode_VERIFY4args",
@@ -483,6 +527,9 @@ __all__ = [
     "encode_createmode4",
     "encode_createtype4",
     "encode_creatverfattr",
+    "encode_data4",
+    "encode_data_content4",
+    "encode_data_info4",
     "encode_dirlist4",
     "encode_entry4",
     "encode_exist_lock_owner4",
@@ -522,6 +569,7 @@ __all__ = [
     "encode_open_write_delegation4",
     "encode_openflag4",
     "encode_opentype4",
+    "encode_read_plus_content",
     "encode_referring_call4",
     "encode_referring_call_list4",
     "encode_rpc_gss_svc_t",
@@ -533,6 +581,7 @@ __all__ = [
     "encode_sequenceid4",
     "encode_server_owner4",
     "encode_sessionid4",
+    "encode_setxattr_option4",
     "encode_slotid4",
     "encode_specdata4",
     "encode_ssv_sp_parms4",
@@ -548,6 +597,8 @@ __all__ = [
     "encode_verifier4",
     "encode_why_no_delegation4",
     "encode_write_response4",
+    "encode_xattrkey4",
+    "encode_xattrvalue4",
     "entry4",
     "exist_lock_owner4",
     "fattr4",
@@ -586,6 +637,7 @@ __all__ = [
     "open_write_delegation4",
     "openflag4",
     "opentype4",
+    "read_plus_content",
     "referring_call4",
     "referring_call_list4",
     "rpc_gss_svc_t",
@@ -597,6 +649,7 @@ __all__ = [
     "sequenceid4",
     "server_owner4",
     "sessionid4",
+    "setxattr_option4",
     "slotid4",
     "specdata4",
     "ssv_sp_parms4",
@@ -612,6 +665,8 @@ __all__ = [
     "verifier4",
     "why_no_delegation4",
     "write_response4",
+    "xattrkey4",
+    "xattrvalue4",
 ]
 
 NFS4_FHSIZE: Final = 128
@@ -628,6 +683,8 @@ NFS4_MAXATTRIBUTES: Final = 65536
 NFS4_MAXFLAVORS: Final = 16
 NFS4_MAXSTATEIDS: Final = 1024
 NFS4_MAXREFERRING: Final = 64
+NFS4_MAXXATTRS: Final = 16384
+NFS4_MAXCONTENTS: Final = 1024
 NFS4_MAXSOURCES: Final = 16
 NFS4_MAXALGORITHMS: Final = 16
 FATTR4_SUPPORTED_ATTRS: Final = 0
@@ -676,6 +733,7 @@ FATTR4_TIME_MODIFY: Final = 53
 FATTR4_TIME_MODIFY_SET: Final = 54
 FATTR4_MOUNTED_ON_FILEID: Final = 55
 FATTR4_SUPPATTR_EXCLCREAT: Final = 75
+FATTR4_XATTR_SUPPORT: Final = 82
 RPCSEC_GSS: Final = 6
 ACCESS4_READ: Final = 1
 ACCESS4_LOOKUP: Final = 2
@@ -683,8 +741,9 @@ ACCESS4_MODIFY: Final = 4
 ACCESS4_EXTEND: Final = 8
 ACCESS4_DELETE: Final = 16
 ACCESS4_EXECUTE: Final = 32
-NFS4_CONTENT_DATA: Final = 0
-NFS4_CONTENT_HOLE: Final = 1
+ACCESS4_XAREAD: Final = 64
+ACCESS4_XAWRITE: Final = 128
+ACCESS4_XALIST: Final = 256
 IO_ADVISE4_WILLNEED: Final = 4
 IO_ADVISE4_WILLNEED_OPPORTUNISTIC: Final = 5
 EXCHGID4_FLAG_SUPP_MOVED_REFER: Final = 1
@@ -994,6 +1053,27 @@ class stable_how4(enum.IntEnum):
 
 
 _stable_how4_BY_VALUE: Final = {int(member): member for member in stable_how4}
+
+
+class data_content4(enum.IntEnum):
+    """XDR enum `data_content4`."""
+
+    NFS4_CONTENT_DATA = 0
+    NFS4_CONTENT_HOLE = 1
+
+
+_data_content4_BY_VALUE: Final = {int(member): member for member in data_content4}
+
+
+class setxattr_option4(enum.IntEnum):
+    """XDR enum `setxattr_option4`."""
+
+    SETXATTR4_EITHER = 0
+    SETXATTR4_CREATE = 1
+    SETXATTR4_REPLACE = 2
+
+
+_setxattr_option4_BY_VALUE: Final = {int(member): member for member in setxattr_option4}
 
 
 class netloc_type4(enum.IntEnum):
@@ -1404,6 +1484,47 @@ class SEEK4resok(Composite):
 
 
 @dataclass(slots=True, repr=False, eq=False)
+class READ_PLUS4args(Composite):
+    """XDR struct `READ_PLUS4args`."""
+
+    rpa_stateid: stateid4
+    rpa_offset: offset4
+    rpa_count: count4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class data_info4(Composite):
+    """XDR struct `data_info4`."""
+
+    di_offset: offset4
+    di_length: length4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class data4(Composite):
+    """XDR struct `data4`."""
+
+    d_offset: offset4
+    d_data: bytes
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class read_plus_content(Composite):
+    """XDR union `read_plus_content`, switched by `rpc_content`."""
+
+    rpc_content: data_content4
+    value: data4 | data_info4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class READ_PLUS4resok(Composite):
+    """XDR struct `READ_PLUS4resok`."""
+
+    rpr_eof: bool
+    rpr_contents: list[read_plus_content]
+
+
+@dataclass(slots=True, repr=False, eq=False)
 class ALLOCATE4args(Composite):
     """XDR struct `ALLOCATE4args`."""
 
@@ -1436,6 +1557,67 @@ class IO_ADVISE4resok(Composite):
     """XDR struct `IO_ADVISE4resok`."""
 
     ior_hints: bitmap4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class GETXATTR4args(Composite):
+    """XDR struct `GETXATTR4args`."""
+
+    gxa_name: xattrkey4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class GETXATTR4resok(Composite):
+    """XDR struct `GETXATTR4resok`."""
+
+    gxr_value: xattrvalue4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class SETXATTR4args(Composite):
+    """XDR struct `SETXATTR4args`."""
+
+    sxa_option: setxattr_option4
+    sxa_key: xattrkey4
+    sxa_value: xattrvalue4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class SETXATTR4resok(Composite):
+    """XDR struct `SETXATTR4resok`."""
+
+    sxr_info: change_info4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class LISTXATTRS4args(Composite):
+    """XDR struct `LISTXATTRS4args`."""
+
+    lxa_cookie: nfs_cookie4
+    lxa_maxcount: count4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class LISTXATTRS4resok(Composite):
+    """XDR struct `LISTXATTRS4resok`."""
+
+    lxr_cookie: nfs_cookie4
+    lxr_names: list[xattrkey4]
+    lxr_eof: bool
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVEXATTR4args(Composite):
+    """XDR struct `REMOVEXATTR4args`."""
+
+    rxa_name: xattrkey4
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVEXATTR4resok(Composite):
+    """XDR struct `REMOVEXATTR4resok`."""
+
+    rxr_info: change_info4
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -2146,6 +2328,8 @@ offset4: TypeAlias = int
 length4: TypeAlias = int
 changeid4: TypeAlias = int
 nfs_cookie4: TypeAlias = int
+xattrkey4: TypeAlias = component4
+xattrvalue4: TypeAlias = bytes
 
 _LAYOUT_1: Final = Layout.of(">qI", "nfstime4.seconds", "nfstime4.nseconds")
 _LAYOUT_2: Final = Layout.of(">II", "specdata4.specdata1", "specdata4.specdata2")
@@ -2172,27 +2356,44 @@ _LAYOUT_15: Final = Layout.of(
 )
 _LAYOUT_16: Final = Layout.of(">IQ", "SEEK4resok.sr_eof", "SEEK4resok.sr_offset")
 _LAYOUT_17: Final = Layout.of(
+    ">I12sQI",
+    "READ_PLUS4args.rpa_stateid.seqid",
+    "READ_PLUS4args.rpa_stateid.other",
+    "READ_PLUS4args.rpa_offset",
+    "READ_PLUS4args.rpa_count",
+)
+_LAYOUT_18: Final = Layout.of(">QQ", "data_info4.di_offset", "data_info4.di_length")
+_LAYOUT_19: Final = Layout.of(">Q", "data4.d_offset")
+_LAYOUT_20: Final = Layout.of(
     ">I12sQQ",
     "ALLOCATE4args.aa_stateid.seqid",
     "ALLOCATE4args.aa_stateid.other",
     "ALLOCATE4args.aa_offset",
     "ALLOCATE4args.aa_length",
 )
-_LAYOUT_18: Final = Layout.of(
+_LAYOUT_21: Final = Layout.of(
     ">I12sQQ",
     "DEALLOCATE4args.da_stateid.seqid",
     "DEALLOCATE4args.da_stateid.other",
     "DEALLOCATE4args.da_offset",
     "DEALLOCATE4args.da_length",
 )
-_LAYOUT_19: Final = Layout.of(
+_LAYOUT_22: Final = Layout.of(
     ">I12sQQ",
     "IO_ADVISE4args.iaa_stateid.seqid",
     "IO_ADVISE4args.iaa_stateid.other",
     "IO_ADVISE4args.iaa_offset",
     "IO_ADVISE4args.iaa_count",
 )
-_LAYOUT_20: Final = Layout.of(
+_LAYOUT_23: Final = Layout.of(
+    ">IQQ", "SETXATTR4resok.sxr_info.atomic", "SETXATTR4resok.sxr_info.before", "SETXATTR4resok.sxr_info.after"
+)
+_LAYOUT_24: Final = Layout.of(">QI", "LISTXATTRS4args.lxa_cookie", "LISTXATTRS4args.lxa_maxcount")
+_LAYOUT_25: Final = Layout.of(">Q", "LISTXATTRS4resok.lxr_cookie")
+_LAYOUT_26: Final = Layout.of(
+    ">IQQ", "REMOVEXATTR4resok.rxr_info.atomic", "REMOVEXATTR4resok.rxr_info.before", "REMOVEXATTR4resok.rxr_info.after"
+)
+_LAYOUT_27: Final = Layout.of(
     ">I12sI12sQQQII",
     "COPY4args.ca_src_stateid.seqid",
     "COPY4args.ca_src_stateid.other",
@@ -2204,14 +2405,14 @@ _LAYOUT_20: Final = Layout.of(
     "COPY4args.ca_consecutive",
     "COPY4args.ca_synchronous",
 )
-_LAYOUT_21: Final = Layout.of(
+_LAYOUT_28: Final = Layout.of(
     ">QI8s", "write_response4.wr_count", "write_response4.wr_committed", "write_response4.wr_writeverf"
 )
-_LAYOUT_22: Final = Layout.of(">II", "copy_requirements4.cr_consecutive", "copy_requirements4.cr_synchronous")
-_LAYOUT_23: Final = Layout.of(
+_LAYOUT_29: Final = Layout.of(">II", "copy_requirements4.cr_consecutive", "copy_requirements4.cr_synchronous")
+_LAYOUT_30: Final = Layout.of(
     ">II", "COPY4resok.cr_requirements.cr_consecutive", "COPY4resok.cr_requirements.cr_synchronous"
 )
-_LAYOUT_24: Final = Layout.of(
+_LAYOUT_31: Final = Layout.of(
     ">I12sI12sQQQ",
     "CLONE4args.cl_src_stateid.seqid",
     "CLONE4args.cl_src_stateid.other",
@@ -2221,13 +2422,13 @@ _LAYOUT_24: Final = Layout.of(
     "CLONE4args.cl_dst_offset",
     "CLONE4args.cl_count",
 )
-_LAYOUT_25: Final = Layout.of(
+_LAYOUT_32: Final = Layout.of(
     ">IQQ", "CREATE4resok.cinfo.atomic", "CREATE4resok.cinfo.before", "CREATE4resok.cinfo.after"
 )
-_LAYOUT_26: Final = Layout.of(
+_LAYOUT_33: Final = Layout.of(
     ">IQQ", "REMOVE4resok.cinfo.atomic", "REMOVE4resok.cinfo.before", "REMOVE4resok.cinfo.after"
 )
-_LAYOUT_27: Final = Layout.of(
+_LAYOUT_34: Final = Layout.of(
     ">IQQIQQ",
     "RENAME4resok.source_cinfo.atomic",
     "RENAME4resok.source_cinfo.before",
@@ -2236,14 +2437,14 @@ _LAYOUT_27: Final = Layout.of(
     "RENAME4resok.target_cinfo.before",
     "RENAME4resok.target_cinfo.after",
 )
-_LAYOUT_28: Final = Layout.of(">IQQ", "LINK4resok.cinfo.atomic", "LINK4resok.cinfo.before", "LINK4resok.cinfo.after")
-_LAYOUT_29: Final = Layout.of(">II", "ssv_sp_parms4.ssp_window", "ssv_sp_parms4.ssp_num_gss_handles")
-_LAYOUT_30: Final = Layout.of(">Q", "server_owner4.so_minor_id")
-_LAYOUT_31: Final = Layout.of(">qI", "nfs_impl_id4.nii_date.seconds", "nfs_impl_id4.nii_date.nseconds")
-_LAYOUT_32: Final = Layout.of(
+_LAYOUT_35: Final = Layout.of(">IQQ", "LINK4resok.cinfo.atomic", "LINK4resok.cinfo.before", "LINK4resok.cinfo.after")
+_LAYOUT_36: Final = Layout.of(">II", "ssv_sp_parms4.ssp_window", "ssv_sp_parms4.ssp_num_gss_handles")
+_LAYOUT_37: Final = Layout.of(">Q", "server_owner4.so_minor_id")
+_LAYOUT_38: Final = Layout.of(">qI", "nfs_impl_id4.nii_date.seconds", "nfs_impl_id4.nii_date.nseconds")
+_LAYOUT_39: Final = Layout.of(
     ">QII", "EXCHANGE_ID4resok.eir_clientid", "EXCHANGE_ID4resok.eir_sequenceid", "EXCHANGE_ID4resok.eir_flags"
 )
-_LAYOUT_33: Final = Layout.of(
+_LAYOUT_40: Final = Layout.of(
     ">IIIIII",
     "channel_attrs4.ca_headerpadsize",
     "channel_attrs4.ca_maxrequestsize",
@@ -2252,30 +2453,30 @@ _LAYOUT_33: Final = Layout.of(
     "channel_attrs4.ca_maxoperations",
     "channel_attrs4.ca_maxrequests",
 )
-_LAYOUT_34: Final = Layout.of(">II", "authsys_parms.uid", "authsys_parms.gid")
-_LAYOUT_35: Final = Layout.of(
+_LAYOUT_41: Final = Layout.of(">II", "authsys_parms.uid", "authsys_parms.gid")
+_LAYOUT_42: Final = Layout.of(
     ">QII", "CREATE_SESSION4args.csa_clientid", "CREATE_SESSION4args.csa_sequence", "CREATE_SESSION4args.csa_flags"
 )
-_LAYOUT_36: Final = Layout.of(
+_LAYOUT_43: Final = Layout.of(
     ">16sII",
     "CREATE_SESSION4resok.csr_sessionid",
     "CREATE_SESSION4resok.csr_sequence",
     "CREATE_SESSION4resok.csr_flags",
 )
-_LAYOUT_37: Final = Layout.of(
+_LAYOUT_44: Final = Layout.of(
     ">16sII",
     "BIND_CONN_TO_SESSION4args.bctsa_sessid",
     "BIND_CONN_TO_SESSION4args.bctsa_dir",
     "BIND_CONN_TO_SESSION4args.bctsa_use_conn_in_rdma_mode",
 )
-_LAYOUT_38: Final = Layout.of(
+_LAYOUT_45: Final = Layout.of(
     ">16sII",
     "BIND_CONN_TO_SESSION4resok.bctsr_sessid",
     "BIND_CONN_TO_SESSION4resok.bctsr_dir",
     "BIND_CONN_TO_SESSION4resok.bctsr_use_conn_in_rdma_mode",
 )
-_LAYOUT_39: Final = Layout.of(">Q", "DESTROY_CLIENTID4args.dca_clientid")
-_LAYOUT_40: Final = Layout.of(
+_LAYOUT_46: Final = Layout.of(">Q", "DESTROY_CLIENTID4args.dca_clientid")
+_LAYOUT_47: Final = Layout.of(
     ">16sIIII",
     "SEQUENCE4args.sa_sessionid",
     "SEQUENCE4args.sa_sequenceid",
@@ -2283,7 +2484,7 @@ _LAYOUT_40: Final = Layout.of(
     "SEQUENCE4args.sa_highest_slotid",
     "SEQUENCE4args.sa_cachethis",
 )
-_LAYOUT_41: Final = Layout.of(
+_LAYOUT_48: Final = Layout.of(
     ">16sIIIII",
     "SEQUENCE4resok.sr_sessionid",
     "SEQUENCE4resok.sr_sequenceid",
@@ -2292,26 +2493,26 @@ _LAYOUT_41: Final = Layout.of(
     "SEQUENCE4resok.sr_target_highest_slotid",
     "SEQUENCE4resok.sr_status_flags",
 )
-_LAYOUT_42: Final = Layout.of(
+_LAYOUT_49: Final = Layout.of(
     ">I12s", "open_claim_delegate_cur4.delegate_stateid.seqid", "open_claim_delegate_cur4.delegate_stateid.other"
 )
-_LAYOUT_43: Final = Layout.of(">III", "OPEN4args.seqid", "OPEN4args.share_access", "OPEN4args.share_deny")
-_LAYOUT_44: Final = Layout.of(">III", "nfsace4.type", "nfsace4.flag", "nfsace4.access_mask")
-_LAYOUT_45: Final = Layout.of(
+_LAYOUT_50: Final = Layout.of(">III", "OPEN4args.seqid", "OPEN4args.share_access", "OPEN4args.share_deny")
+_LAYOUT_51: Final = Layout.of(">III", "nfsace4.type", "nfsace4.flag", "nfsace4.access_mask")
+_LAYOUT_52: Final = Layout.of(
     ">I12sI",
     "open_read_delegation4.stateid.seqid",
     "open_read_delegation4.stateid.other",
     "open_read_delegation4.recall",
 )
-_LAYOUT_46: Final = Layout.of(">II", "nfs_modified_limit4.num_blocks", "nfs_modified_limit4.bytes_per_block")
-_LAYOUT_47: Final = Layout.of(">Q", "nfs_space_limit4.filesize")
-_LAYOUT_48: Final = Layout.of(
+_LAYOUT_53: Final = Layout.of(">II", "nfs_modified_limit4.num_blocks", "nfs_modified_limit4.bytes_per_block")
+_LAYOUT_54: Final = Layout.of(">Q", "nfs_space_limit4.filesize")
+_LAYOUT_55: Final = Layout.of(
     ">I12sI",
     "open_write_delegation4.stateid.seqid",
     "open_write_delegation4.stateid.other",
     "open_write_delegation4.recall",
 )
-_LAYOUT_49: Final = Layout.of(
+_LAYOUT_56: Final = Layout.of(
     ">I12sIQQI",
     "OPEN4resok.stateid.seqid",
     "OPEN4resok.stateid.other",
@@ -2320,7 +2521,7 @@ _LAYOUT_49: Final = Layout.of(
     "OPEN4resok.cinfo.after",
     "OPEN4resok.rflags",
 )
-_LAYOUT_50: Final = Layout.of(
+_LAYOUT_57: Final = Layout.of(
     ">I12sIII",
     "OPEN_DOWNGRADE4args.open_stateid.seqid",
     "OPEN_DOWNGRADE4args.open_stateid.other",
@@ -2328,31 +2529,31 @@ _LAYOUT_50: Final = Layout.of(
     "OPEN_DOWNGRADE4args.share_access",
     "OPEN_DOWNGRADE4args.share_deny",
 )
-_LAYOUT_51: Final = Layout.of(
+_LAYOUT_58: Final = Layout.of(
     ">II12s", "CLOSE4args.seqid", "CLOSE4args.open_stateid.seqid", "CLOSE4args.open_stateid.other"
 )
-_LAYOUT_52: Final = Layout.of(">I12s", "DELEGRETURN4args.deleg_stateid.seqid", "DELEGRETURN4args.deleg_stateid.other")
-_LAYOUT_53: Final = Layout.of(">I12s", "FREE_STATEID4args.fsa_stateid.seqid", "FREE_STATEID4args.fsa_stateid.other")
-_LAYOUT_54: Final = Layout.of(
+_LAYOUT_59: Final = Layout.of(">I12s", "DELEGRETURN4args.deleg_stateid.seqid", "DELEGRETURN4args.deleg_stateid.other")
+_LAYOUT_60: Final = Layout.of(">I12s", "FREE_STATEID4args.fsa_stateid.seqid", "FREE_STATEID4args.fsa_stateid.other")
+_LAYOUT_61: Final = Layout.of(
     ">II12sI",
     "open_to_lock_owner4.open_seqid",
     "open_to_lock_owner4.open_stateid.seqid",
     "open_to_lock_owner4.open_stateid.other",
     "open_to_lock_owner4.lock_seqid",
 )
-_LAYOUT_55: Final = Layout.of(
+_LAYOUT_62: Final = Layout.of(
     ">I12sI",
     "exist_lock_owner4.lock_stateid.seqid",
     "exist_lock_owner4.lock_stateid.other",
     "exist_lock_owner4.lock_seqid",
 )
-_LAYOUT_56: Final = Layout.of(
+_LAYOUT_63: Final = Layout.of(
     ">IIQQ", "LOCK4args.locktype", "LOCK4args.reclaim", "LOCK4args.offset", "LOCK4args.length"
 )
-_LAYOUT_57: Final = Layout.of(">I12s", "LOCK4resok.lock_stateid.seqid", "LOCK4resok.lock_stateid.other")
-_LAYOUT_58: Final = Layout.of(">QQI", "LOCK4denied.offset", "LOCK4denied.length", "LOCK4denied.locktype")
-_LAYOUT_59: Final = Layout.of(">IQQ", "LOCKT4args.locktype", "LOCKT4args.offset", "LOCKT4args.length")
-_LAYOUT_60: Final = Layout.of(
+_LAYOUT_64: Final = Layout.of(">I12s", "LOCK4resok.lock_stateid.seqid", "LOCK4resok.lock_stateid.other")
+_LAYOUT_65: Final = Layout.of(">QQI", "LOCK4denied.offset", "LOCK4denied.length", "LOCK4denied.locktype")
+_LAYOUT_66: Final = Layout.of(">IQQ", "LOCKT4args.locktype", "LOCKT4args.offset", "LOCKT4args.length")
+_LAYOUT_67: Final = Layout.of(
     ">III12sQQ",
     "LOCKU4args.locktype",
     "LOCKU4args.seqid",
@@ -2361,11 +2562,11 @@ _LAYOUT_60: Final = Layout.of(
     "LOCKU4args.offset",
     "LOCKU4args.length",
 )
-_LAYOUT_61: Final = Layout.of(
+_LAYOUT_68: Final = Layout.of(
     ">I12sI", "CB_RECALL4args.stateid.seqid", "CB_RECALL4args.stateid.other", "CB_RECALL4args.truncate"
 )
-_LAYOUT_62: Final = Layout.of(">II", "referring_call4.rc_sequenceid", "referring_call4.rc_slotid")
-_LAYOUT_63: Final = Layout.of(
+_LAYOUT_69: Final = Layout.of(">II", "referring_call4.rc_sequenceid", "referring_call4.rc_slotid")
+_LAYOUT_70: Final = Layout.of(
     ">16sIIII",
     "CB_SEQUENCE4args.csa_sessionid",
     "CB_SEQUENCE4args.csa_sequenceid",
@@ -2373,7 +2574,7 @@ _LAYOUT_63: Final = Layout.of(
     "CB_SEQUENCE4args.csa_highest_slotid",
     "CB_SEQUENCE4args.csa_cachethis",
 )
-_LAYOUT_64: Final = Layout.of(
+_LAYOUT_71: Final = Layout.of(
     ">16sIIII",
     "CB_SEQUENCE4resok.csr_sessionid",
     "CB_SEQUENCE4resok.csr_sequenceid",
@@ -2381,12 +2582,12 @@ _LAYOUT_64: Final = Layout.of(
     "CB_SEQUENCE4resok.csr_highest_slotid",
     "CB_SEQUENCE4resok.csr_target_highest_slotid",
 )
-_LAYOUT_65: Final = Layout.of(">II", "CB_COMPOUND4args.minorversion", "CB_COMPOUND4args.callback_ident")
-_LAYOUT_66: Final = Layout.of(">Q", "clientid4")
-_LAYOUT_67: Final = Layout.of(">Q", "offset4")
-_LAYOUT_68: Final = Layout.of(">Q", "length4")
-_LAYOUT_69: Final = Layout.of(">Q", "changeid4")
-_LAYOUT_70: Final = Layout.of(">Q", "nfs_cookie4")
+_LAYOUT_72: Final = Layout.of(">II", "CB_COMPOUND4args.minorversion", "CB_COMPOUND4args.callback_ident")
+_LAYOUT_73: Final = Layout.of(">Q", "clientid4")
+_LAYOUT_74: Final = Layout.of(">Q", "offset4")
+_LAYOUT_75: Final = Layout.of(">Q", "length4")
+_LAYOUT_76: Final = Layout.of(">Q", "changeid4")
+_LAYOUT_77: Final = Layout.of(">Q", "nfs_cookie4")
 
 
 def encode_nfsstat4(enc: Encoder, value: nfsstat4, field: str = "nfsstat4") -> None:
@@ -2484,6 +2685,34 @@ def decode_stable_how4(dec: Decoder, field: str = "stable_how4") -> stable_how4:
     value = _stable_how4_BY_VALUE.get(wire_value)
     if value is None:
         raise DecodeError(field, dec.pos - dec.start - 4, "a value of enum stable_how4", str(wire_value))
+    return value
+
+
+def encode_data_content4(enc: Encoder, value: data_content4, field: str = "data_content4") -> None:
+    if value not in _data_content4_BY_VALUE:
+        raise LocalProtocolError(f"{field}: {value!r} is no value of enum data_content4")
+    enc.u32(value, field)
+
+
+def decode_data_content4(dec: Decoder, field: str = "data_content4") -> data_content4:
+    wire_value = dec.u32(field)
+    value = _data_content4_BY_VALUE.get(wire_value)
+    if value is None:
+        raise DecodeError(field, dec.pos - dec.start - 4, "a value of enum data_content4", str(wire_value))
+    return value
+
+
+def encode_setxattr_option4(enc: Encoder, value: setxattr_option4, field: str = "setxattr_option4") -> None:
+    if value not in _setxattr_option4_BY_VALUE:
+        raise LocalProtocolError(f"{field}: {value!r} is no value of enum setxattr_option4")
+    enc.u32(value, field)
+
+
+def decode_setxattr_option4(dec: Decoder, field: str = "setxattr_option4") -> setxattr_option4:
+    wire_value = dec.u32(field)
+    value = _setxattr_option4_BY_VALUE.get(wire_value)
+    if value is None:
+        raise DecodeError(field, dec.pos - dec.start - 4, "a value of enum setxattr_option4", str(wire_value))
     return value
 
 
@@ -3043,9 +3272,93 @@ def decode_SEEK4resok(dec: Decoder) -> SEEK4resok:
     return SEEK4resok(group_values[0] == 1, group_values[1])
 
 
-def encode_ALLOCATE4args(enc: Encoder, value: ALLOCATE4args) -> None:
+def encode_READ_PLUS4args(enc: Encoder, value: READ_PLUS4args) -> None:
     enc.put(
         _LAYOUT_17,
+        value.rpa_stateid.seqid,
+        enc.exactly(value.rpa_stateid.other, 12, "READ_PLUS4args.rpa_stateid.other"),
+        value.rpa_offset,
+        value.rpa_count,
+    )
+
+
+def decode_READ_PLUS4args(dec: Decoder) -> READ_PLUS4args:
+    group_values = dec.take(_LAYOUT_17, "READ_PLUS4args.rpa_stateid.seqid..rpa_count")
+    return READ_PLUS4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
+
+
+def encode_data_info4(enc: Encoder, value: data_info4) -> None:
+    enc.put(_LAYOUT_18, value.di_offset, value.di_length)
+
+
+def decode_data_info4(dec: Decoder) -> data_info4:
+    group_values = dec.take(_LAYOUT_18, "data_info4.di_offset..di_length")
+    return data_info4(group_values[0], group_values[1])
+
+
+def encode_data4(enc: Encoder, value: data4) -> None:
+    enc.put(_LAYOUT_19, value.d_offset)
+    enc.opaque(value.d_data, 4194304, "data4.d_data")
+
+
+def decode_data4(dec: Decoder) -> data4:
+    d_offset_ = dec.u64("data4.d_offset")
+    d_data_ = dec.opaque(4194304, "data4.d_data")
+    return data4(d_offset_, d_data_)
+
+
+def encode_read_plus_content(enc: Encoder, value: read_plus_content) -> None:
+    tag = value.rpc_content
+    arm_value: Any = value.value
+    if tag == 0:
+        enc.reduced += b"\x00\x00\x00\x00"
+        if not isinstance(arm_value, data4):
+            raise LocalProtocolError(f"read_plus_content.rpc_data: {type(arm_value).__name__} given, the arm is data4")
+        encode_data4(enc, arm_value)
+        return
+    if tag == 1:
+        enc.reduced += b"\x00\x00\x00\x01"
+        if not isinstance(arm_value, data_info4):
+            raise LocalProtocolError(
+                f"read_plus_content.rpc_hole: {type(arm_value).__name__} given, the arm is data_info4"
+            )
+        encode_data_info4(enc, arm_value)
+        return
+    raise LocalProtocolError(f"read_plus_content.rpc_content: {tag!r} is no case of union read_plus_content")
+
+
+def decode_read_plus_content(dec: Decoder) -> read_plus_content:
+    wire_value = dec.u32("read_plus_content.rpc_content")
+    tag = _data_content4_BY_VALUE.get(wire_value)
+    if tag is None:
+        raise DecodeError(
+            "read_plus_content.rpc_content", dec.pos - dec.start - 4, "a value of enum data_content4", str(wire_value)
+        )
+    if tag == 0:
+        return read_plus_content(tag, decode_data4(dec))
+    if tag == 1:
+        return read_plus_content(tag, decode_data_info4(dec))
+    raise DecodeError(
+        "read_plus_content.rpc_content", dec.pos - dec.start - 4, "a case of union read_plus_content", str(int(tag))
+    )
+
+
+def encode_READ_PLUS4resok(enc: Encoder, value: READ_PLUS4resok) -> None:
+    enc.u32(value.rpr_eof, "READ_PLUS4resok.rpr_eof")
+    enc.count(len(value.rpr_contents), 1024, "READ_PLUS4resok.rpr_contents")
+    for list_item in value.rpr_contents:
+        encode_read_plus_content(enc, list_item)
+
+
+def decode_READ_PLUS4resok(dec: Decoder) -> READ_PLUS4resok:
+    rpr_eof_ = dec.boolean("READ_PLUS4resok.rpr_eof")
+    rpr_contents_ = [decode_read_plus_content(dec) for _ in range(dec.count(1024, "READ_PLUS4resok.rpr_contents"))]
+    return READ_PLUS4resok(rpr_eof_, rpr_contents_)
+
+
+def encode_ALLOCATE4args(enc: Encoder, value: ALLOCATE4args) -> None:
+    enc.put(
+        _LAYOUT_20,
         value.aa_stateid.seqid,
         enc.exactly(value.aa_stateid.other, 12, "ALLOCATE4args.aa_stateid.other"),
         value.aa_offset,
@@ -3054,13 +3367,13 @@ def encode_ALLOCATE4args(enc: Encoder, value: ALLOCATE4args) -> None:
 
 
 def decode_ALLOCATE4args(dec: Decoder) -> ALLOCATE4args:
-    group_values = dec.take(_LAYOUT_17, "ALLOCATE4args.aa_stateid.seqid..aa_length")
+    group_values = dec.take(_LAYOUT_20, "ALLOCATE4args.aa_stateid.seqid..aa_length")
     return ALLOCATE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
 
 
 def encode_DEALLOCATE4args(enc: Encoder, value: DEALLOCATE4args) -> None:
     enc.put(
-        _LAYOUT_18,
+        _LAYOUT_21,
         value.da_stateid.seqid,
         enc.exactly(value.da_stateid.other, 12, "DEALLOCATE4args.da_stateid.other"),
         value.da_offset,
@@ -3069,13 +3382,13 @@ def encode_DEALLOCATE4args(enc: Encoder, value: DEALLOCATE4args) -> None:
 
 
 def decode_DEALLOCATE4args(dec: Decoder) -> DEALLOCATE4args:
-    group_values = dec.take(_LAYOUT_18, "DEALLOCATE4args.da_stateid.seqid..da_length")
+    group_values = dec.take(_LAYOUT_21, "DEALLOCATE4args.da_stateid.seqid..da_length")
     return DEALLOCATE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3])
 
 
 def encode_IO_ADVISE4args(enc: Encoder, value: IO_ADVISE4args) -> None:
     enc.put(
-        _LAYOUT_19,
+        _LAYOUT_22,
         value.iaa_stateid.seqid,
         enc.exactly(value.iaa_stateid.other, 12, "IO_ADVISE4args.iaa_stateid.other"),
         value.iaa_offset,
@@ -3086,7 +3399,7 @@ def encode_IO_ADVISE4args(enc: Encoder, value: IO_ADVISE4args) -> None:
 
 
 def decode_IO_ADVISE4args(dec: Decoder) -> IO_ADVISE4args:
-    group_values = dec.take(_LAYOUT_19, "IO_ADVISE4args.iaa_stateid.seqid..iaa_count")
+    group_values = dec.take(_LAYOUT_22, "IO_ADVISE4args.iaa_stateid.seqid..iaa_count")
     iaa_hints_ = dec.numbers("I", dec.count(8, "IO_ADVISE4args.iaa_hints"), "IO_ADVISE4args.iaa_hints")
     return IO_ADVISE4args(stateid4(group_values[0], group_values[1]), group_values[2], group_values[3], iaa_hints_)
 
@@ -3099,6 +3412,99 @@ def encode_IO_ADVISE4resok(enc: Encoder, value: IO_ADVISE4resok) -> None:
 def decode_IO_ADVISE4resok(dec: Decoder) -> IO_ADVISE4resok:
     ior_hints_ = dec.numbers("I", dec.count(8, "IO_ADVISE4resok.ior_hints"), "IO_ADVISE4resok.ior_hints")
     return IO_ADVISE4resok(ior_hints_)
+
+
+def encode_GETXATTR4args(enc: Encoder, value: GETXATTR4args) -> None:
+    enc.opaque(value.gxa_name, 1024, "GETXATTR4args.gxa_name")
+
+
+def decode_GETXATTR4args(dec: Decoder) -> GETXATTR4args:
+    gxa_name_ = dec.opaque(1024, "GETXATTR4args.gxa_name")
+    return GETXATTR4args(gxa_name_)
+
+
+def encode_GETXATTR4resok(enc: Encoder, value: GETXATTR4resok) -> None:
+    enc.opaque(value.gxr_value, 4194304, "GETXATTR4resok.gxr_value")
+
+
+def decode_GETXATTR4resok(dec: Decoder) -> GETXATTR4resok:
+    gxr_value_ = dec.opaque(4194304, "GETXATTR4resok.gxr_value")
+    return GETXATTR4resok(gxr_value_)
+
+
+def encode_SETXATTR4args(enc: Encoder, value: SETXATTR4args) -> None:
+    encode_setxattr_option4(enc, value.sxa_option, "SETXATTR4args.sxa_option")
+    enc.opaque(value.sxa_key, 1024, "SETXATTR4args.sxa_key")
+    enc.opaque(value.sxa_value, 4194304, "SETXATTR4args.sxa_value")
+
+
+def decode_SETXATTR4args(dec: Decoder) -> SETXATTR4args:
+    wire_value = dec.u32("SETXATTR4args.sxa_option")
+    sxa_option_ = _setxattr_option4_BY_VALUE.get(wire_value)
+    if sxa_option_ is None:
+        raise DecodeError(
+            "SETXATTR4args.sxa_option", dec.pos - dec.start - 4, "a value of enum setxattr_option4", str(wire_value)
+        )
+    sxa_key_ = dec.opaque(1024, "SETXATTR4args.sxa_key")
+    sxa_value_ = dec.opaque(4194304, "SETXATTR4args.sxa_value")
+    return SETXATTR4args(sxa_option_, sxa_key_, sxa_value_)
+
+
+def encode_SETXATTR4resok(enc: Encoder, value: SETXATTR4resok) -> None:
+    enc.put(_LAYOUT_23, value.sxr_info.atomic, value.sxr_info.before, value.sxr_info.after)
+
+
+def decode_SETXATTR4resok(dec: Decoder) -> SETXATTR4resok:
+    group_values = dec.take(_LAYOUT_23, "SETXATTR4resok.sxr_info.atomic..sxr_info.after")
+    if group_values[0] > 1:
+        raise DecodeError("SETXATTR4resok.sxr_info.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
+    return SETXATTR4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
+
+
+def encode_LISTXATTRS4args(enc: Encoder, value: LISTXATTRS4args) -> None:
+    enc.put(_LAYOUT_24, value.lxa_cookie, value.lxa_maxcount)
+
+
+def decode_LISTXATTRS4args(dec: Decoder) -> LISTXATTRS4args:
+    group_values = dec.take(_LAYOUT_24, "LISTXATTRS4args.lxa_cookie..lxa_maxcount")
+    return LISTXATTRS4args(group_values[0], group_values[1])
+
+
+def encode_LISTXATTRS4resok(enc: Encoder, value: LISTXATTRS4resok) -> None:
+    enc.put(_LAYOUT_25, value.lxr_cookie)
+    enc.count(len(value.lxr_names), 16384, "LISTXATTRS4resok.lxr_names")
+    for list_item in value.lxr_names:
+        enc.opaque(list_item, 1024, "LISTXATTRS4resok.lxr_names")
+    enc.u32(value.lxr_eof, "LISTXATTRS4resok.lxr_eof")
+
+
+def decode_LISTXATTRS4resok(dec: Decoder) -> LISTXATTRS4resok:
+    lxr_cookie_ = dec.u64("LISTXATTRS4resok.lxr_cookie")
+    lxr_names_ = [
+        dec.opaque(1024, "LISTXATTRS4resok.lxr_names") for _ in range(dec.count(16384, "LISTXATTRS4resok.lxr_names"))
+    ]
+    lxr_eof_ = dec.boolean("LISTXATTRS4resok.lxr_eof")
+    return LISTXATTRS4resok(lxr_cookie_, lxr_names_, lxr_eof_)
+
+
+def encode_REMOVEXATTR4args(enc: Encoder, value: REMOVEXATTR4args) -> None:
+    enc.opaque(value.rxa_name, 1024, "REMOVEXATTR4args.rxa_name")
+
+
+def decode_REMOVEXATTR4args(dec: Decoder) -> REMOVEXATTR4args:
+    rxa_name_ = dec.opaque(1024, "REMOVEXATTR4args.rxa_name")
+    return REMOVEXATTR4args(rxa_name_)
+
+
+def encode_REMOVEXATTR4resok(enc: Encoder, value: REMOVEXATTR4resok) -> None:
+    enc.put(_LAYOUT_26, value.rxr_info.atomic, value.rxr_info.before, value.rxr_info.after)
+
+
+def decode_REMOVEXATTR4resok(dec: Decoder) -> REMOVEXATTR4resok:
+    group_values = dec.take(_LAYOUT_26, "REMOVEXATTR4resok.rxr_info.atomic..rxr_info.after")
+    if group_values[0] > 1:
+        raise DecodeError("REMOVEXATTR4resok.rxr_info.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
+    return REMOVEXATTR4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
 
 
 def encode_netaddr4(enc: Encoder, value: netaddr4) -> None:
@@ -3152,7 +3558,7 @@ def decode_netloc4(dec: Decoder) -> netloc4:
 
 def encode_COPY4args(enc: Encoder, value: COPY4args) -> None:
     enc.put(
-        _LAYOUT_20,
+        _LAYOUT_27,
         value.ca_src_stateid.seqid,
         enc.exactly(value.ca_src_stateid.other, 12, "COPY4args.ca_src_stateid.other"),
         value.ca_dst_stateid.seqid,
@@ -3169,7 +3575,7 @@ def encode_COPY4args(enc: Encoder, value: COPY4args) -> None:
 
 
 def decode_COPY4args(dec: Decoder) -> COPY4args:
-    group_values = dec.take(_LAYOUT_20, "COPY4args.ca_src_stateid.seqid..ca_synchronous")
+    group_values = dec.take(_LAYOUT_27, "COPY4args.ca_src_stateid.seqid..ca_synchronous")
     if group_values[7] > 1:
         raise DecodeError("COPY4args.ca_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values[7]))
     if group_values[8] > 1:
@@ -3192,7 +3598,7 @@ def encode_write_response4(enc: Encoder, value: write_response4) -> None:
     for list_item in value.wr_callback_id:
         encode_stateid4(enc, list_item)
     enc.put(
-        _LAYOUT_21,
+        _LAYOUT_28,
         value.wr_count,
         value.wr_committed,
         enc.exactly(value.wr_writeverf, 8, "write_response4.wr_writeverf"),
@@ -3201,7 +3607,7 @@ def encode_write_response4(enc: Encoder, value: write_response4) -> None:
 
 def decode_write_response4(dec: Decoder) -> write_response4:
     wr_callback_id_ = [decode_stateid4(dec) for _ in range(dec.count(1, "write_response4.wr_callback_id"))]
-    group_values1 = dec.take(_LAYOUT_21, "write_response4.wr_count..wr_writeverf")
+    group_values1 = dec.take(_LAYOUT_28, "write_response4.wr_count..wr_writeverf")
     wr_committed_ = _stable_how4_BY_VALUE.get(group_values1[1])
     if wr_committed_ is None:
         raise DecodeError(
@@ -3214,11 +3620,11 @@ def decode_write_response4(dec: Decoder) -> write_response4:
 
 
 def encode_copy_requirements4(enc: Encoder, value: copy_requirements4) -> None:
-    enc.put(_LAYOUT_22, value.cr_consecutive, value.cr_synchronous)
+    enc.put(_LAYOUT_29, value.cr_consecutive, value.cr_synchronous)
 
 
 def decode_copy_requirements4(dec: Decoder) -> copy_requirements4:
-    group_values = dec.take(_LAYOUT_22, "copy_requirements4.cr_consecutive..cr_synchronous")
+    group_values = dec.take(_LAYOUT_29, "copy_requirements4.cr_consecutive..cr_synchronous")
     if group_values[0] > 1:
         raise DecodeError("copy_requirements4.cr_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values[0]))
     if group_values[1] > 1:
@@ -3228,12 +3634,12 @@ def decode_copy_requirements4(dec: Decoder) -> copy_requirements4:
 
 def encode_COPY4resok(enc: Encoder, value: COPY4resok) -> None:
     encode_write_response4(enc, value.cr_response)
-    enc.put(_LAYOUT_23, value.cr_requirements.cr_consecutive, value.cr_requirements.cr_synchronous)
+    enc.put(_LAYOUT_30, value.cr_requirements.cr_consecutive, value.cr_requirements.cr_synchronous)
 
 
 def decode_COPY4resok(dec: Decoder) -> COPY4resok:
     cr_response_ = decode_write_response4(dec)
-    group_values1 = dec.take(_LAYOUT_23, "COPY4resok.cr_requirements.cr_consecutive..cr_requirements.cr_synchronous")
+    group_values1 = dec.take(_LAYOUT_30, "COPY4resok.cr_requirements.cr_consecutive..cr_requirements.cr_synchronous")
     if group_values1[0] > 1:
         raise DecodeError(
             "COPY4resok.cr_requirements.cr_consecutive", dec.pos - dec.start - 8, "0 or 1", str(group_values1[0])
@@ -3247,7 +3653,7 @@ def decode_COPY4resok(dec: Decoder) -> COPY4resok:
 
 def encode_CLONE4args(enc: Encoder, value: CLONE4args) -> None:
     enc.put(
-        _LAYOUT_24,
+        _LAYOUT_31,
         value.cl_src_stateid.seqid,
         enc.exactly(value.cl_src_stateid.other, 12, "CLONE4args.cl_src_stateid.other"),
         value.cl_dst_stateid.seqid,
@@ -3259,7 +3665,7 @@ def encode_CLONE4args(enc: Encoder, value: CLONE4args) -> None:
 
 
 def decode_CLONE4args(dec: Decoder) -> CLONE4args:
-    group_values = dec.take(_LAYOUT_24, "CLONE4args.cl_src_stateid.seqid..cl_count")
+    group_values = dec.take(_LAYOUT_31, "CLONE4args.cl_src_stateid.seqid..cl_count")
     return CLONE4args(
         stateid4(group_values[0], group_values[1]),
         stateid4(group_values[2], group_values[3]),
@@ -3322,13 +3728,13 @@ def decode_CREATE4args(dec: Decoder) -> CREATE4args:
 
 
 def encode_CREATE4resok(enc: Encoder, value: CREATE4resok) -> None:
-    enc.put(_LAYOUT_25, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_32, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
     enc.count(len(value.attrset), 8, "CREATE4resok.attrset")
     enc.numbers("I", value.attrset, "CREATE4resok.attrset")
 
 
 def decode_CREATE4resok(dec: Decoder) -> CREATE4resok:
-    group_values = dec.take(_LAYOUT_25, "CREATE4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_32, "CREATE4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("CREATE4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     attrset_ = dec.numbers("I", dec.count(8, "CREATE4resok.attrset"), "CREATE4resok.attrset")
@@ -3345,11 +3751,11 @@ def decode_REMOVE4args(dec: Decoder) -> REMOVE4args:
 
 
 def encode_REMOVE4resok(enc: Encoder, value: REMOVE4resok) -> None:
-    enc.put(_LAYOUT_26, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_33, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
 def decode_REMOVE4resok(dec: Decoder) -> REMOVE4resok:
-    group_values = dec.take(_LAYOUT_26, "REMOVE4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_33, "REMOVE4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("REMOVE4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     return REMOVE4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
@@ -3368,7 +3774,7 @@ def decode_RENAME4args(dec: Decoder) -> RENAME4args:
 
 def encode_RENAME4resok(enc: Encoder, value: RENAME4resok) -> None:
     enc.put(
-        _LAYOUT_27,
+        _LAYOUT_34,
         value.source_cinfo.atomic,
         value.source_cinfo.before,
         value.source_cinfo.after,
@@ -3379,7 +3785,7 @@ def encode_RENAME4resok(enc: Encoder, value: RENAME4resok) -> None:
 
 
 def decode_RENAME4resok(dec: Decoder) -> RENAME4resok:
-    group_values = dec.take(_LAYOUT_27, "RENAME4resok.source_cinfo.atomic..target_cinfo.after")
+    group_values = dec.take(_LAYOUT_34, "RENAME4resok.source_cinfo.atomic..target_cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("RENAME4resok.source_cinfo.atomic", dec.pos - dec.start - 40, "0 or 1", str(group_values[0]))
     if group_values[3] > 1:
@@ -3400,11 +3806,11 @@ def decode_LINK4args(dec: Decoder) -> LINK4args:
 
 
 def encode_LINK4resok(enc: Encoder, value: LINK4resok) -> None:
-    enc.put(_LAYOUT_28, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
+    enc.put(_LAYOUT_35, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
 def decode_LINK4resok(dec: Decoder) -> LINK4resok:
-    group_values = dec.take(_LAYOUT_28, "LINK4resok.cinfo.atomic..cinfo.after")
+    group_values = dec.take(_LAYOUT_35, "LINK4resok.cinfo.atomic..cinfo.after")
     if group_values[0] > 1:
         raise DecodeError("LINK4resok.cinfo.atomic", dec.pos - dec.start - 20, "0 or 1", str(group_values[0]))
     return LINK4resok(change_info4(group_values[0] == 1, group_values[1], group_values[2]))
@@ -3435,7 +3841,7 @@ def encode_ssv_sp_parms4(enc: Encoder, value: ssv_sp_parms4) -> None:
     enc.count(len(value.ssp_encr_algs), 16, "ssv_sp_parms4.ssp_encr_algs")
     for list_item1 in value.ssp_encr_algs:
         enc.opaque(list_item1, 1024, "ssv_sp_parms4.ssp_encr_algs")
-    enc.put(_LAYOUT_29, value.ssp_window, value.ssp_num_gss_handles)
+    enc.put(_LAYOUT_36, value.ssp_window, value.ssp_num_gss_handles)
 
 
 def decode_ssv_sp_parms4(dec: Decoder) -> ssv_sp_parms4:
@@ -3446,7 +3852,7 @@ def decode_ssv_sp_parms4(dec: Decoder) -> ssv_sp_parms4:
     ssp_encr_algs_ = [
         dec.opaque(1024, "ssv_sp_parms4.ssp_encr_algs") for _ in range(dec.count(16, "ssv_sp_parms4.ssp_encr_algs"))
     ]
-    group_values3 = dec.take(_LAYOUT_29, "ssv_sp_parms4.ssp_window..ssp_num_gss_handles")
+    group_values3 = dec.take(_LAYOUT_36, "ssv_sp_parms4.ssp_window..ssp_num_gss_handles")
     return ssv_sp_parms4(ssp_ops_, ssp_hash_algs_, ssp_encr_algs_, group_values3[0], group_values3[1])
 
 
@@ -3542,7 +3948,7 @@ def decode_client_owner4(dec: Decoder) -> client_owner4:
 
 
 def encode_server_owner4(enc: Encoder, value: server_owner4) -> None:
-    enc.put(_LAYOUT_30, value.so_minor_id)
+    enc.put(_LAYOUT_37, value.so_minor_id)
     enc.opaque(value.so_major_id, 1024, "server_owner4.so_major_id")
 
 
@@ -3555,13 +3961,13 @@ def decode_server_owner4(dec: Decoder) -> server_owner4:
 def encode_nfs_impl_id4(enc: Encoder, value: nfs_impl_id4) -> None:
     enc.opaque(value.nii_domain, 1024, "nfs_impl_id4.nii_domain")
     enc.opaque(value.nii_name, 1024, "nfs_impl_id4.nii_name")
-    enc.put(_LAYOUT_31, value.nii_date.seconds, value.nii_date.nseconds)
+    enc.put(_LAYOUT_38, value.nii_date.seconds, value.nii_date.nseconds)
 
 
 def decode_nfs_impl_id4(dec: Decoder) -> nfs_impl_id4:
     nii_domain_ = dec.opaque(1024, "nfs_impl_id4.nii_domain")
     nii_name_ = dec.opaque(1024, "nfs_impl_id4.nii_name")
-    group_values2 = dec.take(_LAYOUT_31, "nfs_impl_id4.nii_date.seconds..nii_date.nseconds")
+    group_values2 = dec.take(_LAYOUT_38, "nfs_impl_id4.nii_date.seconds..nii_date.nseconds")
     return nfs_impl_id4(nii_domain_, nii_name_, nfstime4(group_values2[0], group_values2[1]))
 
 
@@ -3583,7 +3989,7 @@ def decode_EXCHANGE_ID4args(dec: Decoder) -> EXCHANGE_ID4args:
 
 
 def encode_EXCHANGE_ID4resok(enc: Encoder, value: EXCHANGE_ID4resok) -> None:
-    enc.put(_LAYOUT_32, value.eir_clientid, value.eir_sequenceid, value.eir_flags)
+    enc.put(_LAYOUT_39, value.eir_clientid, value.eir_sequenceid, value.eir_flags)
     encode_state_protect4_r(enc, value.eir_state_protect)
     encode_server_owner4(enc, value.eir_server_owner)
     enc.opaque(value.eir_server_scope, 1024, "EXCHANGE_ID4resok.eir_server_scope")
@@ -3593,7 +3999,7 @@ def encode_EXCHANGE_ID4resok(enc: Encoder, value: EXCHANGE_ID4resok) -> None:
 
 
 def decode_EXCHANGE_ID4resok(dec: Decoder) -> EXCHANGE_ID4resok:
-    group_values = dec.take(_LAYOUT_32, "EXCHANGE_ID4resok.eir_clientid..eir_flags")
+    group_values = dec.take(_LAYOUT_39, "EXCHANGE_ID4resok.eir_clientid..eir_flags")
     eir_state_protect_ = decode_state_protect4_r(dec)
     eir_server_owner_ = decode_server_owner4(dec)
     eir_server_scope_ = dec.opaque(1024, "EXCHANGE_ID4resok.eir_server_scope")
@@ -3613,7 +4019,7 @@ def decode_EXCHANGE_ID4resok(dec: Decoder) -> EXCHANGE_ID4resok:
 
 def encode_channel_attrs4(enc: Encoder, value: channel_attrs4) -> None:
     enc.put(
-        _LAYOUT_33,
+        _LAYOUT_40,
         value.ca_headerpadsize,
         value.ca_maxrequestsize,
         value.ca_maxresponsesize,
@@ -3626,7 +4032,7 @@ def encode_channel_attrs4(enc: Encoder, value: channel_attrs4) -> None:
 
 
 def decode_channel_attrs4(dec: Decoder) -> channel_attrs4:
-    group_values = dec.take(_LAYOUT_33, "channel_attrs4.ca_headerpadsize..ca_maxrequests")
+    group_values = dec.take(_LAYOUT_40, "channel_attrs4.ca_headerpadsize..ca_maxrequests")
     ca_rdma_ird_ = dec.numbers("I", dec.count(1, "channel_attrs4.ca_rdma_ird"), "channel_attrs4.ca_rdma_ird")
     return channel_attrs4(
         group_values[0],
@@ -3642,7 +4048,7 @@ def decode_channel_attrs4(dec: Decoder) -> channel_attrs4:
 def encode_authsys_parms(enc: Encoder, value: authsys_parms) -> None:
     enc.u32(value.stamp, "authsys_parms.stamp")
     enc.string(value.machinename, 255, "authsys_parms.machinename")
-    enc.put(_LAYOUT_34, value.uid, value.gid)
+    enc.put(_LAYOUT_41, value.uid, value.gid)
     enc.count(len(value.gids), 16, "authsys_parms.gids")
     enc.numbers("I", value.gids, "authsys_parms.gids")
 
@@ -3650,7 +4056,7 @@ def encode_authsys_parms(enc: Encoder, value: authsys_parms) -> None:
 def decode_authsys_parms(dec: Decoder) -> authsys_parms:
     stamp_ = dec.u32("authsys_parms.stamp")
     machinename_ = dec.string(255, "authsys_parms.machinename")
-    group_values2 = dec.take(_LAYOUT_34, "authsys_parms.uid..gid")
+    group_values2 = dec.take(_LAYOUT_41, "authsys_parms.uid..gid")
     gids_ = dec.numbers("I", dec.count(16, "authsys_parms.gids"), "authsys_parms.gids")
     return authsys_parms(stamp_, machinename_, group_values2[0], group_values2[1], gids_)
 
@@ -3717,7 +4123,7 @@ def decode_callback_sec_parms4(dec: Decoder) -> callback_sec_parms4:
 
 
 def encode_CREATE_SESSION4args(enc: Encoder, value: CREATE_SESSION4args) -> None:
-    enc.put(_LAYOUT_35, value.csa_clientid, value.csa_sequence, value.csa_flags)
+    enc.put(_LAYOUT_42, value.csa_clientid, value.csa_sequence, value.csa_flags)
     encode_channel_attrs4(enc, value.csa_fore_chan_attrs)
     encode_channel_attrs4(enc, value.csa_back_chan_attrs)
     enc.u32(value.csa_cb_program, "CREATE_SESSION4args.csa_cb_program")
@@ -3727,7 +4133,7 @@ def encode_CREATE_SESSION4args(enc: Encoder, value: CREATE_SESSION4args) -> None
 
 
 def decode_CREATE_SESSION4args(dec: Decoder) -> CREATE_SESSION4args:
-    group_values = dec.take(_LAYOUT_35, "CREATE_SESSION4args.csa_clientid..csa_flags")
+    group_values = dec.take(_LAYOUT_42, "CREATE_SESSION4args.csa_clientid..csa_flags")
     csa_fore_chan_attrs_ = decode_channel_attrs4(dec)
     csa_back_chan_attrs_ = decode_channel_attrs4(dec)
     csa_cb_program_ = dec.u32("CREATE_SESSION4args.csa_cb_program")
@@ -3747,7 +4153,7 @@ def decode_CREATE_SESSION4args(dec: Decoder) -> CREATE_SESSION4args:
 
 def encode_CREATE_SESSION4resok(enc: Encoder, value: CREATE_SESSION4resok) -> None:
     enc.put(
-        _LAYOUT_36,
+        _LAYOUT_43,
         enc.exactly(value.csr_sessionid, 16, "CREATE_SESSION4resok.csr_sessionid"),
         value.csr_sequence,
         value.csr_flags,
@@ -3757,7 +4163,7 @@ def encode_CREATE_SESSION4resok(enc: Encoder, value: CREATE_SESSION4resok) -> No
 
 
 def decode_CREATE_SESSION4resok(dec: Decoder) -> CREATE_SESSION4resok:
-    group_values = dec.take(_LAYOUT_36, "CREATE_SESSION4resok.csr_sessionid..csr_flags")
+    group_values = dec.take(_LAYOUT_43, "CREATE_SESSION4resok.csr_sessionid..csr_flags")
     csr_fore_chan_attrs_ = decode_channel_attrs4(dec)
     csr_back_chan_attrs_ = decode_channel_attrs4(dec)
     return CREATE_SESSION4resok(
@@ -3782,7 +4188,7 @@ def decode_BACKCHANNEL_CTL4args(dec: Decoder) -> BACKCHANNEL_CTL4args:
 
 def encode_BIND_CONN_TO_SESSION4args(enc: Encoder, value: BIND_CONN_TO_SESSION4args) -> None:
     enc.put(
-        _LAYOUT_37,
+        _LAYOUT_44,
         enc.exactly(value.bctsa_sessid, 16, "BIND_CONN_TO_SESSION4args.bctsa_sessid"),
         value.bctsa_dir,
         value.bctsa_use_conn_in_rdma_mode,
@@ -3790,7 +4196,7 @@ def encode_BIND_CONN_TO_SESSION4args(enc: Encoder, value: BIND_CONN_TO_SESSION4a
 
 
 def decode_BIND_CONN_TO_SESSION4args(dec: Decoder) -> BIND_CONN_TO_SESSION4args:
-    group_values = dec.take(_LAYOUT_37, "BIND_CONN_TO_SESSION4args.bctsa_sessid..bctsa_use_conn_in_rdma_mode")
+    group_values = dec.take(_LAYOUT_44, "BIND_CONN_TO_SESSION4args.bctsa_sessid..bctsa_use_conn_in_rdma_mode")
     bctsa_dir_ = _channel_dir_from_client4_BY_VALUE.get(group_values[1])
     if bctsa_dir_ is None:
         raise DecodeError(
@@ -3811,7 +4217,7 @@ def decode_BIND_CONN_TO_SESSION4args(dec: Decoder) -> BIND_CONN_TO_SESSION4args:
 
 def encode_BIND_CONN_TO_SESSION4resok(enc: Encoder, value: BIND_CONN_TO_SESSION4resok) -> None:
     enc.put(
-        _LAYOUT_38,
+        _LAYOUT_45,
         enc.exactly(value.bctsr_sessid, 16, "BIND_CONN_TO_SESSION4resok.bctsr_sessid"),
         value.bctsr_dir,
         value.bctsr_use_conn_in_rdma_mode,
@@ -3819,7 +4225,7 @@ def encode_BIND_CONN_TO_SESSION4resok(enc: Encoder, value: BIND_CONN_TO_SESSION4
 
 
 def decode_BIND_CONN_TO_SESSION4resok(dec: Decoder) -> BIND_CONN_TO_SESSION4resok:
-    group_values = dec.take(_LAYOUT_38, "BIND_CONN_TO_SESSION4resok.bctsr_sessid..bctsr_use_conn_in_rdma_mode")
+    group_values = dec.take(_LAYOUT_45, "BIND_CONN_TO_SESSION4resok.bctsr_sessid..bctsr_use_conn_in_rdma_mode")
     bctsr_dir_ = _channel_dir_from_server4_BY_VALUE.get(group_values[1])
     if bctsr_dir_ is None:
         raise DecodeError(
@@ -3848,7 +4254,7 @@ def decode_DESTROY_SESSION4args(dec: Decoder) -> DESTROY_SESSION4args:
 
 
 def encode_DESTROY_CLIENTID4args(enc: Encoder, value: DESTROY_CLIENTID4args) -> None:
-    enc.put(_LAYOUT_39, value.dca_clientid)
+    enc.put(_LAYOUT_46, value.dca_clientid)
 
 
 def decode_DESTROY_CLIENTID4args(dec: Decoder) -> DESTROY_CLIENTID4args:
@@ -3867,7 +4273,7 @@ def decode_RECLAIM_COMPLETE4args(dec: Decoder) -> RECLAIM_COMPLETE4args:
 
 def encode_SEQUENCE4args(enc: Encoder, value: SEQUENCE4args) -> None:
     enc.put(
-        _LAYOUT_40,
+        _LAYOUT_47,
         enc.exactly(value.sa_sessionid, 16, "SEQUENCE4args.sa_sessionid"),
         value.sa_sequenceid,
         value.sa_slotid,
@@ -3877,7 +4283,7 @@ def encode_SEQUENCE4args(enc: Encoder, value: SEQUENCE4args) -> None:
 
 
 def decode_SEQUENCE4args(dec: Decoder) -> SEQUENCE4args:
-    group_values = dec.take(_LAYOUT_40, "SEQUENCE4args.sa_sessionid..sa_cachethis")
+    group_values = dec.take(_LAYOUT_47, "SEQUENCE4args.sa_sessionid..sa_cachethis")
     if group_values[4] > 1:
         raise DecodeError("SEQUENCE4args.sa_cachethis", dec.pos - dec.start - 4, "0 or 1", str(group_values[4]))
     return SEQUENCE4args(group_values[0], group_values[1], group_values[2], group_values[3], group_values[4] == 1)
@@ -3885,7 +4291,7 @@ def decode_SEQUENCE4args(dec: Decoder) -> SEQUENCE4args:
 
 def encode_SEQUENCE4resok(enc: Encoder, value: SEQUENCE4resok) -> None:
     enc.put(
-        _LAYOUT_41,
+        _LAYOUT_48,
         enc.exactly(value.sr_sessionid, 16, "SEQUENCE4resok.sr_sessionid"),
         value.sr_sequenceid,
         value.sr_slotid,
@@ -3896,7 +4302,7 @@ def encode_SEQUENCE4resok(enc: Encoder, value: SEQUENCE4resok) -> None:
 
 
 def decode_SEQUENCE4resok(dec: Decoder) -> SEQUENCE4resok:
-    group_values = dec.take(_LAYOUT_41, "SEQUENCE4resok.sr_sessionid..sr_status_flags")
+    group_values = dec.take(_LAYOUT_48, "SEQUENCE4resok.sr_sessionid..sr_status_flags")
     return SEQUENCE4resok(
         group_values[0], group_values[1], group_values[2], group_values[3], group_values[4], group_values[5]
     )
@@ -3979,7 +4385,7 @@ def decode_openflag4(dec: Decoder) -> openflag4:
 
 def encode_open_claim_delegate_cur4(enc: Encoder, value: open_claim_delegate_cur4) -> None:
     enc.put(
-        _LAYOUT_42,
+        _LAYOUT_49,
         value.delegate_stateid.seqid,
         enc.exactly(value.delegate_stateid.other, 12, "open_claim_delegate_cur4.delegate_stateid.other"),
     )
@@ -3987,7 +4393,7 @@ def encode_open_claim_delegate_cur4(enc: Encoder, value: open_claim_delegate_cur
 
 
 def decode_open_claim_delegate_cur4(dec: Decoder) -> open_claim_delegate_cur4:
-    group_values = dec.take(_LAYOUT_42, "open_claim_delegate_cur4.delegate_stateid.seqid..delegate_stateid.other")
+    group_values = dec.take(_LAYOUT_49, "open_claim_delegate_cur4.delegate_stateid.seqid..delegate_stateid.other")
     file_ = dec.opaque(1024, "open_claim_delegate_cur4.file")
     return open_claim_delegate_cur4(stateid4(group_values[0], group_values[1]), file_)
 
@@ -4060,14 +4466,14 @@ def decode_open_claim4(dec: Decoder) -> open_claim4:
 
 
 def encode_OPEN4args(enc: Encoder, value: OPEN4args) -> None:
-    enc.put(_LAYOUT_43, value.seqid, value.share_access, value.share_deny)
+    enc.put(_LAYOUT_50, value.seqid, value.share_access, value.share_deny)
     encode_state_owner4(enc, value.owner)
     encode_openflag4(enc, value.openhow)
     encode_open_claim4(enc, value.claim)
 
 
 def decode_OPEN4args(dec: Decoder) -> OPEN4args:
-    group_values = dec.take(_LAYOUT_43, "OPEN4args.seqid..share_deny")
+    group_values = dec.take(_LAYOUT_50, "OPEN4args.seqid..share_deny")
     owner_ = decode_state_owner4(dec)
     openhow_ = decode_openflag4(dec)
     claim_ = decode_open_claim4(dec)
@@ -4075,19 +4481,19 @@ def decode_OPEN4args(dec: Decoder) -> OPEN4args:
 
 
 def encode_nfsace4(enc: Encoder, value: nfsace4) -> None:
-    enc.put(_LAYOUT_44, value.type, value.flag, value.access_mask)
+    enc.put(_LAYOUT_51, value.type, value.flag, value.access_mask)
     enc.opaque(value.who, 1024, "nfsace4.who")
 
 
 def decode_nfsace4(dec: Decoder) -> nfsace4:
-    group_values = dec.take(_LAYOUT_44, "nfsace4.type..access_mask")
+    group_values = dec.take(_LAYOUT_51, "nfsace4.type..access_mask")
     who_ = dec.opaque(1024, "nfsace4.who")
     return nfsace4(group_values[0], group_values[1], group_values[2], who_)
 
 
 def encode_open_read_delegation4(enc: Encoder, value: open_read_delegation4) -> None:
     enc.put(
-        _LAYOUT_45,
+        _LAYOUT_52,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "open_read_delegation4.stateid.other"),
         value.recall,
@@ -4096,7 +4502,7 @@ def encode_open_read_delegation4(enc: Encoder, value: open_read_delegation4) -> 
 
 
 def decode_open_read_delegation4(dec: Decoder) -> open_read_delegation4:
-    group_values = dec.take(_LAYOUT_45, "open_read_delegation4.stateid.seqid..recall")
+    group_values = dec.take(_LAYOUT_52, "open_read_delegation4.stateid.seqid..recall")
     if group_values[2] > 1:
         raise DecodeError("open_read_delegation4.recall", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     permissions_ = decode_nfsace4(dec)
@@ -4104,11 +4510,11 @@ def decode_open_read_delegation4(dec: Decoder) -> open_read_delegation4:
 
 
 def encode_nfs_modified_limit4(enc: Encoder, value: nfs_modified_limit4) -> None:
-    enc.put(_LAYOUT_46, value.num_blocks, value.bytes_per_block)
+    enc.put(_LAYOUT_53, value.num_blocks, value.bytes_per_block)
 
 
 def decode_nfs_modified_limit4(dec: Decoder) -> nfs_modified_limit4:
-    group_values = dec.take(_LAYOUT_46, "nfs_modified_limit4.num_blocks..bytes_per_block")
+    group_values = dec.take(_LAYOUT_53, "nfs_modified_limit4.num_blocks..bytes_per_block")
     return nfs_modified_limit4(group_values[0], group_values[1])
 
 
@@ -4117,7 +4523,7 @@ def encode_nfs_space_limit4(enc: Encoder, value: nfs_space_limit4) -> None:
     arm_value: Any = value.value
     if tag == 1:
         enc.reduced += b"\x00\x00\x00\x01"
-        enc.put(_LAYOUT_47, arm_value)
+        enc.put(_LAYOUT_54, arm_value)
         return
     if tag == 2:
         enc.reduced += b"\x00\x00\x00\x02"
@@ -4148,7 +4554,7 @@ def decode_nfs_space_limit4(dec: Decoder) -> nfs_space_limit4:
 
 def encode_open_write_delegation4(enc: Encoder, value: open_write_delegation4) -> None:
     enc.put(
-        _LAYOUT_48,
+        _LAYOUT_55,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "open_write_delegation4.stateid.other"),
         value.recall,
@@ -4158,7 +4564,7 @@ def encode_open_write_delegation4(enc: Encoder, value: open_write_delegation4) -
 
 
 def decode_open_write_delegation4(dec: Decoder) -> open_write_delegation4:
-    group_values = dec.take(_LAYOUT_48, "open_write_delegation4.stateid.seqid..recall")
+    group_values = dec.take(_LAYOUT_55, "open_write_delegation4.stateid.seqid..recall")
     if group_values[2] > 1:
         raise DecodeError("open_write_delegation4.recall", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     space_limit_ = decode_nfs_space_limit4(dec)
@@ -4261,7 +4667,7 @@ def decode_open_delegation4(dec: Decoder) -> open_delegation4:
 
 def encode_OPEN4resok(enc: Encoder, value: OPEN4resok) -> None:
     enc.put(
-        _LAYOUT_49,
+        _LAYOUT_56,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "OPEN4resok.stateid.other"),
         value.cinfo.atomic,
@@ -4275,7 +4681,7 @@ def encode_OPEN4resok(enc: Encoder, value: OPEN4resok) -> None:
 
 
 def decode_OPEN4resok(dec: Decoder) -> OPEN4resok:
-    group_values = dec.take(_LAYOUT_49, "OPEN4resok.stateid.seqid..rflags")
+    group_values = dec.take(_LAYOUT_56, "OPEN4resok.stateid.seqid..rflags")
     if group_values[2] > 1:
         raise DecodeError("OPEN4resok.cinfo.atomic", dec.pos - dec.start - 24, "0 or 1", str(group_values[2]))
     attrset_ = dec.numbers("I", dec.count(8, "OPEN4resok.attrset"), "OPEN4resok.attrset")
@@ -4291,7 +4697,7 @@ def decode_OPEN4resok(dec: Decoder) -> OPEN4resok:
 
 def encode_OPEN_DOWNGRADE4args(enc: Encoder, value: OPEN_DOWNGRADE4args) -> None:
     enc.put(
-        _LAYOUT_50,
+        _LAYOUT_57,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "OPEN_DOWNGRADE4args.open_stateid.other"),
         value.seqid,
@@ -4301,7 +4707,7 @@ def encode_OPEN_DOWNGRADE4args(enc: Encoder, value: OPEN_DOWNGRADE4args) -> None
 
 
 def decode_OPEN_DOWNGRADE4args(dec: Decoder) -> OPEN_DOWNGRADE4args:
-    group_values = dec.take(_LAYOUT_50, "OPEN_DOWNGRADE4args.open_stateid.seqid..share_deny")
+    group_values = dec.take(_LAYOUT_57, "OPEN_DOWNGRADE4args.open_stateid.seqid..share_deny")
     return OPEN_DOWNGRADE4args(
         stateid4(group_values[0], group_values[1]), group_values[2], group_values[3], group_values[4]
     )
@@ -4309,7 +4715,7 @@ def decode_OPEN_DOWNGRADE4args(dec: Decoder) -> OPEN_DOWNGRADE4args:
 
 def encode_CLOSE4args(enc: Encoder, value: CLOSE4args) -> None:
     enc.put(
-        _LAYOUT_51,
+        _LAYOUT_58,
         value.seqid,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "CLOSE4args.open_stateid.other"),
@@ -4317,20 +4723,20 @@ def encode_CLOSE4args(enc: Encoder, value: CLOSE4args) -> None:
 
 
 def decode_CLOSE4args(dec: Decoder) -> CLOSE4args:
-    group_values = dec.take(_LAYOUT_51, "CLOSE4args.seqid..open_stateid.other")
+    group_values = dec.take(_LAYOUT_58, "CLOSE4args.seqid..open_stateid.other")
     return CLOSE4args(group_values[0], stateid4(group_values[1], group_values[2]))
 
 
 def encode_DELEGRETURN4args(enc: Encoder, value: DELEGRETURN4args) -> None:
     enc.put(
-        _LAYOUT_52,
+        _LAYOUT_59,
         value.deleg_stateid.seqid,
         enc.exactly(value.deleg_stateid.other, 12, "DELEGRETURN4args.deleg_stateid.other"),
     )
 
 
 def decode_DELEGRETURN4args(dec: Decoder) -> DELEGRETURN4args:
-    group_values = dec.take(_LAYOUT_52, "DELEGRETURN4args.deleg_stateid.seqid..deleg_stateid.other")
+    group_values = dec.take(_LAYOUT_59, "DELEGRETURN4args.deleg_stateid.seqid..deleg_stateid.other")
     return DELEGRETURN4args(stateid4(group_values[0], group_values[1]))
 
 
@@ -4359,20 +4765,20 @@ def decode_TEST_STATEID4resok(dec: Decoder) -> TEST_STATEID4resok:
 
 def encode_FREE_STATEID4args(enc: Encoder, value: FREE_STATEID4args) -> None:
     enc.put(
-        _LAYOUT_53,
+        _LAYOUT_60,
         value.fsa_stateid.seqid,
         enc.exactly(value.fsa_stateid.other, 12, "FREE_STATEID4args.fsa_stateid.other"),
     )
 
 
 def decode_FREE_STATEID4args(dec: Decoder) -> FREE_STATEID4args:
-    group_values = dec.take(_LAYOUT_53, "FREE_STATEID4args.fsa_stateid.seqid..fsa_stateid.other")
+    group_values = dec.take(_LAYOUT_60, "FREE_STATEID4args.fsa_stateid.seqid..fsa_stateid.other")
     return FREE_STATEID4args(stateid4(group_values[0], group_values[1]))
 
 
 def encode_open_to_lock_owner4(enc: Encoder, value: open_to_lock_owner4) -> None:
     enc.put(
-        _LAYOUT_54,
+        _LAYOUT_61,
         value.open_seqid,
         value.open_stateid.seqid,
         enc.exactly(value.open_stateid.other, 12, "open_to_lock_owner4.open_stateid.other"),
@@ -4382,7 +4788,7 @@ def encode_open_to_lock_owner4(enc: Encoder, value: open_to_lock_owner4) -> None
 
 
 def decode_open_to_lock_owner4(dec: Decoder) -> open_to_lock_owner4:
-    group_values = dec.take(_LAYOUT_54, "open_to_lock_owner4.open_seqid..lock_seqid")
+    group_values = dec.take(_LAYOUT_61, "open_to_lock_owner4.open_seqid..lock_seqid")
     lock_owner_ = decode_state_owner4(dec)
     return open_to_lock_owner4(
         group_values[0], stateid4(group_values[1], group_values[2]), group_values[3], lock_owner_
@@ -4391,7 +4797,7 @@ def decode_open_to_lock_owner4(dec: Decoder) -> open_to_lock_owner4:
 
 def encode_exist_lock_owner4(enc: Encoder, value: exist_lock_owner4) -> None:
     enc.put(
-        _LAYOUT_55,
+        _LAYOUT_62,
         value.lock_stateid.seqid,
         enc.exactly(value.lock_stateid.other, 12, "exist_lock_owner4.lock_stateid.other"),
         value.lock_seqid,
@@ -4399,7 +4805,7 @@ def encode_exist_lock_owner4(enc: Encoder, value: exist_lock_owner4) -> None:
 
 
 def decode_exist_lock_owner4(dec: Decoder) -> exist_lock_owner4:
-    group_values = dec.take(_LAYOUT_55, "exist_lock_owner4.lock_stateid.seqid..lock_seqid")
+    group_values = dec.take(_LAYOUT_62, "exist_lock_owner4.lock_stateid.seqid..lock_seqid")
     return exist_lock_owner4(stateid4(group_values[0], group_values[1]), group_values[2])
 
 
@@ -4428,12 +4834,12 @@ def decode_locker4(dec: Decoder) -> locker4:
 
 
 def encode_LOCK4args(enc: Encoder, value: LOCK4args) -> None:
-    enc.put(_LAYOUT_56, value.locktype, value.reclaim, value.offset, value.length)
+    enc.put(_LAYOUT_63, value.locktype, value.reclaim, value.offset, value.length)
     encode_locker4(enc, value.locker)
 
 
 def decode_LOCK4args(dec: Decoder) -> LOCK4args:
-    group_values = dec.take(_LAYOUT_56, "LOCK4args.locktype..length")
+    group_values = dec.take(_LAYOUT_63, "LOCK4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -4447,22 +4853,22 @@ def decode_LOCK4args(dec: Decoder) -> LOCK4args:
 
 def encode_LOCK4resok(enc: Encoder, value: LOCK4resok) -> None:
     enc.put(
-        _LAYOUT_57, value.lock_stateid.seqid, enc.exactly(value.lock_stateid.other, 12, "LOCK4resok.lock_stateid.other")
+        _LAYOUT_64, value.lock_stateid.seqid, enc.exactly(value.lock_stateid.other, 12, "LOCK4resok.lock_stateid.other")
     )
 
 
 def decode_LOCK4resok(dec: Decoder) -> LOCK4resok:
-    group_values = dec.take(_LAYOUT_57, "LOCK4resok.lock_stateid.seqid..lock_stateid.other")
+    group_values = dec.take(_LAYOUT_64, "LOCK4resok.lock_stateid.seqid..lock_stateid.other")
     return LOCK4resok(stateid4(group_values[0], group_values[1]))
 
 
 def encode_LOCK4denied(enc: Encoder, value: LOCK4denied) -> None:
-    enc.put(_LAYOUT_58, value.offset, value.length, value.locktype)
+    enc.put(_LAYOUT_65, value.offset, value.length, value.locktype)
     encode_state_owner4(enc, value.owner)
 
 
 def decode_LOCK4denied(dec: Decoder) -> LOCK4denied:
-    group_values = dec.take(_LAYOUT_58, "LOCK4denied.offset..locktype")
+    group_values = dec.take(_LAYOUT_65, "LOCK4denied.offset..locktype")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[2])
     if locktype_ is None:
         raise DecodeError(
@@ -4473,12 +4879,12 @@ def decode_LOCK4denied(dec: Decoder) -> LOCK4denied:
 
 
 def encode_LOCKT4args(enc: Encoder, value: LOCKT4args) -> None:
-    enc.put(_LAYOUT_59, value.locktype, value.offset, value.length)
+    enc.put(_LAYOUT_66, value.locktype, value.offset, value.length)
     encode_state_owner4(enc, value.owner)
 
 
 def decode_LOCKT4args(dec: Decoder) -> LOCKT4args:
-    group_values = dec.take(_LAYOUT_59, "LOCKT4args.locktype..length")
+    group_values = dec.take(_LAYOUT_66, "LOCKT4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -4490,7 +4896,7 @@ def decode_LOCKT4args(dec: Decoder) -> LOCKT4args:
 
 def encode_LOCKU4args(enc: Encoder, value: LOCKU4args) -> None:
     enc.put(
-        _LAYOUT_60,
+        _LAYOUT_67,
         value.locktype,
         value.seqid,
         value.lock_stateid.seqid,
@@ -4501,7 +4907,7 @@ def encode_LOCKU4args(enc: Encoder, value: LOCKU4args) -> None:
 
 
 def decode_LOCKU4args(dec: Decoder) -> LOCKU4args:
-    group_values = dec.take(_LAYOUT_60, "LOCKU4args.locktype..length")
+    group_values = dec.take(_LAYOUT_67, "LOCKU4args.locktype..length")
     locktype_ = _nfs_lock_type4_BY_VALUE.get(group_values[0])
     if locktype_ is None:
         raise DecodeError(
@@ -4514,7 +4920,7 @@ def decode_LOCKU4args(dec: Decoder) -> LOCKU4args:
 
 def encode_CB_RECALL4args(enc: Encoder, value: CB_RECALL4args) -> None:
     enc.put(
-        _LAYOUT_61,
+        _LAYOUT_68,
         value.stateid.seqid,
         enc.exactly(value.stateid.other, 12, "CB_RECALL4args.stateid.other"),
         value.truncate,
@@ -4523,7 +4929,7 @@ def encode_CB_RECALL4args(enc: Encoder, value: CB_RECALL4args) -> None:
 
 
 def decode_CB_RECALL4args(dec: Decoder) -> CB_RECALL4args:
-    group_values = dec.take(_LAYOUT_61, "CB_RECALL4args.stateid.seqid..truncate")
+    group_values = dec.take(_LAYOUT_68, "CB_RECALL4args.stateid.seqid..truncate")
     if group_values[2] > 1:
         raise DecodeError("CB_RECALL4args.truncate", dec.pos - dec.start - 4, "0 or 1", str(group_values[2]))
     fh_ = dec.opaque(128, "CB_RECALL4args.fh")
@@ -4531,11 +4937,11 @@ def decode_CB_RECALL4args(dec: Decoder) -> CB_RECALL4args:
 
 
 def encode_referring_call4(enc: Encoder, value: referring_call4) -> None:
-    enc.put(_LAYOUT_62, value.rc_sequenceid, value.rc_slotid)
+    enc.put(_LAYOUT_69, value.rc_sequenceid, value.rc_slotid)
 
 
 def decode_referring_call4(dec: Decoder) -> referring_call4:
-    group_values = dec.take(_LAYOUT_62, "referring_call4.rc_sequenceid..rc_slotid")
+    group_values = dec.take(_LAYOUT_69, "referring_call4.rc_sequenceid..rc_slotid")
     return referring_call4(group_values[0], group_values[1])
 
 
@@ -4556,7 +4962,7 @@ def decode_referring_call_list4(dec: Decoder) -> referring_call_list4:
 
 def encode_CB_SEQUENCE4args(enc: Encoder, value: CB_SEQUENCE4args) -> None:
     enc.put(
-        _LAYOUT_63,
+        _LAYOUT_70,
         enc.exactly(value.csa_sessionid, 16, "CB_SEQUENCE4args.csa_sessionid"),
         value.csa_sequenceid,
         value.csa_slotid,
@@ -4569,7 +4975,7 @@ def encode_CB_SEQUENCE4args(enc: Encoder, value: CB_SEQUENCE4args) -> None:
 
 
 def decode_CB_SEQUENCE4args(dec: Decoder) -> CB_SEQUENCE4args:
-    group_values = dec.take(_LAYOUT_63, "CB_SEQUENCE4args.csa_sessionid..csa_cachethis")
+    group_values = dec.take(_LAYOUT_70, "CB_SEQUENCE4args.csa_sessionid..csa_cachethis")
     if group_values[4] > 1:
         raise DecodeError("CB_SEQUENCE4args.csa_cachethis", dec.pos - dec.start - 4, "0 or 1", str(group_values[4]))
     csa_referring_call_lists_ = [
@@ -4587,7 +4993,7 @@ def decode_CB_SEQUENCE4args(dec: Decoder) -> CB_SEQUENCE4args:
 
 def encode_CB_SEQUENCE4resok(enc: Encoder, value: CB_SEQUENCE4resok) -> None:
     enc.put(
-        _LAYOUT_64,
+        _LAYOUT_71,
         enc.exactly(value.csr_sessionid, 16, "CB_SEQUENCE4resok.csr_sessionid"),
         value.csr_sequenceid,
         value.csr_slotid,
@@ -4597,7 +5003,7 @@ def encode_CB_SEQUENCE4resok(enc: Encoder, value: CB_SEQUENCE4resok) -> None:
 
 
 def decode_CB_SEQUENCE4resok(dec: Decoder) -> CB_SEQUENCE4resok:
-    group_values = dec.take(_LAYOUT_64, "CB_SEQUENCE4resok.csr_sessionid..csr_target_highest_slotid")
+    group_values = dec.take(_LAYOUT_71, "CB_SEQUENCE4resok.csr_sessionid..csr_target_highest_slotid")
     return CB_SEQUENCE4resok(group_values[0], group_values[1], group_values[2], group_values[3], group_values[4])
 
 
@@ -4706,7 +5112,7 @@ def decode_nfs_cb_resop4(dec: Decoder) -> nfs_cb_resop4:
 
 def encode_CB_COMPOUND4args(enc: Encoder, value: CB_COMPOUND4args) -> None:
     enc.opaque(value.tag, 1024, "CB_COMPOUND4args.tag")
-    enc.put(_LAYOUT_65, value.minorversion, value.callback_ident)
+    enc.put(_LAYOUT_72, value.minorversion, value.callback_ident)
     enc.count(len(value.argarray), 2, "CB_COMPOUND4args.argarray")
     for list_item in value.argarray:
         encode_nfs_cb_argop4(enc, list_item)
@@ -4714,7 +5120,7 @@ def encode_CB_COMPOUND4args(enc: Encoder, value: CB_COMPOUND4args) -> None:
 
 def decode_CB_COMPOUND4args(dec: Decoder) -> CB_COMPOUND4args:
     tag_ = dec.opaque(1024, "CB_COMPOUND4args.tag")
-    group_values1 = dec.take(_LAYOUT_65, "CB_COMPOUND4args.minorversion..callback_ident")
+    group_values1 = dec.take(_LAYOUT_72, "CB_COMPOUND4args.minorversion..callback_ident")
     argarray_ = [decode_nfs_cb_argop4(dec) for _ in range(dec.count(2, "CB_COMPOUND4args.argarray"))]
     return CB_COMPOUND4args(tag_, group_values1[0], group_values1[1], argarray_)
 
@@ -4814,7 +5220,7 @@ def decode_bitmap4(dec: Decoder) -> bitmap4:
 
 
 def encode_clientid4(enc: Encoder, value: clientid4) -> None:
-    enc.put(_LAYOUT_66, value)
+    enc.put(_LAYOUT_73, value)
 
 
 def decode_clientid4(dec: Decoder) -> clientid4:
@@ -4854,7 +5260,7 @@ def decode_count4(dec: Decoder) -> count4:
 
 
 def encode_offset4(enc: Encoder, value: offset4) -> None:
-    enc.put(_LAYOUT_67, value)
+    enc.put(_LAYOUT_74, value)
 
 
 def decode_offset4(dec: Decoder) -> offset4:
@@ -4862,7 +5268,7 @@ def decode_offset4(dec: Decoder) -> offset4:
 
 
 def encode_length4(enc: Encoder, value: length4) -> None:
-    enc.put(_LAYOUT_68, value)
+    enc.put(_LAYOUT_75, value)
 
 
 def decode_length4(dec: Decoder) -> length4:
@@ -4870,7 +5276,7 @@ def decode_length4(dec: Decoder) -> length4:
 
 
 def encode_changeid4(enc: Encoder, value: changeid4) -> None:
-    enc.put(_LAYOUT_69, value)
+    enc.put(_LAYOUT_76, value)
 
 
 def decode_changeid4(dec: Decoder) -> changeid4:
@@ -4878,11 +5284,27 @@ def decode_changeid4(dec: Decoder) -> changeid4:
 
 
 def encode_nfs_cookie4(enc: Encoder, value: nfs_cookie4) -> None:
-    enc.put(_LAYOUT_70, value)
+    enc.put(_LAYOUT_77, value)
 
 
 def decode_nfs_cookie4(dec: Decoder) -> nfs_cookie4:
     return dec.u64("nfs_cookie4")
+
+
+def encode_xattrkey4(enc: Encoder, value: xattrkey4) -> None:
+    enc.opaque(value, 1024, "xattrkey4")
+
+
+def decode_xattrkey4(dec: Decoder) -> xattrkey4:
+    return dec.opaque(1024, "xattrkey4")
+
+
+def encode_xattrvalue4(enc: Encoder, value: xattrvalue4) -> None:
+    enc.opaque(value, 4194304, "xattrvalue4")
+
+
+def decode_xattrvalue4(dec: Decoder) -> xattrvalue4:
+    return dec.opaque(4194304, "xattrvalue4")
 
 
 def _encode_void(_enc: Encoder, _value: None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4
+from rpcrdma.nfs.v4.state_limits import NFS4_XATTR_OCTETS_MAX
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = ["ILLEGAL", "OPERATIONS", "Operation", "Position"]
@@ -55,6 +57,8 @@ class Operation:
         needs_handle: it works on the current filehandle.
         result_octets: the most octets of a result without bulk data that this server makes. An operation that is not
             idempotent runs only if the reply has room for them.
+        asked_octets: from the arguments to further octets of a result whose size the caller bounds; None if there are
+            none.
         success: the number and the status of a result that succeeds, on the wire.
         item_octets: from the arguments to the most octets of the DDP-eligible result; None if it has none.
     """
@@ -73,18 +77,39 @@ class Operation:
     needs_handle: bool = False
     result_octets: int = 0
     item_octets: Callable[[Any], int] | None = None
+    asked_octets: Callable[[Any], int] | None = None
     success: bytes = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", self.number.to_bytes(4, "big") + bytes(4))
 
 
-def _operation(number: nfs_opnum4, args: str = "", result: str = "", **rules: Any) -> Operation:
+_WORDS: Final = tuple(struct.Struct(f">{count}I") for count in range(nfs4.NFS4_MAXWORDS + 1))
+
+
+def _decode_GETATTR4args(dec: Decoder) -> nfs4.GETATTR4args:  # noqa: N802 - named as the type, like those of nfs4
+    """Decodes the arguments of GETATTR, which clients send more often than all others, in two steps."""
+    at, end = dec.pos + 4, dec.end
+    count = _WORDS[1].unpack_from(dec.data, at - 4)[0] if at <= end else nfs4.NFS4_MAXWORDS + 1
+    if count > nfs4.NFS4_MAXWORDS or at + 4 * count > end:
+        # Malformed: the single steps raise the error for the wrong field.
+        return nfs4.decode_GETATTR4args(dec)
+    dec.pos = at + 4 * count
+    return nfs4.GETATTR4args(list(_WORDS[count].unpack_from(dec.data, at)))
+
+
+def _operation(
+    number: nfs_opnum4,
+    args: str = "",
+    result: str = "",
+    decode_args: Callable[[Decoder], Any] | None = None,
+    **rules: Any,
+) -> Operation:
     """The operation with the codecs of the types `args` and `result` of nfs4.x; "" for void."""
     return Operation(
         number=int(number),
         name=number.name.removeprefix("OP_"),
-        decode_args=getattr(nfs4, f"decode_{args}") if args else _no_arguments,
+        decode_args=decode_args or (getattr(nfs4, f"decode_{args}") if args else _no_arguments),
         encode_args=getattr(nfs4, f"encode_{args}") if args else _nothing,
         encode_resok=getattr(nfs4, f"encode_{result}") if result else None,
         decode_resok=getattr(nfs4, f"decode_{result}") if result else _no_arguments,
@@ -137,7 +162,10 @@ _SUPPORTED: Final = (
     _operation(_O.OP_COMMIT, "COMMIT4args", "COMMIT4resok", idempotent=True, needs_handle=True, result_octets=8),
     _operation(_O.OP_CREATE, "CREATE4args", "CREATE4resok", needs_handle=True, result_octets=_CHANGE + _BITMAP),
     _operation(_O.OP_DELEGRETURN, "DELEGRETURN4args", needs_handle=True),
-    _operation(_O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", idempotent=True, needs_handle=True, result_octets=4096),
+    _operation(
+        _O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", _decode_GETATTR4args, idempotent=True, needs_handle=True,
+        result_octets=4096,
+    ),
     _operation(_O.OP_GETFH, "", "GETFH4resok", idempotent=True, needs_handle=True, result_octets=4 + 128),
     _operation(_O.OP_LINK, "LINK4args", "LINK4resok", needs_handle=True, result_octets=_CHANGE),
     _operation(_O.OP_LOCK, "LOCK4args", "LOCK4resok", needs_handle=True, result_octets=_LOCK, **_DENIED),
@@ -158,7 +186,10 @@ _SUPPORTED: Final = (
         _O.OP_READ, "READ4args", "READ4resok", idempotent=True, needs_handle=True, result_octets=8,
         item_octets=attrgetter("count"),
     ),
-    _operation(_O.OP_READDIR, "READDIR4args", "READDIR4resok", idempotent=True, needs_handle=True),
+    _operation(
+        _O.OP_READDIR, "READDIR4args", "READDIR4resok", idempotent=True, needs_handle=True,
+        asked_octets=attrgetter("maxcount"),
+    ),
     _operation(
         _O.OP_READLINK, "", "READLINK4resok", idempotent=True, needs_handle=True, result_octets=4,
         item_octets=lambda _args: nfs4.NFS4_MAXPATHLEN,
@@ -205,6 +236,25 @@ _SUPPORTED: Final = (
     _operation(
         _O.OP_IO_ADVISE, "IO_ADVISE4args", "IO_ADVISE4resok", idempotent=True, needs_handle=True,
         result_octets=_BITMAP, **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_GETXATTR, "GETXATTR4args", "GETXATTR4resok", idempotent=True, needs_handle=True,
+        result_octets=4 + NFS4_XATTR_OCTETS_MAX, **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_SETXATTR, "SETXATTR4args", "SETXATTR4resok", needs_handle=True, result_octets=_CHANGE, **_MINOR_2
+    ),
+    _operation(
+        _O.OP_LISTXATTRS, "LISTXATTRS4args", "LISTXATTRS4resok", idempotent=True, needs_handle=True,
+        asked_octets=attrgetter("lxa_maxcount"), **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_REMOVEXATTR, "REMOVEXATTR4args", "REMOVEXATTR4resok", needs_handle=True, result_octets=_CHANGE,
+        **_MINOR_2,
+    ),
+    _operation(
+        _O.OP_READ_PLUS, "READ_PLUS4args", "READ_PLUS4resok", idempotent=True, needs_handle=True, result_octets=8 + 20,
+        asked_octets=lambda args: min(args.rpa_count, nfs4.NFS4_MAXDATA), **_MINOR_2,
     ),
     _operation(_O.OP_SEEK, "SEEK4args", "SEEK4resok", idempotent=True, needs_handle=True, result_octets=12, **_MINOR_2),
 )  # fmt: skip

@@ -29,9 +29,12 @@ NFS4_SLOTS_MAX = 64
 NFS4_KEPT_REPLY_OCTETS_MAX = 8 << 10
 """Octets of a reply that a slot keeps for a repeat: Linux asks for 7,584, and needs some 500."""
 
-NFS4_KEPT_REPLIES_OCTETS_MAX = 128 << 20
-"""Octets of all replies that may be kept: 2 KiB for 64 slots of 1,024 sessions. A session is promised one part in 1,024
-of what is left, so that later ones get less, and the last of it serves thousands more."""
+NFS4_SLOT_OCTETS = 192
+"""Octets of a slot without its reply."""
+
+NFS4_SLOTS_OCTETS_MAX = 140 << 20
+"""Octets of all slots with the replies that they may keep: 2 KiB for 64 slots of 1,024 sessions. A session is promised
+one part in 1,024 of what is left, so that later ones get less, and the last of it serves thousands more."""
 
 NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
@@ -44,7 +47,8 @@ NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
 
 NFS4_DELEGATIONS_TOTAL_MAX = 10_000
-"""The same of all clients."""
+"""The same of all clients. On local directories each file with delegations has a lease with a descriptor
+(`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_RECALLED_FILES_MAX = 1024
 """Files of which it is remembered for a few seconds that their delegations were recalled."""
@@ -62,8 +66,22 @@ ones: a single client gets half of them."""
 NFS4_RANGE_OWNERS_MAX = 4096
 """Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""
 
+NFS4_STATEIDS_AT_ONCE = 64
+"""Stateids of one TEST_STATEID that the event loop looks up: 64 such operations of a call take 4 ms, and Linux asks for
+one at a time. A worker thread looks up more, of which the definition allows 1,024, and lets the lock go in between."""
+
 # Calls of NFS version 4.2
 
 NFS4_COPY_OCTETS_MAX = 64 << 20
 """Octets of one COPY: half a second of a slow disk's time, so that a client's call is answered long before it repeats
 it. The client asks for the rest in further calls."""
+
+NFS4_XATTR_OCTETS_MAX = 64 << 10
+"""Octets of the value of an extended attribute: XATTR_SIZE_MAX of Linux, which no file system exceeds there."""
+
+NFS4_XATTR_NAME_OCTETS_MAX = 250
+"""Octets of the name of an extended attribute: XATTR_NAME_MAX of Linux without the prefix "user."."""
+
+NFS4_READ_PLUS_PARTS_MAX = 64
+"""Data and holes in the result of one READ_PLUS, each of which takes two looks at the file's blocks, 2 us together. A
+client asks for the rest."""

@@ -56,7 +56,7 @@ from rpcrdma.rpc.message import (
 )
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import in_worker
-from rpcrdma.xdr.codec import PADDING_MAX, BulkItem, Decoder, Encoder, Payload, padding
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, padding
 
 __all__ = ["Acceptor", "ContextCreation", "GssCall"]
 
@@ -103,14 +103,20 @@ class GssCall:
     """
 
     __slots__ = (
-        "_acceptor", "_body", "_context", "_ends", "_opened", "_sequence", "_service", "arguments", "credential",
-        "skipped", "turns",
+        "_acceptor", "_body", "_context", "_ends", "_mic_octets", "_opened", "_sequence", "_service", "_wrap_octets",
+        "arguments", "credential", "skipped", "turns",
     )  # fmt: skip
 
     makes_context: ClassVar = None
 
-    def __init__(self, acceptor: Acceptor, context: _Context, sent: GssCredential, decoder: Decoder) -> None:
+    def __init__(
+        self, acceptor: Acceptor, context: _Context, sent: GssCredential, mic_octets: int, decoder: Decoder
+    ) -> None:
         self._acceptor = acceptor
+        # The two ends of a context protect alike: what the client has added tells what this end adds. Linux offers
+        # memory for a reply to the octet.
+        self._mic_octets = mic_octets
+        self._wrap_octets = acceptor.mechanism.wrap_octets_max
         self._context = context
         self._sequence = sent.sequence
         self._service = GssService(sent.service)
@@ -140,6 +146,7 @@ class GssCall:
             raise DecodeError(
                 "databody", offset, "what its sender has sealed", str(failure), rfc="2203 5.3.3.4.2"
             ) from None
+        self._wrap_octets = len(self._body.data) - len(data)
         self.arguments = inner = Decoder(data)
         inner.pos = self.skipped = 4
 
@@ -154,11 +161,10 @@ class GssCall:
 
     def content_octets_max(self, octets: int) -> int:
         """See `OpenedCall.content_octets_max`."""
-        mechanism = self._acceptor.mechanism
-        mic_octets = mechanism.mic_octets_max
+        mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
-        # The content may need padding.
-        added = body_octets_max(service, 0, mic_octets, mechanism.wrap_octets_max) + (PADDING_MAX if self.seals else 0)
+        # Content is XDR, and so needs no padding.
+        added = body_octets_max(service, 0, mic_octets, self._wrap_octets)
         return octets - mic_octets - padding(mic_octets) - added
 
     def octets_sealed(self, reply: Payload) -> int:
@@ -359,7 +365,7 @@ class Acceptor:
             raise CallDropped
         context.used_s = self._clock()
         self._contexts.move_to_end(context.handle)
-        return GssCall(self, context, sent, decoder)
+        return GssCall(self, context, sent, len(header.verifier.body), decoder)
 
     def _verified(self, header: CallHeader, sent: GssCredential, signed: bytes) -> _Context:
         context = self._contexts.get(sent.handle)

@@ -87,7 +87,7 @@ async def _judge_server(
         host=args.url.host,
         port=args.url.port,
         timeout_s=args.timeout or ANSWER_S,
-        crc=not args.no_crc,
+        crc=args.crc,
         capture=args.capture,
         provider=_device(args),
     )
@@ -192,7 +192,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
     options = TrialOptions(
         timeout_s=timeout_s,
         pause_s=timeout_s / 20,
-        crc=not args.no_crc,
+        crc=args.crc,
         behind=None if args.behind is None else (args.behind.host, args.behind.port),
         risky=args.risky,
         capture=args.capture,

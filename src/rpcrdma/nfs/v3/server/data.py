@@ -108,6 +108,8 @@ class DataProcedures(Procedures):
             if file is None:
                 file = node.open(who, MODIFY, at_once=False)
                 assert file is not None
+                # While it is open for writing, no client gets a delegation: this is the last look.
+                self.check_delegations(node)
             stable = _STABLE[args.stable]
             # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id
             # bits depend on both.

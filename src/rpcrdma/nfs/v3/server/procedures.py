@@ -37,7 +37,7 @@ class Procedures:
 
     def check_delegations(self, node: Node) -> None:
         """Refuses a change of an object (EAGAIN) while clients of other versions have delegations of it."""
-        if self.claims.waits_for_delegates(node.handle):
+        if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 
     def check_delegations_of_name(self, directory: Node, name: bytes, context: CallContext) -> None:
@@ -50,5 +50,5 @@ class Procedures:
 
     def check_claims(self, node: Node, access: int) -> None:
         """Refuses with EACCES reading or writing (READ, WRITE of claims) that an open of another version denies."""
-        if self.claims.denies_io(node.handle, access):
+        if self.claims.denies_io(self.exports.file_of(node.handle), access):
             raise Refused(errno.EACCES)

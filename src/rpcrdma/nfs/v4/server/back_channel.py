@@ -36,7 +36,6 @@ __all__ = ["Recalls"]
 _CALL_S: Final = 10.0
 """Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
 _REPLY_OCTETS: Final = 256
-_MINOR_VERSION: Final = 1
 _REPEATED: Final = {nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
 """The client has run the request with this number, whose reply was lost: the next number is free."""
 
@@ -59,6 +58,7 @@ class Recalls:
         self._running: dict[Client, dict[Delegation, None]] = {}
         """By client with a task: its session has one slot in use."""
         state.wake = lambda: self._soon(self._start)
+        state.wake_broken = lambda: self._soon(lambda: state.recall_broken(clock()))
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
     def _soon(self, function: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Recalls:
         """Sends CB_RECALL; returns whether the client has taken it."""
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))
-        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.file)
+        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.handle)
         for _ in range(2):
             caller = channel.caller
             if caller is None:
@@ -122,7 +122,7 @@ class Recalls:
             ]
             reply: Any = await caller.call(
                 procedure,
-                CB_COMPOUND4args(b"", _MINOR_VERSION, 0, operations),
+                CB_COMPOUND4args(b"", channel.minor_version, 0, operations),
                 timeout_s=_CALL_S,
                 credential=channel.credential,
             )

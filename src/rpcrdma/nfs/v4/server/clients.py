@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
-from rpcrdma.nfs.export.tree import Lease, OpenFile
+from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.state_limits import (
@@ -81,6 +81,7 @@ class ClientEvent(enum.Enum):
     END = "end"
 
 
+_COURTEOUS = ClientState.COURTEOUS
 TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
     (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
@@ -155,23 +156,24 @@ class ClientIdentity(NamedTuple):
 class Held(abc.ABC):
     """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
 
-    __slots__ = ("client", "file", "other", "owner", "parts", "seqid")
+    __slots__ = ("client", "file", "handle", "other", "owner", "parts", "seqid")
 
-    def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
+    def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
         self.client = client
         self.other = other
         self.seqid = 1
         self.owner = owner
         """The name that the client has given to the owner."""
+        self.handle = handle
         self.file = file
-        """The handle."""
+        """The name of the file for claims: the same for all its handles."""
         self.parts: set[Held] | None = None
         """States that end with this one; None: there has been none."""
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:
         """The key by which a client has one such state."""
-        return type(self), self.owner, self.file
+        return type(self), self.owner, self.handle
 
     @property
     def revoked(self) -> bool:
@@ -190,10 +192,12 @@ class Held(abc.ABC):
 class Delegation(Held):
     """A read delegation."""
 
-    __slots__ = ("_revoked", "asked", "lease", "reader", "recalled_s")
+    __slots__ = ("_revoked", "asked", "lease", "node", "reader", "recalled_s")
 
-    def __init__(self, client: Client, other: bytes, file: bytes, reader: OpenFile | None, lease: Lease) -> None:
-        super().__init__(client, other, b"", file)
+    def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
+        super().__init__(client, other, b"", node.handle, file)
+        self.node = node
+        """The file, which the client may use by its handle also when it has no name any more."""
         self.reader = reader
         self.lease: Lease | None = lease
         self._revoked = False
@@ -353,7 +357,7 @@ class ClientTable:
 
     def renew(self, client: Client, now_s: float) -> None:
         """Begins a lease of a confirmed client anew."""
-        if client.state is ClientState.COURTEOUS:
+        if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
             client.move(ClientEvent.RENEW)

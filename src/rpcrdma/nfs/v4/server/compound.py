@@ -8,31 +8,30 @@ the COMPOUND then runs in a worker thread, from this operation on.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, encode_operation_result
+from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Shape, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
-from rpcrdma.nfs.v4.operations import Operation
+from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import BulkItem, Encoder, padding
+from rpcrdma.xdr.codec import BulkItem, Encoder, padded_octets
 
 __all__ = ["Compound", "Handler", "KeptReply", "MustWait", "Parts", "Placeable", "run"]
 
 T = TypeVar("T")
 _S = nfsstat4
-_OK = _S.NFS4_OK
+_OK, _TOO_BIG = _S.NFS4_OK, _S.NFS4ERR_REP_TOO_BIG
 _HEAD: Final = bytes(REPLY_HEADER_OCTETS + 4)
 """Room for the header of the RPC reply and for the status."""
-_PADDING: Final = tuple(bytes(padding(length)) for length in range(4))
 _U32: Final = struct.Struct(">I")
 
 
@@ -91,32 +90,17 @@ class Compound:
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
         encoded: the reply so far.
         position: the index of the operation that runs.
-        room: octets that the session leaves for the result of this operation, besides its number and its status.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, under the lock of the state, with the reply in memory of its own if it is kept; set by
             SEQUENCE for a new request.
         keeps_reply: the slot keeps the reply.
-        kept_octets_max: the most octets of a reply that the slot may keep; set by SEQUENCE.
     """
 
-    # Values that few COMPOUNDs change are those of the class.
-    current: Node | None = None
-    saved: Node | None = None
-    stateid: stateid4 | None = None
-    saved_stateid: stateid4 | None = None
-    session: Any = None
-    client: Any = None
-    reply_octets_max = RPC_RECORD_OCTETS_MAX
-    too_big = _S.NFS4ERR_REP_TOO_BIG
-    acting = False
-    position = 0
-    room = RPC_RECORD_OCTETS_MAX
-    partial: tuple[memoryview, int] | None = None
-    uncached = False
-    keeps_reply = False
-    kept_octets_max = 0
-    on_end: Callable[[EncodedReply | None], None] | None = None
+    __slots__ = (
+        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
+        "position", "reply_octets_max", "saved", "saved_stateid", "server", "session", "stateid", "too_big", "uncached",
+    )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
         self.server = server
@@ -124,6 +108,20 @@ class Compound:
         self.call = call
         self.now_s = now_s
         self.encoded = EncodedReply(_HEAD)
+        self.current: Node | None = None
+        self.saved: Node | None = None
+        self.stateid: stateid4 | None = None
+        self.saved_stateid: stateid4 | None = None
+        self.session: Any = None
+        self.client: Any = None
+        self.reply_octets_max = RPC_RECORD_OCTETS_MAX
+        self.too_big = _TOO_BIG
+        self.position = 0
+        self.acting = False
+        self.partial: tuple[memoryview, int] | None = None
+        self.uncached = False
+        self.keeps_reply = False
+        self.on_end: Callable[[EncodedReply | None], None] | None = None
 
     @property
     def at_once(self) -> bool:
@@ -138,8 +136,13 @@ class Compound:
     @property
     def next_operation(self) -> int | None:
         """The number of the operation after the one that runs; None if that is the last."""
-        steps = self.call.steps[self.position + 1 : self.position + 2]
-        return steps[0].operation.number if steps else None
+        following = self.call.shape.kinds[self.position + 1 :]
+        return following[0] if following else None
+
+    @property
+    def room(self) -> int:
+        """Octets that the session leaves for the result of this operation, besides its number and its status."""
+        return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
     def request(self) -> int:
@@ -148,7 +151,7 @@ class Compound:
         It is short, since every slot keeps one.
         """
         call = self.call
-        return hash((self.context.credential, call.count, call.shape.kinds))
+        return hash((self.context.credential, call.shape.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
         """Octets that a result may have besides its number, its status and a bulk item of this length.
@@ -156,17 +159,23 @@ class Compound:
         Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
         not fit.
         """
-        items = [len(item.data) for item in self.encoded.items]
+        enc = self.encoded
+        items = [len(item.data) for item in enc.items] if enc.items else []
         if item_octets:
             items.append(item_octets)
-        offered = self.context.result_octets_max(items) - len(self.encoded.reduced) + REPLY_HEADER_OCTETS - 8
-        return min(self.room - (item_octets + 3 & ~3), offered)
+        used = len(enc.reduced) + 8
+        offered = self.context.result_octets_max(items) - used + REPLY_HEADER_OCTETS
+        return min(self.reply_octets_max - used - enc.removed - (item_octets + 3 & ~3), offered)
 
     @property
     def node(self) -> Node:
         """The object of the current filehandle, for operations that need one."""
         assert self.current is not None
         return self.current
+
+    def file_of(self, node: Node) -> bytes:
+        """The name of an object for claims."""
+        return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
         """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
@@ -192,6 +201,7 @@ class Compound:
             raise MustWait(identity)
 
 
+_Encode: TypeAlias = Callable[[Encoder, Any], None]
 Handler: TypeAlias = Callable[[Compound, Any], Any]
 """An operation: (compound, arguments) to its result, which may be encoded: octets, or a `Placeable`."""
 
@@ -215,35 +225,34 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         handlers: the supported operations by number.
     """
     call, enc = compound.call, compound.encoded
-    reduced, items, begun = enc.reduced, enc.items, enc.begun
-    assert begun is not None
-    tag = call.tag
-    reduced += len(tag).to_bytes(4, "big") + tag + _PADDING[len(tag) & 3]
+    reduced, shape, tag = enc.reduced, call.shape, call.tag
+    if tag:
+        enc.opaque(tag, len(tag), "tag")
+    else:
+        reduced += b"\0\0\0\0"
     count_at = len(reduced)
     reduced += b"\0\0\0\0"
+    plan = shape.plan
+    if plan is None or plan.handlers is not handlers:
+        plan = shape.plan = _Plan(shape, handlers)
+    rows, at, operation, let_go, status = plan.rows, -1, None, False, _OK
     if call.minor_version not in MINOR_VERSIONS:
-        return _ended(enc, count_at, _S.NFS4ERR_MINOR_VERS_MISMATCH)
-    if not tag.isascii() and not _is_text(tag):
-        return _ended(enc, count_at, _S.NFS4ERR_INVAL)
-    running: Operation | None = None
-    let_go, status, length, removed = False, _OK, 0, 0
+        status, rows = _S.NFS4ERR_MINOR_VERS_MISMATCH, ()
+    elif tag and not _is_text(tag):
+        status, rows = _S.NFS4ERR_INVAL, ()
+    length = count_at + 4
     try:
-        for (operation, args, _), refusal in zip(call.steps, call.shape.refusals, strict=True):
-            length, removed = len(reduced), enc.removed
-            compound.room = room = compound.reply_octets_max - length - removed - 8
-            running, value = operation, None
-            begun.append(len(items))
+        for (at, operation, refusal, handler, needs_handle, octets, encode), args in zip(rows, call.args, strict=False):
+            compound.position = at
+            acting = False
             try:
                 if compound.uncached:
                     raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
                 if refusal is not None:
                     raise Refused(refusal)
-                if operation.needs_handle and compound.current is None:
+                if needs_handle and compound.current is None:
                     raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-                handler = handlers.get(operation.number)
-                if handler is None:
-                    raise Refused(_S.NFS4ERR_NOTSUPP)
-                if operation.result_octets > room and not operation.idempotent:
+                if octets and octets > compound.room:
                     raise Refused(compound.too_big)
                 while True:
                     try:
@@ -252,14 +261,14 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                     except MustWait as wait:
                         left = wait.step
                     yield left
-                    compound.acting = left is not None
+                    compound.acting = acting = left is not None
             except KeptReply as repeat:
                 return repeat.reply
             except CredentialTooWeak:
-                status = _S.NFS4ERR_WRONGSEC
+                status, value = _S.NFS4ERR_WRONGSEC, None
             except REFUSALS as error:
                 status, value = status_of(error), error.value if isinstance(error, Refused) else None
-            if compound.acting:
+            if acting:
                 # The thread leaves the caller's identity.
                 compound.acting = False
                 yield MAY_BLOCK
@@ -267,66 +276,106 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                 encode_operation_result(enc, operation, status, value)
             else:
                 reduced += operation.success
-                if type(value) is bytes:
+                if value.__class__ is bytes:
                     reduced += value
-                elif operation.encode_resok is not None:
-                    _encode_value(enc, operation.encode_resok, value)
-            if len(reduced) + enc.removed > compound.reply_octets_max:
+                elif encode is not None:
+                    _encode_value(enc, at, encode, value)
+            ends = len(reduced)
+            if ends + enc.removed > compound.reply_octets_max:
                 status = compound.too_big
-                _encode_again(enc, operation, status, length, removed)
+                _encode_again(enc, at, operation, status, length)
             if status:
                 break
-            compound.position += 1
-            running = None
+            length = ends
     except GeneratorExit:
         let_go = True
-        if running is not None:
+        if operation is not None:
             status = _S.NFS4ERR_DELAY
-            _encode_again(enc, running, status, length, removed)
+            _encode_again(enc, at, operation, status, length)
         raise
     except Exception as error:  # noqa: BLE001 - the slot of the session must not stay busy
-        compound.server.log_fault("COMPOUND" if running is None else running.name, error)
-        if running is not None:
+        compound.server.log_fault("COMPOUND" if operation is None else operation.name, error)
+        if operation is not None:
             # Of a result that cannot be encoded there may be a part.
             status = _S.NFS4ERR_SERVERFAULT
-            _encode_again(enc, running, status, length, removed)
+            _encode_again(enc, at, operation, status, length)
     finally:
-        ended = _ended(enc, count_at, status)
+        enc.status = status
+        _U32.pack_into(reduced, REPLY_HEADER_OCTETS, status)
+        _U32.pack_into(reduced, count_at, at + 1)
+        if enc.items:
+            _note_items(enc, at)
+        else:
+            enc.begun = [0] * (at + 1)
         if compound.on_end is not None:
-            # A call that is let go was not checked to fit its slot.
-            keeps = compound.keeps_reply or (let_go and len(reduced) + enc.removed <= compound.kept_octets_max)
-            kept = ended.to_keep() if keeps else None
+            keeps = compound.keeps_reply
+            if let_go and len(reduced) + enc.removed <= compound.session.reply_limits[True][0]:
+                # It was not checked to fit its slot.
+                keeps = True
+            kept = enc.to_keep() if keeps else None
             with compound.server.state.lock:
                 compound.on_end(kept)
-    return ended
-
-
-def _encode_value(enc: EncodedReply, encode_resok: Callable[[Encoder, Any], None], value: Any) -> None:
-    """Appends the value of a result."""
-    if type(value) is Placeable:
-        enc.reduced += value.octets
-        at, removed, data = len(enc.reduced), enc.removed, value.data
-        enc.items.append(BulkItem(at, at + removed, data))
-        enc.removed = removed + (len(data) + 3 & ~3)
-    else:
-        encode_resok(enc, value)
-
-
-def _encode_again(enc: EncodedReply, operation: Operation, status: nfsstat4, length: int, removed: int) -> None:
-    """Replaces the last result, which began at `length`, by one without a value, whatever its size."""
-    assert enc.begun is not None
-    del enc.reduced[length:], enc.items[enc.begun[-1] :]
-    enc.removed = removed
-    encode_operation_result(enc, operation, status, None)
-
-
-def _ended(enc: EncodedReply, count_at: int, status: nfsstat4) -> EncodedReply:
-    """The whole reply."""
-    assert enc.begun is not None
-    enc.status = status
-    _U32.pack_into(enc.reduced, REPLY_HEADER_OCTETS, status)
-    _U32.pack_into(enc.reduced, count_at, len(enc.begun))
     return enc
+
+
+class _Plan:
+    """The operations of a shape with their handlers.
+
+    `rows` has for each operation its index, the operation, the status with which it is refused where it stands, its
+    handler, whether it needs a current filehandle, the octets for which the reply must have room before it runs, and
+    the function that encodes its result.
+    """
+
+    __slots__ = ("handlers", "rows")
+
+    def __init__(self, shape: Shape, handlers: Mapping[int, Handler]) -> None:
+        self.handlers = handlers
+        self.rows: Sequence[tuple[int, Operation, nfsstat4 | None, Handler, bool, int, _Encode | None]] = [
+            (
+                at,
+                operation,
+                refusal,
+                handlers.get(operation.number, _not_supported),
+                operation.needs_handle,
+                # SEQUENCE checks itself: it sets the room.
+                0 if operation.idempotent or operation.place is Position.FIRST else operation.result_octets,
+                operation.encode_resok,
+            )
+            for at, (operation, refusal) in enumerate(zip(shape.operations, shape.refusals, strict=True))
+        ]
+
+
+def _not_supported(_compound: Compound, _args: Any) -> Any:
+    """Refuses an operation without a handler."""
+    raise Refused(_S.NFS4ERR_NOTSUPP)
+
+
+def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
+    """Appends the value of the result of the operation with the index `at`."""
+    _note_items(enc, at)
+    if value.__class__ is not Placeable:
+        encode(enc, value)
+        return
+    octets, data = value
+    reduced, removed = enc.reduced, enc.removed
+    reduced += octets
+    enc.items.append(BulkItem(len(reduced), len(reduced) + removed, data))
+    enc.removed = removed + (len(data) + 3 & ~3)
+
+
+def _note_items(enc: EncodedReply, at: int) -> None:
+    """Notes the items before each result up to that with the index `at`, where these have none."""
+    assert enc.begun is not None
+    enc.begun.extend([len(enc.items)] * (at + 1 - len(enc.begun)))
+
+
+def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
+    """Replaces the last result, which began at `length`, by one without a value, whatever its size."""
+    _note_items(enc, at)
+    assert enc.begun is not None
+    del enc.reduced[length:], enc.items[enc.begun[at] :]
+    enc.removed = padded_octets(len(item.data) for item in enc.items)
+    encode_operation_result(enc, operation, status, None)
 
 
 def _is_text(octets: bytes) -> bool:

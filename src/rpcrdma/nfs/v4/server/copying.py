@@ -20,7 +20,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.nfs.v4.server.opens import check_file, io_file
 from rpcrdma.nfs.v4.state_limits import NFS4_COPY_OCTETS_MAX
 
 __all__ = ["clone", "copy"]
@@ -33,6 +33,10 @@ def copy(compound: Compound, args: COPY4args) -> COPY4resok:
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
     source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
+    assert compound.saved is not None
+    if compound.file_of(compound.saved) == compound.file_of(compound.node):
+        # A copy within one file, which CLONE allows (RFC 7862 section 15.2.3).
+        raise Refused(_S.NFS4ERR_INVAL)
     octets = _range(source, args.ca_src_offset, args.ca_dst_offset, args.ca_count)
     with compound.node.tree.acting_as(compound.caller):
         written = target.copy_from(
@@ -55,8 +59,8 @@ def _files(compound: Compound, source: stateid4, target: stateid4) -> tuple[Open
     node, saved, who = compound.node, compound.saved, compound.caller
     if saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    check_regular(saved)
-    check_regular(node)
+    check_file(saved)
+    check_file(node)
     check_changeable(node)
     compound.wait()
     reader = io_file(compound, source, claims.READ, saved=True) or saved.open(who, tree.READ, at_once=False)

@@ -10,11 +10,11 @@ The caller holds the lock of the state, unless a docstring says otherwise.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from typing import Final
 
 from rpcrdma.nfs.export.claims import WRITE
-from rpcrdma.nfs.export.tree import Node, OpenFile
+from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
 from rpcrdma.nfs.v4.nfs4 import (
     OPEN4_SHARE_ACCESS_WANT_CANCEL,
     OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
@@ -31,6 +31,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
 
@@ -39,6 +40,7 @@ __all__ = [
     "check_delegations",
     "delegate",
     "give_back",
+    "lease_for",
     "no_delegation",
     "wait_for_delegations",
     "wait_for_delegations_of_name",
@@ -61,30 +63,46 @@ def no_delegation(wish: int) -> open_delegation4:
     return open_delegation4(_TYPE.OPEN_DELEGATE_NONE_EXT, why)
 
 
-def delegate(compound: Compound, wish: int, access: int, reader: OpenFile) -> open_delegation4:
+def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
+    """A lease for the delegation that an OPEN may bring, before it opens the file; the lock is free.
+
+    Args:
+        compound: the COMPOUND.
+        node: the file.
+        wish: the client's wish for a delegation, in the bits of OPEN.
+        access: bits of share access of the OPEN.
+    """
+    state = state_of(compound)
+    wanted = wish not in {OPEN4_SHARE_ACCESS_WANT_NO_DELEG, OPEN4_SHARE_ACCESS_WANT_CANCEL}
+    if not wanted or access & WRITE or not compound.session.back_channel.alive:
+        return None
+    file = compound.file_of(node)
+    with state.lock:
+        if not _may_delegate(state, compound.client, node.handle, file, compound.now_s):
+            return None
+    if not node.tree.in_memory:
+        compound.wait()
+    return node.lease(functools.partial(state.lease_broke, file))
+
+
+def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> open_delegation4:
     """The delegation of the current file that an OPEN brings; the lock is free.
 
     Args:
         compound: the COMPOUND.
-        wish: the client's wish for a delegation, in the bits of OPEN.
-        access: bits of share access of the OPEN.
+        wish: see `lease_for`.
         reader: the file.
+        lease: the result of `lease_for`.
     """
-    state, client, node = state_of(compound), compound.client, compound.node
-    wanted = wish not in {OPEN4_SHARE_ACCESS_WANT_NO_DELEG, OPEN4_SHARE_ACCESS_WANT_CANCEL}
-    if not wanted or access & WRITE or not compound.session.back_channel.alive:
-        return no_delegation(wish)
-    with state.lock:
-        if not _may_delegate(state, client, node.handle, compound.now_s):
-            return no_delegation(wish)
-    lease = node.lease()
     if lease is None:
         return no_delegation(wish)
+    state, client, node = state_of(compound), compound.client, compound.node
+    file = compound.file_of(node)
     with state.lock:
         # Another client may have opened the file for writing meanwhile.
-        if not _may_delegate(state, client, node.handle, compound.now_s):
+        if lease.broken or not _may_delegate(state, client, node.handle, file, compound.now_s):
             return no_delegation(wish)
-        given = Delegation(client, state.new_other(client), node.handle, reader, lease)
+        given = Delegation(client, state.new_other(client), node, file, reader, lease)
         state.add(given)
         state.delegations[given] = None
         client.delegations += 1
@@ -94,10 +112,10 @@ def delegate(compound: Compound, wish: int, access: int, reader: OpenFile) -> op
     return open_delegation4(_TYPE.OPEN_DELEGATE_READ, open_read_delegation4(stateid, False, everybody_else))
 
 
-def _may_delegate(state: State, client: Client, file: bytes, now_s: float) -> bool:
+def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_s: float) -> bool:
     claims = state.claims
     return (
-        (Delegation, b"", file) not in client.held
+        (Delegation, b"", handle) not in client.held
         and claims.delegations < NFS4_DELEGATIONS_TOTAL_MAX
         and client.delegations < NFS4_DELEGATIONS_MAX
         and now_s - state.recalled_files.get(file, float("-inf")) >= AGAIN_S
@@ -121,11 +139,10 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
 def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Refuses a change of an object with DELAY while other clients have delegations of it; the lock is free."""
-    claims = state_of(compound).claims
-    if claims.delegations:
-        own = compound.client.held.get((Delegation, b"", node.handle))
-        if claims.waits_for_delegates(node.handle, own):
-            raise Refused(_S.NFS4ERR_DELAY)
+    state = state_of(compound)
+    if state.claims.delegations:
+        file, now_s = compound.file_of(node), compound.now_s
+        state.settle(lambda: check_delegations(state, compound.client, file, now_s), compound.wait)
 
 
 def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
@@ -135,9 +152,8 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
     """
     if state_of(compound).claims.delegations:
         compound.wait()
-        with contextlib.suppress(FileNotFoundError):
-            found = directory.lookup(compound.caller, name, at_once=False)
-            assert found is not None
+        found = existing_object(compound, directory, name)
+        if found is not None:
             wait_for_delegations(compound, found)
 
 
@@ -146,6 +162,6 @@ def give_back(compound: Compound, args: DELEGRETURN4args) -> None:
     state = state_of(compound)
     with state.locked():
         held = state.find(compound.client, args.deleg_stateid)
-        if not isinstance(held, Delegation) or held.file != compound.node.handle:
+        if not isinstance(held, Delegation) or held.handle != compound.node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         state.drop(held)

@@ -14,6 +14,7 @@ from rpcrdma.nfs.v4.server.compound import Compound, MustWait
 __all__ = [
     "checked_directory",
     "checked_name",
+    "existing_object",
     "get_handle",
     "lookup",
     "lookup_parent",
@@ -78,6 +79,16 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
     return found
 
 
+def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
+    """The object of a name in a directory; None if there is none. May block."""
+    try:
+        return directory.lookup(compound.caller, name, at_once=False)
+    except (tree.Refused, OSError) as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
+
+
 def put_root(compound: Compound, _args: None) -> None:
     """PUTROOTFH and PUTPUBFH; who asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1)."""
     exports = compound.server.exports
@@ -104,11 +115,11 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
-    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED)."""
-    claims = compound.server.state.claims
+    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED) or delegated."""
+    claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
-        for holder, _ in claims.sharers(handle):
-            if holder.client is compound.client:
+        for holder in (*(each for each, _ in claims.sharers(file)), *claims.delegates(file)):
+            if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
                 return node
     return None

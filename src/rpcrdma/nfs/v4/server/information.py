@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rpcrdma.nfs.export.tree import FileKind, Node
+from rpcrdma.nfs.export.tree import MODIFY, READ, FileKind, Node
 from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, Shown, bits_of, equal_to, fattr_of
 from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4_DELETE,
@@ -13,6 +13,9 @@ from rpcrdma.nfs.v4.nfs4 import (
     ACCESS4_LOOKUP,
     ACCESS4_MODIFY,
     ACCESS4_READ,
+    ACCESS4_XALIST,
+    ACCESS4_XAREAD,
+    ACCESS4_XAWRITE,
     ACCESS4args,
     ACCESS4resok,
     GETATTR4args,
@@ -28,9 +31,12 @@ from rpcrdma.xdr.codec import Encoder
 __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
 
 _S = nfsstat4
+XATTR_KINDS: Final = {FileKind.FILE, FileKind.DIRECTORY}
+"""Objects that may have extended attributes (RFC 8276 section 8.1)."""
 _SUPPORTED: Final = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_EXECUTE
-_DEFINED: Final = 0x1FF
-"""With the bits of extended attributes (RFC 8276 section 8.5)."""
+_XATTRS: Final = {ACCESS4_XAREAD: READ, ACCESS4_XAWRITE: MODIFY, ACCESS4_XALIST: READ}
+"""The rights that those to extended attributes (RFC 8276 section 8.5) follow from."""
+_DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
@@ -40,15 +46,21 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
     if attributes & NEED_SPACE:
         if not node.tree.in_memory:
             compound.wait()
-        return Described(
-            node.attributes(), node.handle, server.lease_s, mounted_on, space=node.space(), paths=node.path_limits()
-        )
+        found = Described(node.attributes(), node.handle, server.lease_s, mounted_on)
+        describe_file_system(found, node)
+        return found
     return Described(node.attributes(), node.handle, server.lease_s, mounted_on)
+
+
+def describe_file_system(described: Described, node: Node) -> None:
+    """Adds all that `NEED_SPACE` asks of a file system; may block."""
+    described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
 def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
     """GETATTR: returns the wanted attributes of the current object, encoded."""
-    node, request = compound.node, args.attr_request
+    node, request = compound.current, args.attr_request
+    assert node is not None
     shown = node.attributes().shown
     if type(shown) is Shown and shown.request == request:
         return shown.encoded
@@ -86,7 +98,14 @@ def check_access(compound: Compound, args: ACCESS4args) -> ACCESS4resok:
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)
     supported = args.access & _SUPPORTED
-    return ACCESS4resok(supported, compound.node.access(compound.caller, supported))
+    node = compound.node
+    if args.access == supported or not node.tree.xattrs or node.kind not in XATTR_KINDS:
+        return ACCESS4resok(supported, node.access(compound.caller, supported))
+    rights = node.access(compound.caller, supported | READ | MODIFY)
+    granted = rights & supported
+    for bit, right in _XATTRS.items():
+        granted |= args.access & bit if rights & right else 0
+    return ACCESS4resok(args.access, granted)
 
 
 def read_link(compound: Compound, _args: None) -> READLINK4resok:

@@ -19,6 +19,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import checked_directory
+from rpcrdma.nfs.v4.server.information import describe_file_system
 from rpcrdma.rpc.service import CredentialTooWeak
 
 __all__ = ["read_directory"]
@@ -100,8 +101,7 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     assert entry.attributes is not None
     described = Described(entry.attributes, entry.handle, compound.server.lease_s, mounted_on)
     if wanted & NEED_SPACE:
-        node = exports.locate_in_worker(entry.handle, compound.context)
-        described.space, described.paths = node.space(), node.path_limits()
+        describe_file_system(described, exports.locate_in_worker(entry.handle, compound.context))
     return fattr_of(described, wanted)
 
 

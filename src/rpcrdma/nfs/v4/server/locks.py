@@ -51,7 +51,7 @@ class LockState(Held):
     __slots__ = ("opened",)
 
     def __init__(self, opened: Open, other: bytes, owner: bytes) -> None:
-        super().__init__(opened.client, other, owner, opened.file)
+        super().__init__(opened.client, other, owner, opened.handle, opened.file)
         self.opened = opened
         if opened.parts is None:
             opened.parts = set()
@@ -78,6 +78,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
     """LOCK: locks a range for a lock owner (RFC 8881 section 18.10)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
+    file = compound.file_of(node)
     state = state_of(compound)
     client: Client = compound.client
 
@@ -107,7 +108,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
         return stateid
 
     def step() -> stateid4:
-        with state.mirrors.of(node) as local:
+        with state.mirrors.of(node, file) as local:
             with state.lock:
                 checked()
             if local is not None and not local.change(wanted):
@@ -117,7 +118,7 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
                     return grant()
             except BaseException:
                 if local is not None:
-                    state.mirrors.unlock(local, node.handle, wanted)
+                    state.mirrors.unlock(local, file, wanted)
                 raise
 
     compound.stateid = state.past_courteous(step, compound.wait)
@@ -128,13 +129,14 @@ def lock_test(compound: Compound, args: LOCKT4args) -> None:
     """LOCKT: looks for a lock in the way of a range (RFC 8881 section 18.11)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
+    file = compound.file_of(node)
     state = state_of(compound)
     client: Client = compound.client
 
     def step() -> None:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
-        with state.mirrors.of(node) as local:
+        with state.mirrors.of(node, file) as local:
             with state.lock:
                 mine = client.held.get((LockState, args.owner.owner, node.handle))
                 _check_conflicts(state, compound, mine, wanted)
@@ -149,8 +151,9 @@ def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
     """LOCKU: unlocks a range of a lock owner (RFC 8881 section 18.12)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
+    file = compound.file_of(node)
     state = state_of(compound)
-    with state.mirrors.of(node) as local:
+    with state.mirrors.of(node, file) as local:
         with state.lock:
             mine = find(compound, args.lock_stateid, LockState)
             # Whatever adds no range is granted, or a client could not get below its bounds again.
@@ -159,7 +162,7 @@ def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
             mine.change(state.claims, wanted.start, wanted.end, None)
             compound.stateid = bump(mine)
         if local is not None:
-            state.mirrors.unlock(local, node.handle, wanted)
+            state.mirrors.unlock(local, file, wanted)
     return compound.stateid
 
 
@@ -188,7 +191,7 @@ def _locker(compound: Compound, args: LOCK4args) -> tuple[LockState | None, Open
         return mine, mine.opened, mine.owner
     opened = find(compound, locker.open_stateid, Open)
     owner = locker.lock_owner.owner
-    known = opened.client.held.get((LockState, owner, opened.file))
+    known = opened.client.held.get((LockState, owner, opened.handle))
     return known if isinstance(known, LockState) else None, opened, owner
 
 
@@ -196,7 +199,9 @@ def _check_conflicts(
     state: State, compound: Compound, mine: Held | None, wanted: Range, *, reclaims: bool = False
 ) -> None:
     """Refuses with DENIED, and the first lock in the way, unless all those in the way are of courteous clients."""
-    conflicts: list[HeldRange[LockState]] = list(state.claims.range_conflicts(compound.node.handle, mine, wanted))
+    conflicts: list[HeldRange[LockState]] = list(
+        state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
+    )
     if not conflicts:
         return
     state.clients.in_the_way([each.holder.client for each in conflicts], compound.now_s)

@@ -11,7 +11,7 @@ import errno
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from rpcrdma.nfs.export import tree
@@ -44,18 +44,21 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
     open_claim_delegate_cur4,
     open_claim_type4,
+    open_delegation_type4,
     opentype4,
     stateid4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, wait_for_delegations
-from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named
+from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
+from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, existing_object, object_named
 from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
+from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
     "Open",
+    "check_file",
     "check_regular",
     "close",
     "find",
@@ -81,6 +84,7 @@ _RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ |
 """The rights of a file that is opened, by bits of share access."""
 _TIMES: Final = SET_ONLY
 """Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
+_WITHOUT_OPEN: Final = frozenset({ANONYMOUS, BYPASS})
 _UNCHANGED: Final = change_info4(True, 0, 0)
 
 
@@ -89,8 +93,8 @@ class Open(Held):
 
     __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
 
-    def __init__(self, client: Client, other: bytes, owner: bytes, file: bytes) -> None:
-        super().__init__(client, other, owner, file)
+    def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
+        super().__init__(client, other, owner, handle, file)
         self.access = 0
         self.deny = 0
         self.shares = 0
@@ -127,7 +131,7 @@ def find(compound: Compound, stateid: stateid4, kind: type[H]) -> H:
         Refused: see `State.find`; BAD_STATEID: it is of another kind, or of another file.
     """
     held = state_of(compound).find(compound.client, _resolved(compound, stateid))
-    if not isinstance(held, kind) or held.file != compound.node.handle:
+    if not isinstance(held, kind) or held.handle != compound.node.handle:
         raise Refused(_S.NFS4ERR_BAD_STATEID)
     return held
 
@@ -156,22 +160,24 @@ def io_file(compound: Compound, stateid: stateid4, access: int, *, saved: bool =
     Raises:
         Refused: the stateid is none, or not for this; LOCKED: an open denies it; GRACE.
     """
-    state = state_of(compound)
+    state: State = compound.server.state
     node = compound.saved if saved else compound.current
     assert node is not None
-    stateid = _resolved(compound, stateid, saved=saved)
     key = stateid.seqid, stateid.other
-    if key in {ANONYMOUS, BYPASS}:
+    if key == CURRENT:
+        stateid = _resolved(compound, stateid, saved=saved)
+        key = stateid.seqid, stateid.other
+    if key in _WITHOUT_OPEN:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
-        if not (key == BYPASS and access == READ) and state.claims.denies_io(node.handle, access):
+        if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.file_of(node), access):
             raise Refused(_S.NFS4ERR_LOCKED)
         if access == WRITE:
             wait_for_delegations(compound, node)
         return None
     with state.lock:
         held = state.find(compound.client, stateid)
-        if held.file != node.handle:
+        if held.handle != node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
     if file is None and access == WRITE:
@@ -206,30 +212,39 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
         check_changeable(node)
     if not target.created and not reclaims:
         _check_access(compound, node, access)
-    file = _there(compound, node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
+    changes = bool(access & WRITE or deny & READ or target.cut)
+    if changes:
+        # Before the kernel sees the file opened for writing, which breaks a lease.
+        wait_for_delegations(compound, node)
+    wish = args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
+    # A reclaim names the delegation that the client had.
+    refused = changes or (reclaims and args.claim.value is not open_delegation_type4.OPEN_DELEGATE_READ)
+    lease = None if refused else lease_for(compound, node, wish, access)
+    opened = _there(compound, node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
+    file = compound.file_of(node)
 
     def claimed() -> tuple[Open, stateid4, tuple[int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
-        conflicts = state.claims.share_conflicts(handle, mine, access, deny)
+        conflicts = state.claims.share_conflicts(file, mine, access, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
             raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
-        if access & WRITE or deny & READ or target.cut:
-            check_delegations(state, client, handle, compound.now_s)
+        if changes:
+            check_delegations(state, client, file, compound.now_s)
         if isinstance(mine, Open):
             stateid = bump(mine)
         else:
-            mine = Open(client, state.new_other(client), owner, handle)
+            mine = Open(client, state.new_other(client), owner, handle, file)
             state.add(mine)
             stateid = stateid4(mine.seqid, mine.other)
         before = mine.access, mine.deny
         mine.node = node
         mine.shares |= _share_bit(access, deny)
         if access & READ:
-            mine.reader = file
+            mine.reader = opened
         if access & WRITE:
-            mine.writer = file
+            mine.writer = opened
         _share(state, mine, mine.access | access, mine.deny | deny)
         return mine, stateid, before
 
@@ -243,7 +258,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
         target.change,
         OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED,
         words(target.attributes_set),
-        delegate(compound, args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK, access, file),
+        delegate(compound, wish, opened, lease),
     )
 
 
@@ -260,6 +275,12 @@ def check_regular(node: Node) -> None:
     if node.kind is not FileKind.FILE:
         statuses = {FileKind.DIRECTORY: _S.NFS4ERR_ISDIR, FileKind.SYMLINK: _S.NFS4ERR_SYMLINK}
         raise Refused(statuses.get(node.kind, _S.NFS4ERR_WRONG_TYPE))
+
+
+def check_file(node: Node) -> None:
+    """Refuses with WRONG_TYPE objects that are no regular files, as operations of version 4.2 that change data do."""
+    if node.kind is not FileKind.FILE:
+        raise Refused(_S.NFS4ERR_WRONG_TYPE)
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
@@ -315,7 +336,7 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     elif isinstance(value, fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
         create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
-        found = _existing(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
+        found = existing_object(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
         if found is not None:
             change = directory.attributes().change
             cut = wanted.size == 0
@@ -331,13 +352,6 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     before, after = change_of_directory.before, change_of_directory.after
     change_info = change_info4(True, before.change, after.change) if before and after else _UNCHANGED
     return _Target(made.node, change_info, asked, created=True)
-
-
-def _existing(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    try:
-        return directory.lookup(compound.caller, name, at_once=False)
-    except FileNotFoundError:
-        return None
 
 
 def _current(compound: Compound, args: OPEN4args) -> _Target:
@@ -361,7 +375,7 @@ def _delegated(compound: Compound, args: OPEN4args) -> _Target:
     state = state_of(compound)
     with state.lock:
         held = state.find(compound.client, stateid)
-    if not isinstance(held, Delegation) or held.file != node.handle:
+    if not isinstance(held, Delegation) or held.handle != node.handle:
         raise Refused(_S.NFS4ERR_BAD_STATEID)
     return _Target(node)
 
@@ -427,14 +441,25 @@ def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4re
     """TEST_STATEID (RFC 8881 section 18.48)."""
     state = state_of(compound)
     statuses: list[int] = []
-    with state.lock:
-        for stateid in args.ts_stateids:
-            try:
-                state.find(compound.client, stateid)
-                statuses.append(_S.NFS4_OK)
-            except Refused as refused:
-                statuses.append(refused.status)
+    if len(args.ts_stateids) > NFS4_STATEIDS_AT_ONCE:
+        compound.wait()
+    for some in _batched(args.ts_stateids):
+        with state.lock:
+            statuses += [_status_of(state, compound.client, stateid) for stateid in some]
     return TEST_STATEID4resok(statuses)
+
+
+def _batched(stateids: list[stateid4]) -> Iterator[list[stateid4]]:
+    for start in range(0, len(stateids), NFS4_STATEIDS_AT_ONCE):
+        yield stateids[start : start + NFS4_STATEIDS_AT_ONCE]
+
+
+def _status_of(state: State, client: Client, stateid: stateid4) -> int:
+    try:
+        state.find(client, stateid)
+    except Refused as refused:
+        return refused.status
+    return _S.NFS4_OK
 
 
 def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:

@@ -157,6 +157,10 @@ class PseudoRoot(Exports):
         """See `Exports.admit`."""
         self._exports.admit(tree, context, mounts=mounts)
 
+    def file_of(self, handle: bytes) -> bytes:
+        """See `Exports.file_of`."""
+        return handle if handle in self._by_handle else self._exports.file_of(handle)
+
     def waits_for(self, handle: bytes) -> bytes | None:
         """See `Exports.waits_for`."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
@@ -181,6 +185,7 @@ class _PseudoTree:
     fsid = 0
     in_memory = True
     transfer_octets = TRANSFER_OCTETS_MAX
+    xattrs = False
 
     def __init__(self, exports: PseudoRoot) -> None:
         self._exports = exports
@@ -276,7 +281,7 @@ class _Directory:
     def opened_for_writing(self) -> OpenFile | None:
         return None
 
-    def lease(self) -> Lease | None:
+    def lease(self, _told: Callable[[], object]) -> Lease | None:
         return None
 
     def range_locks(self) -> RangeLocks | None:

@@ -2,55 +2,67 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.nfs.export import claims, tree
-from rpcrdma.nfs.export.tree import OpenFile
-from rpcrdma.nfs.v4.nfs4 import READ4args, READ4resok, nfsstat4, stateid4
+from rpcrdma.nfs.export.tree import FileKind, OpenFile
+from rpcrdma.nfs.v4.nfs4 import READ4args, nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.compound import Compound, MustWait
+from rpcrdma.nfs.v4.server.compound import Compound, MustWait, Placeable
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["file_to_read", "read"]
+__all__ = ["file_to_read", "lent_buffer", "read"]
 
-_ENDS_OCTETS: Final = 8
-"""Octets of the result besides the data: whether the file ends, and the data's length."""
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+_FILE: Final = FileKind.FILE
+_ENDS: Final = struct.Struct(">2I")
+"""The result besides the data: whether the file ends, and the data's length."""
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     """The current file by the stateid of an operation that reads it."""
-    check_regular(compound.node)
+    node = compound.current
+    assert node is not None
+    if node.kind is not _FILE:
+        check_regular(node)
     file = io_file(compound, stateid, claims.READ)
     if file is None:
-        file = compound.or_wait(compound.node.open(compound.caller, tree.READ, at_once=compound.at_once))
+        file = compound.or_wait(node.open(compound.caller, tree.READ, at_once=compound.at_once))
     return file
 
 
-def read(compound: Compound, args: READ4args) -> READ4resok:
+def lent_buffer(compound: Compound, octets: int) -> memoryview:
+    """Memory for data of a result; DELAY if the COMPOUND asks for more than one client may have at a time."""
+    try:
+        return compound.context.buffer(octets)
+    except OutOfBuffers:
+        raise Refused(nfsstat4.NFS4ERR_DELAY) from None
+
+
+def read(compound: Compound, args: READ4args) -> Placeable:
     """READ: what is in memory at once; a worker thread reads the rest."""
-    node = compound.node
-    file = file_to_read(compound, args.stateid)
-    size = file.attributes().size
+    file, offset = file_to_read(compound, args.stateid), args.offset
+    node = compound.current
+    assert node is not None
+    exported, size = node.tree, file.attributes().size
     # Beyond the end, also where no file of this system can be: no data, and the end.
-    wanted = max(0, min(args.count, node.tree.transfer_octets, size - args.offset))
-    if compound.left(wanted) < _ENDS_OCTETS:
+    wanted = max(0, min(args.count, exported.transfer_octets, size - offset))
+    if compound.left(wanted) < _ENDS.size:
         raise Refused(compound.too_big)
     data: Buffer = b""
     got = 0
     if wanted:
         if compound.partial is None:
-            try:
-                compound.partial = compound.context.buffer(wanted), 0
-            except OutOfBuffers:
-                # The READs of one COMPOUND ask for more than one client may have at a time.
-                raise Refused(nfsstat4.NFS4ERR_DELAY) from None
+            compound.partial = lent_buffer(compound, wanted), 0
         buffer, got = compound.partial
         wanted = min(wanted, len(buffer))
-        at_once = compound.at_once and not node.tree.in_memory
+        at_once = not (exported.in_memory or compound.context.may_block)
         if got < wanted:
-            got += file.read(buffer[got:wanted], args.offset + got, at_once=at_once)
+            got += file.read(buffer[got:wanted], offset + got, at_once=at_once)
         if got < wanted and at_once:
             compound.partial = buffer, got
             raise MustWait
@@ -58,4 +70,4 @@ def read(compound: Compound, args: READ4args) -> READ4resok:
         data = buffer[:got]
         if got < wanted:
             size = file.attributes().size
-    return READ4resok(args.offset + got >= size, data)
+    return _tuple(Placeable, (_ENDS.pack(offset + got >= size, got), data))

@@ -14,12 +14,14 @@ from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
 from rpcrdma.nfs.v4.server import (
     copying,
     delegations,
+    extended_attributes,
     handles,
     information,
     listing,
     locks,
     names,
     opens,
+    read_plus,
     reading,
     security,
     session_operations,
@@ -30,7 +32,7 @@ from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.server.state import State
-from rpcrdma.rpc.service import CallContext, Steps, inline_or_worker
+from rpcrdma.rpc.service import CallContext, Steps, returns_steps
 
 __all__ = ["HANDLERS", "Nfs4Service"]
 
@@ -56,8 +58,10 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_FREE_STATEID: opens.free_stateid,
     _O.OP_GETATTR: information.get_attributes,
     _O.OP_GETFH: handles.get_handle,
+    _O.OP_GETXATTR: extended_attributes.get_xattr,
     _O.OP_IO_ADVISE: sparse.advise,
     _O.OP_LINK: names.link,
+    _O.OP_LISTXATTRS: extended_attributes.list_xattrs,
     _O.OP_LOCK: locks.lock,
     _O.OP_LOCKT: locks.lock_test,
     _O.OP_LOCKU: locks.unlock,
@@ -72,8 +76,10 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_READ: reading.read,
     _O.OP_READDIR: listing.read_directory,
     _O.OP_READLINK: information.read_link,
+    _O.OP_READ_PLUS: read_plus.read_plus,
     _O.OP_RECLAIM_COMPLETE: session_operations.reclaim_complete,
     _O.OP_REMOVE: names.remove,
+    _O.OP_REMOVEXATTR: extended_attributes.remove_xattr,
     _O.OP_RENAME: names.rename,
     _O.OP_RESTOREFH: handles.restore_handle,
     _O.OP_SAVEFH: handles.save_handle,
@@ -82,6 +88,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_SEEK: sparse.seek,
     _O.OP_SEQUENCE: session_operations.sequence,
     _O.OP_SETATTR: writing.set_attributes,
+    _O.OP_SETXATTR: extended_attributes.set_xattr,
     _O.OP_TEST_STATEID: opens.test_stateid,
     _O.OP_VERIFY: information.verify,
     _O.OP_WRITE: writing.write,
@@ -116,12 +123,12 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self._recalls: Recalls | None = None
         self._faults: set[tuple[str, type[Exception]]] = set()
 
-    @inline_or_worker
+    @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
         """Answers COMPOUND."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
-        return (yield from run(Compound(self, context, args, self._clock()), HANDLERS))
+        return run(Compound(self, context, args, self._clock()), HANDLERS)
 
     def sweep(self) -> None:
         """Ends the state of clients whose time is over; may block. To be called every few seconds."""

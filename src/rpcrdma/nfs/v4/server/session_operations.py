@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 _S, _O = nfsstat4, nfs_opnum4
+_REPEAT, _UNCACHED = Answer.REPEAT, Answer.UNCACHED
 _SEQUENCE_RESULT: Final = struct.Struct(">16s5I")
 """SEQUENCE4resok."""
 _FLAGS_ASKED: Final = (
@@ -136,7 +137,8 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     def step() -> CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
-        return state.sessions.create(args, client, principal_of(compound.caller), caller, compound.now_s)
+        who, minor = principal_of(compound.caller), compound.call.minor_version
+        return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
 
     created = state.settle(step, compound.wait)
     if created.csr_flags:
@@ -147,42 +149,35 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
 def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
     """SEQUENCE (RFC 8881 section 18.46): returns the encoded result."""
     state: State = compound.server.state
-    sessions, context = state.sessions, compound.context
+    sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
     with state.lock:
-        session = sessions.find(args.sa_sessionid)
-        fore = session.fore
-        octets_max, too_big = fore.ca_maxresponsesize, _S.NFS4ERR_REP_TOO_BIG
-        if args.sa_cachethis and fore.ca_maxresponsesize_cached < octets_max:
-            octets_max, too_big = fore.ca_maxresponsesize_cached, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE
-        if len(compound.encoded.reduced) + 8 + _SEQUENCE_RESULT.size > octets_max:
-            raise Refused(too_big)
-        answer = sessions.sequence(
-            session,
+        answer, session = sessions.sequence(
             args,
-            compound.request,
+            # Of a request whose reply is not kept, no repeat is answered with that.
+            compound.request if cached else None,
             context.client,
             compound.now_s,
-            operations=compound.call.count,
+            operations=compound.call.shape.count,
             octets=context.call_octets,
+            reply_octets=len(compound.encoded.reduced) + 8 + _SEQUENCE_RESULT.size,
         )
-        slot = session.slots[args.sa_slotid]
-        if answer is Answer.REPEAT:
+        slots, back, client = session.slots, session.back_channel, session.client
+        slot = slots[slot_id]
+        if answer is _REPEAT:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
-        back, client = session.back_channel, session.client
         flags = SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
-        if back.caller is not None and not back.alive and sessions.with_back_channel(client) is None:
+        if back.bound and not back.alive and sessions.with_back_channel(client) is None:
             flags |= SEQ4_STATUS_CB_PATH_DOWN
     compound.session, compound.client = session, client
-    compound.reply_octets_max, compound.too_big = octets_max, too_big
-    if answer is Answer.UNCACHED:
+    compound.reply_octets_max, compound.too_big = session.reply_limits[cached]
+    if answer is _UNCACHED:
         compound.uncached = True
     else:
-        compound.keeps_reply = args.sa_cachethis
-        compound.kept_octets_max = fore.ca_maxresponsesize_cached
+        compound.keeps_reply = cached
         compound.on_end = slot.finish
-    highest = len(session.slots) - 1
-    return _SEQUENCE_RESULT.pack(session.id, args.sa_sequenceid, args.sa_slotid, highest, highest, flags)
+    highest = len(slots) - 1
+    return _SEQUENCE_RESULT.pack(session.id, args.sa_sequenceid, slot_id, highest, highest, flags)
 
 
 def bind_conn_to_session(compound: Compound, args: BIND_CONN_TO_SESSION4args) -> BIND_CONN_TO_SESSION4resok:

@@ -26,10 +26,11 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer, Slot
 from rpcrdma.nfs.v4.state_limits import (
-    NFS4_KEPT_REPLIES_OCTETS_MAX,
     NFS4_KEPT_REPLY_OCTETS_MAX,
     NFS4_SESSIONS_MAX,
+    NFS4_SLOT_OCTETS,
     NFS4_SLOTS_MAX,
+    NFS4_SLOTS_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import ReverseCaller
@@ -37,6 +38,7 @@ from rpcrdma.rpc.service import ReverseCaller
 __all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "SessionTable", "callback_credential"]
 
 _S = nfsstat4
+_RUN, _EXPIRING = Answer.RUN, ClientState.EXPIRING
 _FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
 _BINDS = 1 << nfs_opnum4.OP_BIND_CONN_TO_SESSION
 _SESSION_ID_OCTETS = 16
@@ -60,15 +62,23 @@ REFUSED_ANSWERS: Final = {
 class BackChannel:
     """The way to call the client of a session back."""
 
-    __slots__ = ("caller", "credential", "program", "sequence")
+    __slots__ = ("bound", "caller", "credential", "minor_version", "program", "sequence")
 
-    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None) -> None:
+    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None, minor_version: int) -> None:
         self.program = program
+        self.minor_version = minor_version
+        """That of the session: Linux knows a session by its id and by this."""
         self.credential = credential
         self.caller = caller
-        """The connection; None: the client has bound none."""
+        """The connection; None: the client has bound none, or it has ended."""
+        self.bound = caller is not None
+        """Whether the client has bound a connection at any time."""
         self.sequence = 0
         """The number of the last request of the only slot in use."""
+
+    def bind(self, caller: ReverseCaller) -> None:
+        """Calls the client over this connection from now on."""
+        self.caller, self.bound = caller, True
 
     @property
     def alive(self) -> bool:
@@ -79,7 +89,7 @@ class BackChannel:
 class Nfs4Session:
     """A session of a client; `fore` and `back` are the agreed attributes of its channels."""
 
-    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "slots")
+    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
 
     def __init__(
         self, number: bytes, client: Client, fore: channel_attrs4, back: channel_attrs4, back_channel: BackChannel
@@ -89,8 +99,14 @@ class Nfs4Session:
         self.fore = fore
         self.back = back
         self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
-        self.promised = fore.ca_maxrequests * fore.ca_maxresponsesize_cached
-        """Octets of kept replies that the client may make us hold."""
+        self.promised = fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
+        """Octets of slots and of kept replies that the client may make us hold."""
+        whole, kept = fore.ca_maxresponsesize, fore.ca_maxresponsesize_cached
+        self.reply_limits = (
+            (whole, _S.NFS4ERR_REP_TOO_BIG),
+            (kept, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE) if kept < whole else (whole, _S.NFS4ERR_REP_TOO_BIG),
+        )
+        """The most octets of a reply that is not kept and of a kept one, and the status of a longer one."""
         self.back_channel = back_channel
         self.connections: set[ReverseCaller] = set()
         """The connections that the client has bound, where it must bind each one (SP4_MACH_CRED)."""
@@ -109,7 +125,7 @@ class SessionTable:
         self._random_bytes = random_bytes
         self._by_id: dict[bytes, Nfs4Session] = {}
         self._promised = 0
-        """Octets of kept replies that all sessions may hold."""
+        """Octets of slots and of kept replies that all sessions may hold."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -122,7 +138,14 @@ class SessionTable:
         return session
 
     def create(
-        self, args: CREATE_SESSION4args, client: Client, principal: str, caller: ReverseCaller, now_s: float
+        self,
+        args: CREATE_SESSION4args,
+        client: Client,
+        principal: str,
+        caller: ReverseCaller,
+        now_s: float,
+        *,
+        minor_version: int,
     ) -> CREATE_SESSION4resok:
         """Creates a session and confirms its client, or repeats the result of the last time (RFC 8881 section 18.36.4).
 
@@ -139,6 +162,7 @@ class SessionTable:
             raise Refused(_S.NFS4ERR_SEQ_MISORDERED)
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
+        # A confirmed client may create sessions by any principal, unless it has asked for protection (SP4_MACH_CRED).
         unconfirmed = client.state is ClientState.UNCONFIRMED
         if unconfirmed and client.introduction.principal != principal:
             raise Refused(_S.NFS4ERR_CLID_INUSE)
@@ -152,9 +176,11 @@ class SessionTable:
             self._clients.renew(client, now_s)
         credential = callback_credential(args.csa_sec_parms)
         calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
-        channel = BackChannel(args.csa_cb_program, credential or AuthNone(), caller if calls_back else None)
+        back_caller = caller if calls_back else None
+        channel = BackChannel(args.csa_cb_program, credential or AuthNone(), back_caller, minor_version)
         session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
-        session.connections.add(caller)
+        if client.introduction.enforced & _BINDS:
+            session.connections.add(caller)
         self._by_id[session.id] = session
         client.sessions.add(session.id)
         self._promised += session.promised
@@ -165,7 +191,6 @@ class SessionTable:
 
     def sequence(
         self,
-        session: Nfs4Session,
         args: SEQUENCE4args,
         call: Hashable,
         caller: ReverseCaller,
@@ -173,28 +198,35 @@ class SessionTable:
         *,
         operations: int,
         octets: int,
-    ) -> Answer:
+        reply_octets: int,
+    ) -> tuple[Answer, Nfs4Session]:
         """Places a call in its slot, and renews the lease of its client; a call that is refused changes nothing.
 
         Args:
-            session: the session.
             args: the SEQUENCE.
             call: see `Slot.take`.
             caller: the connection that the call came on.
             now_s: the time.
             operations: operations of the COMPOUND.
             octets: octets of the call.
+            reply_octets: octets of a reply with no result but that of SEQUENCE.
 
         Returns:
-            RUN, REPEAT or UNCACHED.
+            RUN, REPEAT or UNCACHED, and the session.
 
         Raises:
             Refused: the session or the slot does not allow it.
         """
+        session = self._by_id.get(args.sa_sessionid)
+        if session is None:
+            raise Refused(_S.NFS4ERR_BADSESSION)
+        octets_max, too_big = session.reply_limits[args.sa_cachethis]
+        if reply_octets > octets_max:
+            raise Refused(too_big)
         if args.sa_slotid >= len(session.slots):
             raise Refused(_S.NFS4ERR_BADSLOT)
         client, fore = session.client, session.fore
-        if client.state is ClientState.EXPIRING:
+        if client.state is _EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
         if client.introduction.enforced & _BINDS and caller not in session.connections:
             raise Refused(_S.NFS4ERR_CONN_NOT_BOUND_TO_SESSION)
@@ -203,10 +235,10 @@ class SessionTable:
         if octets > fore.ca_maxrequestsize:
             raise Refused(_S.NFS4ERR_REQ_TOO_BIG)
         answer = session.slots[args.sa_slotid].take(args.sa_sequenceid, call)
-        if answer is not Answer.RUN and answer in REFUSED_ANSWERS:
+        if answer is not _RUN and answer in REFUSED_ANSWERS:
             raise Refused(REFUSED_ANSWERS[answer])
         self._clients.renew(client, now_s)
-        return answer
+        return answer, session
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
         """A session of a client with a connection for calls to it."""
@@ -214,10 +246,18 @@ class SessionTable:
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds a connection to a session, and drops connections that have ended."""
-        session.connections = {each for each in session.connections if not each.closed} | {caller}
+        """Binds a connection to a session, and drops those that have ended."""
+        if session.client.introduction.enforced & _BINDS:
+            session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:
-            session.back_channel.caller = caller
+            session.back_channel.bind(caller)
+
+    def drop_ended_connections(self) -> None:
+        """Drops the connections that have ended from all sessions."""
+        for session in self._by_id.values():
+            session.connections = {each for each in session.connections if not each.closed}
+            if not session.back_channel.alive:
+                session.back_channel.caller = None
 
     def destroy(self, session: Nfs4Session) -> None:
         """Ends a session; requests in its slots go on."""
@@ -240,13 +280,13 @@ class SessionTable:
             raise Refused(_S.NFS4ERR_TOOSMALL)
         slots = min(asked.ca_maxrequests, NFS4_SLOTS_MAX)
         kept = min(asked.ca_maxresponsesize_cached, NFS4_KEPT_REPLY_OCTETS_MAX)
-        free = NFS4_KEPT_REPLIES_OCTETS_MAX - self._promised
+        free = NFS4_SLOTS_OCTETS_MAX - self._promised
         share = free // _PROMISED_PARTS
-        if slots * kept > share:
+        if slots * (kept + NFS4_SLOT_OCTETS) > share:
             # Shorter kept replies cost a client less than fewer slots do.
-            kept = min(kept, max(share // slots, _LEAST_KEPT_OCTETS))
-            slots = min(slots, max(share // kept, 1))
-            if kept > free:
+            kept = min(kept, max(share // slots - NFS4_SLOT_OCTETS, _LEAST_KEPT_OCTETS))
+            slots = min(slots, max(share // (kept + NFS4_SLOT_OCTETS), 1))
+            if kept + NFS4_SLOT_OCTETS > free:
                 raise Refused(_S.NFS4ERR_DELAY)
         return channel_attrs4(
             0,

@@ -11,25 +11,25 @@ from rpcrdma.nfs.v4.attributes import bits, bits_of, words
 from rpcrdma.nfs.v4.nfs4 import (
     IO_ADVISE4_WILLNEED,
     IO_ADVISE4_WILLNEED_OPPORTUNISTIC,
-    NFS4_CONTENT_DATA,
-    NFS4_CONTENT_HOLE,
     ALLOCATE4args,
     DEALLOCATE4args,
     IO_ADVISE4args,
     IO_ADVISE4resok,
     SEEK4args,
     SEEK4resok,
+    data_content4,
     nfsstat4,
     stateid4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.nfs.v4.server.opens import check_file, check_regular, io_file
 from rpcrdma.nfs.v4.server.reading import file_to_read
 
 __all__ = ["advise", "allocate", "deallocate", "seek"]
 
 _S = nfsstat4
+_WHAT: Final = frozenset(data_content4)
 _LENGTHS: Final = 1 << 64
 _NEEDED: Final = bits(IO_ADVISE4_WILLNEED, IO_ADVISE4_WILLNEED_OPPORTUNISTIC)
 """Hints that are followed: the others would hold for all clients of a file."""
@@ -37,12 +37,12 @@ _NEEDED: Final = bits(IO_ADVISE4_WILLNEED, IO_ADVISE4_WILLNEED_OPPORTUNISTIC)
 
 def seek(compound: Compound, args: SEEK4args) -> SEEK4resok:
     """SEEK: the next data or the next hole; in a tree that knows no holes, the end of a file is its only one."""
-    if args.sa_what not in {NFS4_CONTENT_DATA, NFS4_CONTENT_HOLE}:
+    if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
     file = file_to_read(compound, args.sa_stateid)
     if not compound.node.tree.in_memory:
         compound.wait()
-    size, hole = file.attributes().size, args.sa_what == NFS4_CONTENT_HOLE
+    size, hole = file.attributes().size, args.sa_what == data_content4.NFS4_CONTENT_HOLE
     if args.sa_offset >= size:
         raise Refused(_S.NFS4ERR_NXIO)
     whole = size if hole else args.sa_offset
@@ -73,7 +73,7 @@ def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> SparseFile:
     """The current file, with the rules of WRITE; the rest runs in a worker thread."""
     node = compound.node
-    check_regular(node)
+    check_file(node)
     check_changeable(node)
     if not octets:
         raise Refused(_S.NFS4ERR_INVAL)

@@ -112,6 +112,10 @@ class State:
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
         """Tells the event loop that has the connections of new `recalls`."""
+        self.broken: deque[bytes] = deque()
+        """Files whose leases a local writer has broken, for `recall_broken`."""
+        self.wake_broken: Callable[[], object] = lambda: None
+        """Tells the event loop that has the connections of new `broken`."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
         """The time of the last recall, by file."""
         self._shrunk: set[bytes] = set()
@@ -203,9 +207,10 @@ class State:
         """
         with self.locked():
             self.clients.pass_leases(now_s)
+            self.sessions.drop_ended_connections()
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
-            self.recall((each for each in self.claims.in_the_way if isinstance(each, Delegation)), now_s)
+            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         self._recall_again(now_s)
@@ -288,6 +293,18 @@ class State:
         with self.lock:
             found = [each for each in self.claims.in_the_way if isinstance(each, Delegation)]
             self.recall(found, now_s)
+
+    def lease_broke(self, file: bytes) -> None:
+        """Notes a local writer of a delegated file; for any thread, whether or not it holds the lock."""
+        self.broken.append(file)
+        self.wake_broken()
+
+    def recall_broken(self, now_s: float) -> None:
+        """Recalls the delegations that local writers wait for; the lock is free."""
+        with self.lock:
+            while self.broken:
+                found = self.claims.delegates(self.broken.popleft())
+                self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
         """Recalls delegations of which a local writer has come, and again those whose clients have not heard of it."""

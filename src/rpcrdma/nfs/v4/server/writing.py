@@ -45,6 +45,8 @@ def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
     file = io_file(compound, args.stateid, claims.WRITE)
     if file is None:
         file = compound.or_wait(node.open(who, MODIFY, at_once=compound.at_once))
+        # While it is open for writing, no client gets a delegation: this is the last look.
+        wait_for_delegations(compound, node)
     if not within.in_memory:
         brief = args.stable == stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
         compound.wait(within.acting_as(who) if brief else None)

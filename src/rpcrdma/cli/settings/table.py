@@ -1,0 +1,241 @@
+"""The table of all settings of `rpcrdma serve`: its parser, its configuration file and their documentation use it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from rpcrdma.cli.export_options import default_state_dir, parse_security
+from rpcrdma.commands import octets
+from rpcrdma.commands.arguments import (
+    host_and_port,
+    listening_url,
+    positive_count,
+    seconds,
+    seconds_or_never,
+    user_or_group_number,
+)
+from rpcrdma.commands.options import (
+    BUSY_POLL,
+    CRC,
+    EXTENSION,
+    HOST_AUTH,
+    LOG_LEVEL,
+    MOUNT_IN_CLEAR,
+    PROVIDER,
+    RPCRDMA_VERSION,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+    TLS_NAME,
+    VERSIONS,
+    XPRTSEC,
+)
+from rpcrdma.commands.setting import Kind, Renewal, Setting
+from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
+
+__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "MEMORY_MIN", "OF_EXPORTS", "OF_SERVER"]
+
+DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
+"""The URLs of a server that is not told where to listen."""
+MEMORY_MIN: Final = 8 << 20
+"""Room for a few calls of the largest size, in octets."""
+_WORKERS: Final = 8
+_ANONYMOUS: Final = 65534
+
+_HOSTS = replace(
+    TLS_NAME,
+    help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)",
+)
+HOST_SETTINGS: Final = (
+    replace(TLS_CERT, renewal=Renewal.HANG_UP),
+    replace(TLS_KEY, renewal=Renewal.HANG_UP),
+    replace(TLS_CA, help="certificates of the authorities that sign the peer's certificate", renewal=Renewal.HANG_UP),
+    _HOSTS,
+    HOST_AUTH,
+)
+"""Settings of the server about certificates."""
+
+OF_SERVER: Final[tuple[Setting, ...]] = (
+    Setting(
+        name="listen",
+        parse=listening_url,
+        many=True,
+        metavar="URL",
+        help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
+        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
+        "--xprtsec the latter alone)",
+    ),
+    Setting(
+        name="nfs",
+        choices=("3,4", "3", "4"),
+        default="3,4",
+        default_text="3,4",
+        metavar="VERSIONS",
+        help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or 3,4",
+    ),
+    Setting(
+        name="state-dir",
+        parse=Path,
+        metavar="DIR",
+        default=default_state_dir,
+        default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
+        help="where to keep the key of the file handles and clients of version 4",
+    ),
+    Setting(
+        name="keytab",
+        parse=Path,
+        metavar="FILE",
+        default_text="the system's, /etc/krb5.keytab",
+        help="keys of the Kerberos principal nfs/HOST",
+    ),
+    PROVIDER,
+    BUSY_POLL,
+    replace(
+        RPCRDMA_VERSION,
+        help=f"version of RPC-over-RDMA: {', '.join(VERSIONS)}; auto speaks the version of each client, any other "
+        "choice is the only version spoken",
+    ),
+    replace(
+        EXTENSION,
+        help="round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not",
+    ),
+    replace(CRC, file_help="whether the software RNIC asks for its CRC32C"),
+    Setting(
+        name="workers",
+        kind=Kind.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        default=_WORKERS,
+        default_text=str(_WORKERS),
+        help="threads for file system calls that block",
+    ),
+    Setting(
+        name="connections",
+        kind=Kind.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        default=RPC_CONNECTIONS_MAX,
+        default_text=str(RPC_CONNECTIONS_MAX),
+        help="the largest number of client connections, for RDMA and for TCP each",
+    ),
+    Setting(
+        name="idle-timeout",
+        kind=Kind.SECONDS,
+        parse=seconds_or_never,
+        metavar="SECONDS",
+        default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        help="end connections that are idle for this long, 0: never",
+    ),
+    Setting(
+        name="memory",
+        parse=octets,
+        metavar="SIZE",
+        default=BUFFER_OCTETS_MAX,
+        default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {MEMORY_MIN >> 20}Mi",
+        help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
+    ),
+    Setting(
+        name="metrics",
+        parse=host_and_port,
+        metavar="HOST:PORT",
+        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls; "
+        "port 0 for a free one (needs the package prometheus-client)",
+    ),
+    *HOST_SETTINGS,
+    LOG_LEVEL,
+)
+"""The settings of the whole server."""
+
+OF_EXPORTS: Final[tuple[Setting, ...]] = (
+    Setting(
+        name="access",
+        choices=("rw", "ro"),
+        default="rw",
+        option="--read-only",
+        constant="ro",
+        help="export read-only",
+        file_help="rw: clients may change files; ro: they may only read them",
+    ),
+    Setting(
+        name="squash",
+        choices=("root", "all", "none"),
+        default="root",
+        option="--no-root-squash",
+        constant="none",
+        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
+        file_help="callers that act as the anonymous user: root, all, or none",
+    ),
+    Setting(
+        name="anonuid",
+        kind=Kind.NUMBER,
+        parse=user_or_group_number,
+        default=_ANONYMOUS,
+        default_text=str(_ANONYMOUS),
+        option=None,
+        help="the number of the user as which squashed callers act",
+    ),
+    Setting(
+        name="anongid",
+        kind=Kind.NUMBER,
+        parse=user_or_group_number,
+        default=_ANONYMOUS,
+        default_text=str(_ANONYMOUS),
+        option=None,
+        help="the number of the group as which squashed callers act",
+    ),
+    Setting(
+        name="sync",
+        kind=Kind.SWITCH,
+        default=True,
+        option="--async",
+        constant=False,
+        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
+        file_help="whether new names and attributes are on the disk before the reply; otherwise they are lost if the "
+        "machine fails",
+    ),
+    Setting(
+        name="sec",
+        parse=parse_security,
+        separator=":",
+        metavar="FLAVORS",
+        default_text="sys",
+        help="security flavors of exports without their own, the preferred first, such as krb5p:krb5i; krb5 proves "
+        "users, krb5i protects data from changes, krb5p encrypts, sys does none of these",
+        file_help="security flavors, the preferred first: krb5 proves users, krb5i protects data from changes, krb5p "
+        "encrypts, sys does none of these",
+    ),
+    replace(
+        XPRTSEC,
+        default_text="none; TLS is offered if there is a certificate",
+        help="the least protection of connections over TCP: TLS, or TLS with a certificate of the client as well; an "
+        "export may ask for its own",
+        file_help="the least protection of connections over TCP: TLS, or TLS with a certificate of the client as well",
+    ),
+    replace(
+        MOUNT_IN_CLEAR,
+        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it",
+    ),
+    Setting(
+        name="hosts",
+        many=True,
+        metavar="HOST/NET",
+        option="--allow",
+        default=(),
+        default_text="all",
+        help="let only these addresses, networks or hosts mount; may be repeated",
+        file_help="the addresses, networks and names of hosts that may use the export",
+    ),
+    Setting(
+        name="fsspec-valid",
+        kind=Kind.SECONDS,
+        parse=seconds,
+        metavar="SECONDS",
+        default=5.0,
+        default_text="5",
+        help="how long names, sizes and times of a URL's objects are used before they are asked for again: so much "
+        "later changes are seen",
+    ),
+)
+"""The settings of one export; an option of the command line, and `[defaults]` in a file, sets it for all exports."""

@@ -1,0 +1,46 @@
+"""Extended attributes of local files and directories: see `abilities.Extended`."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.linux_calls import USER_XATTRS, faccess_as_caller
+from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.tree import Change, Refused
+from rpcrdma.rpc.auth import Credential
+
+__all__ = ["Xattrs"]
+
+
+class Xattrs(LocalObject):
+    """The methods of `abilities.Extended`; the kernel judges the caller by the permissions of the object."""
+
+    __slots__ = ()
+
+    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+        """See `abilities.Extended.get_xattr`."""
+        with self.tree.acting_as(who):
+            return os.getxattr(self.proc_path, USER_XATTRS + name)
+
+    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+        """See `abilities.Extended.set_xattr`."""
+        with Changing(self, change), self.tree.acting_as(who):
+            os.setxattr(self.proc_path, USER_XATTRS + name, value, how)
+        self.tree.parts.synchronize(self)
+
+    def list_xattrs(self, who: Credential) -> list[bytes]:
+        """See `abilities.Extended.list_xattrs`; the kernel would list them to everybody."""
+        with self.tree.acting_as(who):
+            if not faccess_as_caller(self.fd, os.R_OK):
+                raise Refused(errno.EACCES)
+            names = [os.fsencode(name) for name in os.listxattr(self.proc_path)]
+        return [name.removeprefix(USER_XATTRS) for name in names if name.startswith(USER_XATTRS)]
+
+    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+        """See `abilities.Extended.remove_xattr`."""
+        with Changing(self, change), self.tree.acting_as(who):
+            os.removexattr(self.proc_path, USER_XATTRS + name)
+        self.tree.parts.synchronize(self)

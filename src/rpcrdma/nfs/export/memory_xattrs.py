@@ -1,0 +1,73 @@
+"""Extended attributes of objects in memory: see `abilities.Extended`."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.tree import Change, Refused
+from rpcrdma.rpc.auth import Credential
+
+__all__ = ["MemoryXattrs"]
+
+_OCTETS_MAX: Final = 64 << 10
+"""Octets of all attributes of an object, names included: what a listing of Linux may have of the names alone."""
+
+
+class MemoryXattrs:
+    """The part of a `MemoryNode` that has extended attributes, which are stable at once."""
+
+    __slots__ = ("xattrs",)
+
+    tree: Any
+    changing: Callable[[Change], AbstractContextManager[None]]
+    touch: Callable[[], None]
+
+    def __init__(self) -> None:
+        self.xattrs: dict[bytes, bytes] = {}
+
+    @property
+    def xattr_octets(self) -> int:
+        """Octets of all attributes, names included."""
+        return sum(len(name) + len(value) for name, value in self.xattrs.items())
+
+    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+        """See `abilities.Extended.get_xattr`."""
+        with self.tree.lock:
+            return self._found(name)
+
+    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+        """See `abilities.Extended.set_xattr`."""
+        with self.changing(change):
+            before = self.xattrs.get(name)
+            if how is XattrHow.CREATE and before is not None:
+                raise Refused(errno.EEXIST)
+            if how is XattrHow.REPLACE:
+                self._found(name)
+            growth = len(value) + (len(name) if before is None else -len(before))
+            if self.xattr_octets + growth > _OCTETS_MAX:
+                raise Refused(errno.E2BIG)
+            self.tree.take(growth)
+            self.xattrs[name] = value
+            self.touch()
+
+    def list_xattrs(self, who: Credential) -> list[bytes]:
+        """See `abilities.Extended.list_xattrs`."""
+        with self.tree.lock:
+            return list(self.xattrs)
+
+    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+        """See `abilities.Extended.remove_xattr`."""
+        with self.changing(change):
+            self.tree.take(-len(name) - len(self._found(name)))
+            del self.xattrs[name]
+            self.touch()
+
+    def _found(self, name: bytes) -> bytes:
+        found = self.xattrs.get(name)
+        if found is None:
+            raise Refused(errno.ENODATA)
+        return found

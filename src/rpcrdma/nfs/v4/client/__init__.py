@@ -1,0 +1,1 @@
+"""The client of NFS versions 4.1 and 4.2."""

@@ -1,0 +1,174 @@
+"""The exports of a server of NFS version 4, which has them in one tree of names (RFC 8881 section 7).
+
+Directories above exports are of the file system of the root, and each export is of another one. A directory of the
+root's own file system that is empty, or has more than directories, is no such directory but exported itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import NFS4_PSEUDO_CALLS_MAX
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.attributes import bits, bits_of, words
+from rpcrdma.nfs.v4.client.session import Called, OperationRefused, Session
+from rpcrdma.nfs.v4.nfs4 import (
+    GETATTR4args,
+    PUTFH4args,
+    READDIR4args,
+    READDIR4resok,
+    SECINFO4args,
+    SECINFO4resok,
+    fattr4,
+    nfs_ftype4,
+    nfs_opnum4,
+    nfsstat4,
+    secinfo_style4,
+)
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.xdr.codec import Decoder
+
+__all__ = ["ExportFound", "find_exports"]
+
+_O, _S = nfs_opnum4, nfsstat4
+_FSID: Final = bits(nfs4.FATTR4_FSID)
+_WANTED: Final = _FSID | bits(nfs4.FATTR4_TYPE, nfs4.FATTR4_RDATTR_ERROR, nfs4.FATTR4_FILEHANDLE)
+_PAGE_OCTETS: Final = 32 << 10
+_ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
+
+
+class ExportFound(NamedTuple):
+    """An export: its path, and the security flavors that it takes, the preferred one first.
+
+    `flavors` is None where it is closed to this client, and empty where the server does not tell.
+    """
+
+    path: bytes
+    flavors: tuple[int, ...] | None
+
+
+class _Seen(NamedTuple):
+    """An export in the listing of the directory above it; `ask` are the operations that ask for its flavors."""
+
+    path: bytes
+    error: int
+    ask: tuple[Called, ...]
+
+
+class _Object(NamedTuple):
+    """The attributes of an entry: `error` is the status that the server has in their place, else 0."""
+
+    kind: int = 0
+    fsid: tuple[int, int] | None = None
+    error: int = 0
+    handle: bytes = b""
+
+
+async def find_exports(session: Session) -> list[ExportFound]:
+    """Finds the exports of a server by READDIR, from its root down; not those below other exports.
+
+    Makes at most `NFS4_PSEUDO_CALLS_MAX` calls for names, and as many for flavors; returns the exports that these find.
+
+    Raises:
+        OperationRefused: the root, or a directory above exports, may not be read.
+        DecodeError: the server sends other attributes than those that were asked for.
+    """
+    root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
+    try:
+        _, shown = await session.run(_ROOT, (_O.OP_GETATTR, GETATTR4args(words(_FSID))))
+    except OperationRefused as refused:
+        if refused.status != _S.NFS4ERR_WRONGSEC.name:
+            raise
+        seen = [root]
+    else:
+        seen = await _seen(session, _object(shown.obj_attributes).fsid) or [root]
+        if not seen[0].path:
+            seen[0] = root
+    found = []
+    for number, each in enumerate(sorted(seen)):
+        flavors: tuple[int, ...] | None = ()
+        if each.error and each.error != _S.NFS4ERR_WRONGSEC:
+            flavors = None
+        elif number < NFS4_PSEUDO_CALLS_MAX:
+            with contextlib.suppress(OperationRefused):
+                flavors = _flavors((await session.run(*each.ask))[-1])
+        found.append(ExportFound(each.path, flavors))
+    return found
+
+
+async def _seen(session: Session, fsid: tuple[int, int] | None) -> list[_Seen]:
+    """The exports below the root, whose file system is `fsid`; the first has no path if the root itself is one."""
+    found: list[_Seen] = []
+    above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])
+    calls = NFS4_PSEUDO_CALLS_MAX
+    while above and calls > 0:
+        path, directory = above.popleft()
+        inner: list[tuple[bytes, Called]] = []
+        exports: list[_Seen] = []
+        has_others = False
+        async for page in _pages(session, directory):
+            calls -= 1
+            for name, entry in page:
+                below = path + b"/" + name
+                if entry.error or (entry.fsid != fsid and entry.kind == nfs_ftype4.NF4DIR):
+                    exports.append(_Seen(below, entry.error, (directory, (_O.OP_SECINFO, SECINFO4args(name)))))
+                elif entry.kind == nfs_ftype4.NF4DIR:
+                    inner.append((below, (_O.OP_PUTFH, PUTFH4args(entry.handle))))
+                else:
+                    has_others = True
+            if has_others or calls <= 0:
+                break
+        found += exports
+        if not has_others and (inner or exports):
+            above += inner
+        elif not path:
+            found.insert(0, _Seen(b"", 0, ()))
+    return found
+
+
+def _flavors(told: SECINFO4resok) -> tuple[int, ...]:
+    """The flavors of a server by their numbers, those of Kerberos by the numbers that MOUNT has for them."""
+    by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
+    found = []
+    for each in told.flavors:
+        number = each.flavor if each.value is None else by_service.get(int(each.value.service))
+        if number is not None:
+            found.append(number)
+    return tuple(found)
+
+
+async def _pages(session: Session, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
+    """The names in a directory with their attributes, page after page."""
+    cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
+    while not ends:
+        wanted = READDIR4args(cookie, verifier, _PAGE_OCTETS, _PAGE_OCTETS, words(_WANTED))
+        page: READDIR4resok
+        _, page = await session.run(directory, (_O.OP_READDIR, wanted))
+        verifier, entries, ends = page.cookieverf, page.reply.entries, page.reply.eof
+        yield [(entry.name, _object(entry.attrs)) for entry in entries]
+        if not entries:
+            return
+        cookie = entries[-1].cookie
+
+
+def _object(given: fattr4) -> _Object:
+    """Decodes those of the wanted attributes that the server has sent, which stand in the order of their numbers."""
+    present = bits_of(given.attrmask)
+    if present & ~_WANTED:
+        raise DecodeError("fattr4.attrmask", 0, "the attributes asked for", f"{present:#x}")
+    dec = Decoder(given.attr_vals)
+    values: dict[str, Any] = {}
+    if present >> nfs4.FATTR4_TYPE & 1:
+        values["kind"] = dec.u32("type")
+    if present & _FSID:
+        values["fsid"] = dec.u64("fsid.major"), dec.u64("fsid.minor")
+    if present >> nfs4.FATTR4_RDATTR_ERROR & 1:
+        values["error"] = dec.u32("rdattr_error")
+    if present >> nfs4.FATTR4_FILEHANDLE & 1:
+        values["handle"] = dec.opaque(nfs4.NFS4_FHSIZE, "filehandle")
+    dec.done("fattr4")
+    return _Object(**values)

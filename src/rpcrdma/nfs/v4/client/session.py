@@ -1,0 +1,125 @@
+"""A session with a server of NFS version 4.1: one COMPOUND after another in its one slot (RFC 8881 section 2.10)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeAlias
+
+from rpcrdma.aio.drivers.effects import random_bits
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall
+from rpcrdma.nfs.v4.nfs4 import (
+    CREATE_SESSION4args,
+    CREATE_SESSION4resok,
+    DESTROY_CLIENTID4args,
+    DESTROY_SESSION4args,
+    EXCHANGE_ID4args,
+    EXCHANGE_ID4resok,
+    SEQUENCE4args,
+    callback_sec_parms4,
+    channel_attrs4,
+    client_owner4,
+    nfs_opnum4,
+    state_protect4_a,
+    state_protect_how4,
+)
+from rpcrdma.rpc.program import Caller
+
+__all__ = ["OperationRefused", "Session", "session_with"]
+
+_O = nfs_opnum4
+_MINOR_VERSION: Final = 1
+"""Servers of version 4.2 speak 4.1 as well."""
+_AUTH_NONE: Final = 0
+_CALL_OCTETS: Final = 8 << 10
+_REPLY_OCTETS: Final = 64 << 10
+_CALLBACK_OCTETS: Final = 4 << 10
+
+Called: TypeAlias = tuple[nfs_opnum4, Any]
+"""An operation: its number and its arguments."""
+
+
+class OperationRefused(RpcRdmaError):
+    """An operation of a COMPOUND failed.
+
+    Args:
+        operation: its name.
+        status: the name of its status.
+    """
+
+    def __init__(self, operation: str, status: str) -> None:
+        super().__init__(f"the server answers {operation} of NFS version 4 with {status}")
+        self.operation = operation
+        self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.operation, self.status)
+
+
+class Session:
+    """A session that `session_with` has made; its calls are made one after another."""
+
+    def __init__(self, caller: Caller, session: bytes, timeout_s: float) -> None:
+        self.id = session
+        self._caller = caller
+        self._timeout_s = timeout_s
+        self._number = 0
+
+    async def run(self, *operations: Called) -> list[Any]:
+        """Runs operations in one COMPOUND; returns the value of each.
+
+        Raises:
+            OperationRefused: one of them failed.
+            RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.
+        """
+        self._number += 1
+        sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
+        return (await _called(self._caller, self._timeout_s, (_O.OP_SEQUENCE, sequence), *operations))[1:]
+
+
+@contextlib.asynccontextmanager
+async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Session]:
+    """A session of a new client, for a `with` block; it has no back channel, and both end with the block.
+
+    Args:
+        caller: a connection to the server.
+        timeout_s: the time limit of each call, in seconds.
+
+    Raises:
+        OperationRefused: the server makes no session.
+        RpcError: ProgramMismatch: the server does not offer version 4.
+    """
+    owner = client_owner4(random_bits(64).to_bytes(8, "big"), b"rpcrdma %032x" % random_bits(128))
+    nobody = state_protect4_a(state_protect_how4.SP4_NONE, None)
+    client: EXCHANGE_ID4resok
+    (client,) = await _called(caller, timeout_s, (_O.OP_EXCHANGE_ID, EXCHANGE_ID4args(owner, 0, nobody, [])))
+    wanted = CREATE_SESSION4args(
+        client.eir_clientid,
+        client.eir_sequenceid,
+        0,
+        channel_attrs4(0, _CALL_OCTETS, _REPLY_OCTETS, 0, 8, 1, []),
+        channel_attrs4(0, _CALLBACK_OCTETS, _CALLBACK_OCTETS, 0, 2, 1, []),
+        0,
+        [callback_sec_parms4(_AUTH_NONE, None)],
+    )
+    made: CREATE_SESSION4resok
+    (made,) = await _called(caller, timeout_s, (_O.OP_CREATE_SESSION, wanted))
+    try:
+        yield Session(caller, made.csr_sessionid, timeout_s)
+    finally:
+        # What stays ends with its lease.
+        with contextlib.suppress(RpcRdmaError):
+            await _called(caller, timeout_s, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
+            await _called(caller, timeout_s, (_O.OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args(client.eir_clientid)))
+
+
+async def _called(caller: Caller, timeout_s: float, *operations: Called) -> list[Any]:
+    call = CompoundCall.of([(int(number), args) for number, args in operations], minor_version=_MINOR_VERSION)
+    reply = await caller.call(COMPOUND, call, timeout_s=timeout_s)
+    for result in reply.results:
+        if result.status:
+            raise OperationRefused(result.operation.name, result.status.name)
+    if reply.status or [result.operation.number for result in reply.results] != [step[0] for step in operations]:
+        raise OperationRefused("COMPOUND", reply.status.name)
+    return [result.value for result in reply.results]

@@ -1,0 +1,121 @@
+"""Extended attributes: GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR (RFC 8276 section 8.4).
+
+Neither locks nor share reservations concern them, while delegations do (section 8.8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from rpcrdma.nfs.export.abilities import Extended, XattrHow
+from rpcrdma.nfs.export.tree import Change, Node, check_changeable
+from rpcrdma.nfs.v4.nfs4 import (
+    GETXATTR4args,
+    GETXATTR4resok,
+    LISTXATTRS4args,
+    LISTXATTRS4resok,
+    REMOVEXATTR4args,
+    REMOVEXATTR4resok,
+    SETXATTR4args,
+    SETXATTR4resok,
+    nfsstat4,
+)
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
+from rpcrdma.nfs.v4.server.information import XATTR_KINDS
+from rpcrdma.nfs.v4.server.names import change_of
+from rpcrdma.nfs.v4.state_limits import NFS4_XATTR_NAME_OCTETS_MAX, NFS4_XATTR_OCTETS_MAX
+
+__all__ = ["get_xattr", "list_xattrs", "remove_xattr", "set_xattr"]
+
+_S = nfsstat4
+_ENDS_OCTETS = 8 + 4 + 4
+"""Octets of a listing besides names: the cookie, the number of names, whether there are no further ones."""
+
+
+def get_xattr(compound: Compound, args: GETXATTR4args) -> GETXATTR4resok:
+    """GETXATTR: returns the value of an attribute of the current object."""
+    name, (_, node) = _checked(args.gxa_name), _extended(compound)
+    value = node.get_xattr(compound.caller, name)
+    if compound.left() < 4 + (len(value) + 3 & ~3):
+        raise Refused(compound.too_big)
+    return GETXATTR4resok(value)
+
+
+def set_xattr(compound: Compound, args: SETXATTR4args) -> SETXATTR4resok:
+    """SETXATTR: creates an attribute, or gives it another value, on the disk before it is answered."""
+    name, change = _checked(args.sxa_key), Change()
+    if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
+        raise Refused(_S.NFS4ERR_XATTR2BIG)
+    node, extended = _to_change(compound)
+    extended.set_xattr(compound.caller, name, args.sxa_value, XattrHow(args.sxa_option), change)
+    return SETXATTR4resok(change_of(node, change))
+
+
+def list_xattrs(compound: Compound, args: LISTXATTRS4args) -> LISTXATTRS4resok:
+    """LISTXATTRS: names behind a cookie, up to the sizes of the call and of the session.
+
+    The cookie of a name is a digest of it, and names stand in the order of their cookies, so that a listing goes on
+    behind the same names after others have been created and removed.
+    """
+    _, extended = _extended(compound)
+    room = min(args.lxa_maxcount, compound.left()) - _ENDS_OCTETS
+    if room < 0:
+        raise Refused(_S.NFS4ERR_TOOSMALL)
+    found = sorted((_cookie(name), name) for name in extended.list_xattrs(compound.caller))
+    behind = [each for each in found if each[0] > args.lxa_cookie]
+    names: list[bytes] = []
+    last = args.lxa_cookie
+    for cookie, name in behind:
+        room -= 4 + (len(name) + 3 & ~3)
+        if room < 0:
+            break
+        names.append(name)
+        last = cookie
+    if behind and not names:
+        raise Refused(_S.NFS4ERR_TOOSMALL)
+    return LISTXATTRS4resok(last, names, len(names) == len(behind))
+
+
+def remove_xattr(compound: Compound, args: REMOVEXATTR4args) -> REMOVEXATTR4resok:
+    """REMOVEXATTR: removes an attribute of the current object."""
+    name, change = _checked(args.rxa_name), Change()
+    node, extended = _to_change(compound)
+    extended.remove_xattr(compound.caller, name, change)
+    return REMOVEXATTR4resok(change_of(node, change))
+
+
+def _checked(name: bytes) -> bytes:
+    """A name that an attribute may have; INVAL or NAMETOOLONG for others."""
+    if not name or b"\0" in name:
+        raise Refused(_S.NFS4ERR_INVAL)
+    if len(name) > NFS4_XATTR_NAME_OCTETS_MAX:
+        raise Refused(_S.NFS4ERR_NAMETOOLONG)
+    return name
+
+
+def _cookie(name: bytes) -> int:
+    """The cookie of a name, never 0, with which a listing begins."""
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") or 1
+
+
+def _extended(compound: Compound) -> tuple[Node, Extended]:
+    """The current object, in a thread that may block; refuses with NOTSUPP or WRONG_TYPE."""
+    node = compound.node
+    if not node.tree.xattrs:
+        raise Refused(_S.NFS4ERR_NOTSUPP)
+    if node.kind not in XATTR_KINDS:
+        raise Refused(_S.NFS4ERR_WRONG_TYPE)
+    if not node.tree.in_memory:
+        compound.wait()
+    assert isinstance(node, Extended)
+    return node, node
+
+
+def _to_change(compound: Compound) -> tuple[Node, Extended]:
+    """As `_extended`, for a change; refuses also with ROFS, or with DELAY while other clients have delegations."""
+    found = _extended(compound)
+    check_changeable(found[0])
+    wait_for_delegations(compound, found[0])
+    return found
