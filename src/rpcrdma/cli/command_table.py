@@ -21,7 +21,6 @@ OWN: Final = {
     "rm": "remove files on a server",
     "mkdir": "make directories on a server",
     "mv": "rename or move files on one server",
-    "watch": "print the changes in a directory on a server as they happen",
     "ping": "measure the round trip of empty calls and show the negotiated terms",
     "stats": "show how many calls a server answers and how long they take",
     "call": "call any remote procedure by its interface definition, with JSON in and out",

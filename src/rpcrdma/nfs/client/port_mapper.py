@@ -18,6 +18,7 @@ __all__ = [
     "WITHOUT_IPV6",
     "Registration",
     "check_may_be_asked",
+    "port_in",
     "reaches",
     "registered_port",
     "registrations",
@@ -138,11 +139,11 @@ async def _mappings(caller: Caller, timeout_s: float) -> list[Registration]:
 
 
 def _registration(found: port_mapper.binding) -> Registration:
-    port = _port_of(found.addr) if found.netid in _WITH_PORTS else None
+    port = port_in(found.addr) if found.netid in _WITH_PORTS else None
     return Registration(found.prog, found.vers, found.netid, found.addr, port, found.owner)
 
 
-def _port_of(address: str) -> int | None:
+def port_in(address: str) -> int | None:
     """Returns the port of a universal address (RFC 5665 section 5.2.3.3), whose last two numbers are its octets."""
     octets = address.split(".")[-2:]
     if len(octets) < 2 or not all(each.isascii() and each.isdigit() and len(each) <= 3 for each in octets):
