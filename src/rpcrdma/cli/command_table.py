@@ -10,7 +10,7 @@ __all__ = ["OF_LAB", "OWN", "added_commands"]
 
 OWN: Final = {
     "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
-    "serve": "serve directories with NFSv3 over RDMA and TCP",
+    "serve": "serve directories with NFSv3 and NFSv4 over RDMA and TCP",
     "exports": "list the exports of servers",
     "ls": "list directories on a server",
     "stat": "show the attributes of files on a server",

@@ -303,14 +303,8 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         time.monotonic,
         time.time_ns,
         addresses=lasting,
-        exports=[f"{export.name}={_place(export)}" for export in args.exports],
+        exports=[ascii(f"{export.name}={export.shown}") for export in args.exports],
     )
-
-
-def _place(export: Exported) -> str:
-    """The place of an export; octets that are no UTF-8 are escaped."""
-    place = export.source.resolve() if isinstance(export.source, Path) else export.source
-    return os.fsencode(place).decode(errors="backslashreplace")
 
 
 async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None) -> None:
