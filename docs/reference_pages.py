@@ -22,6 +22,8 @@ from ledger_pages import ledger_pages
 from pictures import TABLES, words
 
 from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.commands.setting import Setting
 
 __all__ = ["pages", "write"]
 
@@ -100,6 +102,54 @@ def _options(group: argparse._ArgumentGroup, level: int = 0) -> str:
         return ""
     title = f"{'#' * level} {(group.title or '').capitalize()}\n\n" if level else ""
     return title + table(("argument", "meaning"), rows)
+
+
+# Settings
+
+
+def settings() -> str:
+    """Every setting of `rpcrdma serve`, from the table that makes its options and checks its configuration file."""
+    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)
+    return "\n".join(
+        [
+            "# Settings\n",
+            (
+                "Every setting of `rpcrdma serve`: its key in the configuration file, the type of its value there, its"
+                " default, its option, and the event at which a running server takes a changed value."
+                " [Configuration](../serving.md#configuration) explains the file.\n"
+            ),
+            "## The server\n",
+            _settings(OF_SERVER),
+            "## Exports\n",
+            "The keys of `[[export]]` and, except the first three, of `[defaults]`. Each option sets a default.\n",
+            _settings(of_exports),
+        ]
+    )
+
+
+def _settings(found: Sequence[Setting]) -> str:
+    rows = [
+        (
+            f"`{each.name}`",
+            "list of texts" if each.many or each.separator else _choices(each),
+            (each.file_help or each.whole_help) + _default(each),
+            f"`{each.long_option}`" if each.long_option else "",
+            each.renewal.value,
+        )
+        for each in found
+    ]
+    return table(("key", "type", "meaning", "option", "taken at"), rows)
+
+
+def _choices(setting: Setting) -> str:
+    return ", ".join(f'`"{choice}"`' for choice in setting.choices) or setting.kind.value
+
+
+def _default(setting: Setting) -> str:
+    """The default, where the text about the key lacks it."""
+    if not setting.file_help:
+        return ""
+    return f" (default: {setting.default_text or str(setting.default).lower()})"
 
 
 # Limits
@@ -219,7 +269,13 @@ def _purpose(path: Path) -> str:
 def pages() -> dict[str, str]:
     """The text of every generated page, by its path in the folder of these pages."""
     folders = {"api": api_pages(table), "checks": check_pages(ROOT, table), "ledger": ledger_pages(ROOT, table)}
-    found = {"commands.md": commands(), "limits.md": limits(), "states.md": states(), "modules.md": modules()}
+    found = {
+        "commands.md": commands(),
+        "settings.md": settings(),
+        "limits.md": limits(),
+        "states.md": states(),
+        "modules.md": modules(),
+    }
     return found | {f"{name}/{file}": text for name, folder in folders.items() for file, text in folder.items()}
 
 

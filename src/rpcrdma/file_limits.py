@@ -44,3 +44,14 @@ data: one that occurs twice in each of twenty levels occurs a million times. NFS
 JSON_FILE_OCTETS_MAX = 256 << 20
 """Octets of a JSON document, and of a file that stands for opaque data in one: all of it is held in memory. Servers of
 this library take arguments of 1 MiB by default."""
+
+# Reading the configuration of a server
+
+CONFIGURATION_OCTETS_MAX = 1 << 20
+"""Octets of one configuration file: some three thousand exports, whose parsing takes a second."""
+
+CONFIGURATION_FILES_MAX = 1000
+"""Files of exports beside a configuration file: one for each export of a large server, several times over."""
+
+CONFIGURATION_FAULTS_MAX = 100
+"""Errors of a configuration that are told, the first ones by place: people read no more of them."""

@@ -198,7 +198,7 @@ def test_options_of_serve_that_are_none_are_wrong_usage(command: Command) -> Non
     for option, value, complaint in (
         ("--idle-timeout", "-1", "'-1' is not a positive number of seconds, nor 0 for never"),
         ("--idle-timeout", "soon", "'soon' is not a positive number of seconds, nor 0 for never"),
-        ("--memory", "1Mi", "--memory is too small: 1048576 octets"),
+        ("--memory", "1Mi", "'1Mi' is too small; allow at least 8Mi"),
         ("--connections", "0", "'0' is not a number of at least 1"),
         *(("--metrics", where, "is not HOST:PORT") for where in ("9400", "host:", ":1", "host:65536", "[::1]")),
     ):

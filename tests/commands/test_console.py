@@ -83,6 +83,7 @@ RAW = {
     "call": "JSON, which has escapes",
     "command_parser": "the help",
     "completion": "a program for the shell",
+    "config": "TOML, which has escapes",
     "console": "the one place of all others",
     "decode": "a program for Wireshark",
     "definition": "remarks, which the compiler makes printable",

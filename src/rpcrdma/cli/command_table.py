@@ -11,6 +11,7 @@ __all__ = ["OF_LAB", "OWN", "added_commands"]
 OWN: Final = {
     "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
     "serve": "serve directories with NFSv3 and NFSv4 over RDMA and TCP",
+    "config": "show the settings of serve with their origins, and turn exports(5) lines into a file",
     "exports": "list the exports of servers",
     "ls": "list directories on a server",
     "stat": "show the attributes of files on a server",

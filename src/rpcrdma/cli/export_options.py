@@ -20,9 +20,12 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 __all__ = [
     "ExportArgument",
     "Exported",
+    "absolute_export_name",
     "allowed_networks",
     "default_state_dir",
     "existing_directory",
+    "export_name",
+    "fsspec_url",
     "parse_export",
     "parse_root",
     "parse_security",
@@ -35,11 +38,16 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class ExportArgument:
-    """An export as the command line or a file has it: `own` has the terms that it does not leave to the defaults."""
+    """An export as the command line or a file has it: `own` has the terms that it does not leave to the defaults.
+
+    `origins` has the place of the export in a file under "", and those of its own terms; it is empty for exports of the
+    command line.
+    """
 
     name: str
     source: Path | str
     own: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +70,8 @@ class Exported:
     mount_in_clear: bool
     hosts: Sequence[str]
     fsspec_valid: float
+    origins: Mapping[str, str]
+    """The place of the export in a file under "", and that of each term by its attribute."""
 
     @property
     def is_read_only(self) -> bool:
@@ -120,12 +130,11 @@ def parse_export(text: str) -> ExportArgument:
     directory may have colons in its name.
     """
     name, equals, directory = text.partition("=")
-    name = name.strip("/")
     if not equals or not directory:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an export: write NAME=DIR, NAME=URL, or NAME=DIR:ro for read-only"
         )
-    if not name or "//" in name or any(part in {".", ".."} for part in name.split("/")):
+    if (path := export_name(name)) in {None, "/"}:
         raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
     fields: dict[str, Any] = {}
     while (found := _last_option(directory)) is not None:
@@ -136,7 +145,7 @@ def parse_export(text: str) -> ExportArgument:
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
-    return ExportArgument("/" + name, source, fields)
+    return ExportArgument(str(path), source, fields)
 
 
 def parse_root(text: str) -> ExportArgument:
@@ -144,6 +153,29 @@ def parse_root(text: str) -> ExportArgument:
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
     return ExportArgument("/", _source(text))
+
+
+def export_name(text: str) -> str | None:
+    """Returns the name of an export with a slash before it and none at its end; None if it cannot be one."""
+    parts = text.strip("/").split("/")
+    if parts != [""] and any(part in {"", ".", ".."} for part in parts):
+        return None
+    return "/" + "/".join(parts)
+
+
+def absolute_export_name(text: str) -> str:
+    """Parses the name of an export in a file, which has a slash before it."""
+    name = export_name(text)
+    if name is None or name != text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of an export; write {name or '/NAME'}")
+    return name
+
+
+def fsspec_url(text: str) -> str:
+    """Parses the URL of a file system of fsspec."""
+    if not _URL.match(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL; write PROTOCOL://PATH, or directory for a directory")
+    return text
 
 
 def _source(text: str) -> Path | str:

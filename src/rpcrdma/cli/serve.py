@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory, parse_export, parse_root
+from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory
 from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli.settings.check import checked, report
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import HOST_SETTINGS, MEMORY_MIN, OF_EXPORTS, OF_SERVER
+from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
-from rpcrdma.commands.options import HOSTS_TITLE, LOG_LEVEL
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -63,8 +63,6 @@ a Linux client mounts it, by version 4.2:
   mount -t nfs -o proto=tcp,port=20048 HOST:/ /mnt
 """
 _LOGGER = logging.getLogger("rpcrdma.server")
-_ABOUT_HOSTS = frozenset({"xprtsec", "mount-in-clear", *(setting.name for setting in HOST_SETTINGS)})
-"""Settings whose options have a heading of their own in the help."""
 _NFS_PORT = 2049
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _IDLE_S = 5.0
@@ -80,22 +78,12 @@ def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "[DIR]", _EXAMPLES, connects=False)
     add = parser.add_argument
-    add("directory", nargs="?", type=parse_root, metavar="DIR", help="directory, or URL of fsspec, to export as /")
+    add_settings(parser)
     add(
-        "--export",
-        action="append",
-        default=argparse.SUPPRESS,
-        type=parse_export,
-        metavar="NAME=DIR[:ro][:sec=FLAVORS][:xprtsec=tls]",
-        help="export DIR as /NAME, with :ro read-only, with :sec= for these security flavors, with :xprtsec=tls or "
-        "mtls over connections in TLS alone; a URL of fsspec in place of DIR, such as s3://bucket/prefix, is exported "
-        "read-only, and takes the package of its protocol; may be repeated",
+        "--check",
+        action="store_true",
+        help="check the settings, directories and certificates, print all mistakes, and start no server",
     )
-    hosts = parser.add_argument_group(HOSTS_TITLE)
-    for setting in (*OF_EXPORTS, *OF_SERVER):
-        # `describe` has added the option of LOG_LEVEL, which every command has.
-        if setting is not LOG_LEVEL:
-            setting.add_to(hosts if setting.name in _ABOUT_HOSTS else parser)
     add(
         "--pcap",
         type=Path,
@@ -114,21 +102,24 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    effective(args).put_into(args)
+    found = effective(args)
+    found.put_into(args)
+    if args.check:
+        return report(checked(args, found), as_json=args.json)
+    if (status := report(found.faults, as_json=False)) is not ExitStatus.DONE:
+        return status
     if not args.exports:
-        return console.error("nothing to serve", "name a directory, or use --export NAME=DIR", status=ExitStatus.USAGE)
+        return console.error(
+            "nothing to serve", "name a directory, or use --export NAME=DIR or --config FILE", status=ExitStatus.USAGE
+        )
     names = [export.name for export in args.exports]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
         return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
     if (fault := unfit(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
-    if args.memory < MEMORY_MIN:
-        return console.error(
-            f"--memory is too small: {args.memory} octets",
-            f"allow at least {MEMORY_MIN >> 20}Mi",
-            status=ExitStatus.USAGE,
-        )
+    if args.log_level is not None:
+        logging.getLogger().setLevel(args.log_level.upper())
     if not args.json:
         return run_async(_serve(args))
     from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415

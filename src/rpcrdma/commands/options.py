@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.commands.arguments import host_and_port, microseconds, port_number, seconds
-from rpcrdma.commands.setting import Kind, Setting
+from rpcrdma.commands.setting import Setting, ValueType
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ PROVIDER = Setting(
 )
 BUSY_POLL = Setting(
     name="busy-poll",
-    kind=Kind.NUMBER,
+    kind=ValueType.NUMBER,
     parse=microseconds,
     default=0,
     default_text="0, at most 1000000",
@@ -94,7 +94,7 @@ EXTENSION = Setting(
 )
 CRC = Setting(
     name="crc",
-    kind=Kind.SWITCH,
+    kind=ValueType.SWITCH,
     default=True,
     option="--no-crc",
     constant=False,
@@ -111,7 +111,7 @@ XPRTSEC = Setting(
 )
 MOUNT_IN_CLEAR = Setting(
     name="mount-in-clear",
-    kind=Kind.SWITCH,
+    kind=ValueType.SWITCH,
     default=False,
     constant=True,
     help="with --xprtsec, ask MOUNT in the clear, as Linux servers need it; NFS stays in TLS",

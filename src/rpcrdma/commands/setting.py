@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Kind", "Renewal", "Setting"]
+__all__ = ["Renewal", "Setting", "ValueType"]
 
 
-class Kind(enum.Enum):
+class ValueType(enum.Enum):
     """The type of a setting's value in the configuration file, and the name of that type for people."""
 
     TEXT = "text"
     NUMBER = "whole number"
     SECONDS = "number"
+    SIZE = "text or whole number"
     SWITCH = "true or false"
-    TEXT_OR_NUMBER = "text or whole number"
 
 
 class Renewal(enum.Enum):
@@ -38,7 +38,7 @@ class Setting:
     """The text of `--help`, without the default."""
     file_help: str = ""
     """The text about the key of the file, where it is not that of the option."""
-    kind: Kind = Kind.TEXT
+    kind: ValueType = ValueType.TEXT
     """The type in the file; of each item, if the setting is a list."""
     parse: Callable[[str], Any] = str
     """Makes the value from text; raises `argparse.ArgumentTypeError`. The numbers of a file pass it as well."""

@@ -7,20 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import ExportArgument, Exported
+from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configuration
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
 from rpcrdma.commands.setting import Setting
 
-__all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "Value", "effective"]
+__all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective"]
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
-
-
-class Value(NamedTuple):
-    """The value of a setting, and its origin: default, FILE:LINE or command line."""
-
-    value: Any
-    origin: str
 
 
 class Effective(NamedTuple):
@@ -29,6 +23,8 @@ class Effective(NamedTuple):
     server: Mapping[str, Value]
     defaults: Mapping[str, Value]
     exports: tuple[Exported, ...]
+    faults: list[Mistake]
+    """The mistakes in the files."""
 
     def put_into(self, args: argparse.Namespace) -> None:
         """Sets the attributes of parsed arguments to the values of the server, and `exports`."""
@@ -41,30 +37,49 @@ def effective(args: argparse.Namespace) -> Effective:
     """Returns the values that take effect.
 
     Args:
-        args: parsed arguments, of which `on_command_line` names those of the command line.
+        args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the
+            configuration file; None: there is none.
     """
-    server = _values(OF_SERVER, args)
-    defaults = _values(OF_EXPORTS, args)
+    file = FileSettings() if args.config is None else read_configuration(args.config)
+    server = _values(OF_SERVER, args, file.server)
+    if "verbose" in args.on_command_line and "log_level" not in args.on_command_line:
+        server["log-level"] = Value(None, COMMAND_LINE)
+    defaults = _values(OF_EXPORTS, args, file.defaults)
     given: list[ExportArgument] = [*getattr(args, "export", ())]
     if args.directory is not None:
         given.insert(0, args.directory)
-    return Effective(server, defaults, tuple(_complete(export, defaults) for export in given))
+    exports = tuple(_complete(export, defaults) for export in given or file.exports)
+    return Effective(server, defaults, exports, [*file.faults, *_equal_names(file.exports)])
 
 
-def _values(settings: Iterable[Setting], args: argparse.Namespace) -> dict[str, Value]:
-    return {setting.name: _value(setting, args) for setting in settings}
+def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:
+    return {setting.name: _value(setting, args, in_file) for setting in settings}
 
 
-def _value(setting: Setting, args: argparse.Namespace) -> Value:
-    if setting.dest in args.on_command_line:
+def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Value]) -> Value:
+    if setting.long_option is not None and setting.dest in args.on_command_line:
         return Value(getattr(args, setting.dest), COMMAND_LINE)
     default = setting.default
-    return Value(default() if callable(default) else default, DEFAULT)
+    return in_file.get(setting.name) or Value(default() if callable(default) else default, DEFAULT)
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
-    terms = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS} | {**export.own}
+    terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
+    origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
+    origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
+    terms |= export.own
     if defaults["access"] == Value("ro", COMMAND_LINE):
         # --read-only is a promise for all exports.
-        terms["access"] = "ro"
-    return Exported(name=export.name, source=export.source, **terms)
+        terms["access"], origins["access"] = defaults["access"]
+    return Exported(name=export.name, source=export.source, origins=origins, **terms)
+
+
+def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:
+    first: dict[str, str] = {}
+    for export in exports:
+        place = export.origins[""]
+        if export.name in first:
+            yield Mistake(
+                place, f"the name {export.name} is that of the export at {first[export.name]}; give each its own"
+            )
+        first.setdefault(export.name, place)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rpcrdma.cli.export_options import default_state_dir, parse_security
+from rpcrdma.cli.export_options import absolute_export_name, default_state_dir, fsspec_url, parse_security
 from rpcrdma.commands import octets
 from rpcrdma.commands.arguments import (
     host_and_port,
@@ -32,16 +33,25 @@ from rpcrdma.commands.options import (
     VERSIONS,
     XPRTSEC,
 )
-from rpcrdma.commands.setting import Kind, Renewal, Setting
+from rpcrdma.commands.setting import Renewal, Setting, ValueType
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 
-__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "MEMORY_MIN", "OF_EXPORTS", "OF_SERVER"]
+__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_SERVER", "SOURCES_OF_EXPORT"]
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 """The URLs of a server that is not told where to listen."""
-MEMORY_MIN: Final = 8 << 20
+_MEMORY_MIN: Final = 8 << 20
 """Room for a few calls of the largest size, in octets."""
 _WORKERS: Final = 8
+
+
+def _memory(text: str) -> int:
+    size = octets(text)
+    if size < _MEMORY_MIN:
+        raise argparse.ArgumentTypeError(f"{text!r} is too small; allow at least {_MEMORY_MIN >> 20}Mi")
+    return size
+
+
 _ANONYMOUS: Final = 65534
 
 _HOSTS = replace(
@@ -104,7 +114,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     replace(CRC, file_help="whether the software RNIC asks for its CRC32C"),
     Setting(
         name="workers",
-        kind=Kind.NUMBER,
+        kind=ValueType.NUMBER,
         parse=positive_count,
         metavar="N",
         default=_WORKERS,
@@ -113,7 +123,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="connections",
-        kind=Kind.NUMBER,
+        kind=ValueType.NUMBER,
         parse=positive_count,
         metavar="N",
         default=RPC_CONNECTIONS_MAX,
@@ -122,7 +132,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="idle-timeout",
-        kind=Kind.SECONDS,
+        kind=ValueType.SECONDS,
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
@@ -130,10 +140,11 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="memory",
-        parse=octets,
+        kind=ValueType.SIZE,
+        parse=_memory,
         metavar="SIZE",
         default=BUFFER_OCTETS_MAX,
-        default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {MEMORY_MIN >> 20}Mi",
+        default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi",
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
     ),
     Setting(
@@ -157,6 +168,18 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
 )
 """The settings of the whole server."""
 
+NAME_OF_EXPORT: Final = Setting(
+    name="name",
+    parse=absolute_export_name,
+    option=None,
+    help="the name under which clients mount the export: /NAME, or / for the root",
+)
+SOURCES_OF_EXPORT: Final = (
+    Setting(name="directory", parse=Path, option=None, help="the directory of this machine"),
+    Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
+)
+"""An export has one of them."""
+
 OF_EXPORTS: Final[tuple[Setting, ...]] = (
     Setting(
         name="access",
@@ -178,7 +201,7 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="anonuid",
-        kind=Kind.NUMBER,
+        kind=ValueType.NUMBER,
         parse=user_or_group_number,
         default=_ANONYMOUS,
         default_text=str(_ANONYMOUS),
@@ -187,7 +210,7 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="anongid",
-        kind=Kind.NUMBER,
+        kind=ValueType.NUMBER,
         parse=user_or_group_number,
         default=_ANONYMOUS,
         default_text=str(_ANONYMOUS),
@@ -196,7 +219,7 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="sync",
-        kind=Kind.SWITCH,
+        kind=ValueType.SWITCH,
         default=True,
         option="--async",
         constant=False,
@@ -238,7 +261,7 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="fsspec-valid",
-        kind=Kind.SECONDS,
+        kind=ValueType.SECONDS,
         parse=seconds,
         metavar="SECONDS",
         default=5.0,

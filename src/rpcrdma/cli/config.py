@@ -1,0 +1,133 @@
+"""`rpcrdma config`: shows the settings that take effect, and makes a configuration file of exports(5) lines."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli.settings.check import report
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.options import add_settings
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
+
+if TYPE_CHECKING:
+    from rpcrdma.cli.export_options import Exported
+
+__all__ = ["add_arguments"]
+
+_EXAMPLES_OF_BOTH = """\
+examples:
+  rpcrdma config show --config /etc/rpcrdma/rpcrdma.toml
+  rpcrdma config exports /etc/exports > /etc/rpcrdma/exports.d/moved.toml
+"""
+_EXAMPLES = """\
+  rpcrdma config show --config /etc/rpcrdma/rpcrdma.toml
+  rpcrdma config show --config rpcrdma.toml --workers 16 /srv/data
+"""
+_EXAMPLES_OF_EXPORTS = """\
+  rpcrdma config exports > /etc/rpcrdma/exports.d/moved.toml
+  rpcrdma config exports /etc/exports.d/home.exports
+"""
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the commands of `config`."""
+    parser.epilog = _EXAMPLES_OF_BOTH
+    commands = parser.add_subparsers(title="commands", dest="config_command", required=True, metavar="COMMAND")
+    show = commands.add_parser(
+        "show",
+        help="show each setting with its origin",
+        description="Show the settings of rpcrdma serve with the same arguments: each value, and its origin.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    show.describe(_show, "[DIR]", _EXAMPLES, connects=False)
+    add_settings(show)
+    add_json(show)
+    exports = commands.add_parser(
+        "exports",
+        help="turn lines of exports(5) into TOML",
+        description="Turn lines of exports(5), the file of Linux's own server, into [[export]] tables.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    exports.describe(_exports, "[FILE]", _EXAMPLES_OF_EXPORTS, connects=False)
+    exports.add_argument(
+        "file", nargs="?", type=Path, default=Path("/etc/exports"), metavar="FILE", help="default: %(default)s"
+    )
+
+
+def _show(args: argparse.Namespace) -> int:
+    found = effective(args)
+    if (status := report(found.faults, as_json=False)) is not ExitStatus.DONE:
+        return status
+    server = {setting.name: found.server[setting.name] for setting in OF_SERVER}
+    defaults = {setting.name: found.defaults[setting.name] for setting in OF_EXPORTS}
+    if args.json:
+        console.json_line(
+            {
+                "server": _as_json(server),
+                "defaults": _as_json(defaults),
+                "exports": [
+                    {
+                        "name": export.name,
+                        "source": export.shown,
+                        "origin": export.origins[""],
+                        "terms": _as_json(_terms(export)),
+                    }
+                    for export in found.exports
+                ],
+            }
+        )
+        return ExitStatus.DONE
+    rows = _rows(server)
+    rows += [("", "", ""), ("[defaults]", "", ""), *_rows(defaults)]
+    for export in found.exports:
+        rows += [("", "", ""), ("[[export]]", "", ""), ("name", _written(export.name), export.origins[""])]
+        key = "directory" if isinstance(export.source, Path) else "url"
+        rows += [(key, _written(export.shown), export.origins[""])]
+        rows += _rows({name: term for name, term in _terms(export).items() if term[1] != defaults[name][1]})
+    console.table(rows)
+    return ExitStatus.DONE
+
+
+def _terms(export: Exported) -> dict[str, tuple[Any, str]]:
+    """Returns the terms of an export with their origins, by the names of their settings."""
+    return {setting.name: (getattr(export, setting.dest), export.origins[setting.dest]) for setting in OF_EXPORTS}
+
+
+def _rows(values: Mapping[str, tuple[Any, str]]) -> list[tuple[str, str, str]]:
+    return [(name, _written(value), origin) for name, (value, origin) in values.items()]
+
+
+def _as_json(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
+    return {name: {"value": _plain(value), "origin": origin} for name, (value, origin) in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON has it: texts and numbers, lists of them, and null where the server decides."""
+    if isinstance(value, tuple) and value and isinstance(value[0], str) and isinstance(value[1], int):
+        host, port = value
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or type(value) in {bool, int, float} else str(value)
+
+
+def _written(value: Any) -> str:
+    """Returns a value as a configuration file would have it; "-" where the server decides."""
+    plain = _plain(value)
+    if plain is None or plain == []:
+        return "-"
+    return console.json_text(plain)
+
+
+def _exports(args: argparse.Namespace) -> int:
+    from rpcrdma.cli.settings.linux_exports import in_toml  # noqa: PLC0415
+
+    text, faults = in_toml(args.file.read_text(encoding="utf-8", errors="surrogateescape"), str(args.file))
+    console.write(text, flush=True)
+    for fault in faults:
+        console.talk(f"warning: {fault}")
+    return ExitStatus.FAILED if faults else ExitStatus.DONE

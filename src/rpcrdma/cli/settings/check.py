@@ -1,0 +1,119 @@
+"""Holds the settings of `rpcrdma serve` against this machine: directories, names of hosts, certificates, packages."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory
+from rpcrdma.cli.serve_protection import hosts_of, least_of, unfit
+from rpcrdma.cli.settings.effective import Effective
+from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.commands import ExitStatus, console, describe
+from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
+
+__all__ = ["checked", "report"]
+
+
+def checked(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+    """Returns the mistakes in files, and those that this machine shows: nothing is bound or changed.
+
+    Args:
+        args: parsed arguments, with the values of `found`.
+        found: the settings.
+    """
+    faults = list(found.faults)
+    if not found.exports:
+        place = str(args.config or "command line")
+        return [
+            *faults,
+            *([] if faults else [Mistake(place, "there is no export; write [[export]], or name a directory")]),
+        ]
+    for export in found.exports:
+        faults += _faults_of_export(export, found)
+    faults += _directories_within(found.exports)
+    faults += _faults_of_certificates(args, found)
+    keytab = found.server["keytab"]
+    if keytab.value is not None and not os.access(keytab.value, os.R_OK):
+        faults.append(Mistake(keytab.origin, f"{keytab.value} cannot be read; name a keytab that this user may read"))
+    metrics = found.server["metrics"]
+    if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
+        faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
+    return faults
+
+
+def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
+    place = export.origins[""]
+    if isinstance(export.source, Path):
+        try:
+            existing_directory(export.source)
+        except OSError as error:
+            yield Mistake(place, f"{describe(error)[0]}; make the directory, or name another one")
+    elif importlib.util.find_spec("fsspec") is None:
+        yield Mistake(place, "a url takes the package fsspec; install it")
+    try:
+        allowed_networks(export.hosts)
+    except OSError as error:
+        yield Mistake(export.origins["hosts"], f"{describe(error)[0]}; correct the name, or write its address")
+    if export.squash == "none" and not export.hosts and export.sec is None and export.xprtsec != "mtls":
+        text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
+        yield Mistake(export.origins["squash"], text, is_warning=True)
+    state, directory = Path(found.server["state-dir"].value).absolute(), export.source
+    if isinstance(directory, Path) and state.is_relative_to(directory.absolute()):
+        text = (
+            f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not exported"
+        )
+        yield Mistake(place, text)
+
+
+def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
+    by_directory: dict[Path, Exported] = {}
+    local = [export for export in exports if isinstance(export.source, Path)]
+    for export in sorted(local, key=lambda export: len(Path(export.source).absolute().parts)):
+        directory = Path(export.source).absolute()
+        above = next((by_directory[each] for each in (directory, *directory.parents) if each in by_directory), None)
+        if above is not None:
+            text = f"{directory} lies within the export {above.name}, whose terms hold for it as well; compare both"
+            yield Mistake(export.origins[""], text, is_warning=True)
+        by_directory.setdefault(directory, export)
+
+
+def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
+    if (fault := unfit(args)) is not None:
+        asking = next((export for export in found.exports if export.xprtsec != "none"), found.exports[0])
+        yield Mistake(asking.origins["xprtsec"], "; ".join(fault))
+        return
+    certificate = found.server["tls-cert"]
+    if certificate.value is None:
+        return
+    from rpcrdma.errors import HostAuthenticationFailed  # noqa: PLC0415
+    from rpcrdma.transport.config import Role  # noqa: PLC0415
+
+    try:
+        hosts_of(args).tls(Role.SERVER, least_of(found.exports))
+        hosts_of(args).source(Role.SERVER)
+    except HostAuthenticationFailed as error:
+        message, hint, _ = describe(error)
+        yield Mistake(certificate.origin, f"{message}; {hint}" if hint else message)
+
+
+def report(faults: list[Mistake], *, as_json: bool) -> int:
+    """Prints the faults, with `as_json` as one object on standard output; returns the exit status."""
+    failed = any(not fault.is_warning for fault in faults)
+    for fault in faults[:CONFIGURATION_FAULTS_MAX]:
+        if fault.is_warning:
+            console.talk(f"warning: {fault}")
+        else:
+            console.error(str(fault), status=ExitStatus.USAGE, in_report=as_json)
+    if (more := len(faults) - CONFIGURATION_FAULTS_MAX) > 0:
+        console.talk(f"and {more} more")
+    if as_json:
+        told = [
+            {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
+            for fault in faults
+        ]
+        console.json_line({"ok": not failed, "faults": told})
+    return ExitStatus.USAGE if failed else ExitStatus.DONE

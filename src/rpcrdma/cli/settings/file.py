@@ -1,0 +1,295 @@
+"""The configuration file of `rpcrdma serve`, in TOML: its values with their lines, and all its faults."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.cli.export_options import ExportArgument
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.toml_lines import KeyPath, key_lines, line_of
+from rpcrdma.commands.setting import Setting, ValueType
+from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
+
+__all__ = ["FileSettings", "Mistake", "Value", "read_configuration"]
+
+_ARTICLES: Final = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+_WANTED: Final = {
+    ValueType.TEXT: "a text in quotes",
+    ValueType.NUMBER: "a whole number",
+    ValueType.SECONDS: "a number",
+    ValueType.SIZE: 'a size such as "64Mi"',
+    ValueType.SWITCH: "true or false",
+}
+_TYPES: Final[Mapping[ValueType, tuple[type, ...]]] = {
+    ValueType.TEXT: (str,),
+    ValueType.NUMBER: (int,),
+    ValueType.SECONDS: (int, float),
+    ValueType.SIZE: (str, int),
+    ValueType.SWITCH: (bool,),
+}
+_DEFAULTS: Final = "defaults"
+_EXPORT: Final = "export"
+_PLACE_IN_TOML: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+
+
+class Value(NamedTuple):
+    """The value of a setting, and its origin: default, FILE:LINE or command line."""
+
+    value: Any
+    origin: str
+
+
+class Mistake(NamedTuple):
+    """A mistake in a configuration: its place (FILE:LINE), and the cause with its remedy after a semicolon."""
+
+    place: str
+    text: str
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+@dataclass(slots=True)
+class FileSettings:
+    """The values of configuration files by the names of their settings, and the faults, which leave values out."""
+
+    server: dict[str, Value] = field(default_factory=dict)
+    defaults: dict[str, Value] = field(default_factory=dict)
+    exports: list[ExportArgument] = field(default_factory=list)
+    faults: list[Mistake] = field(default_factory=list)
+
+
+def read_configuration(path: Path) -> FileSettings:
+    """Reads a configuration file, then the files `exports.d/*.toml` beside it in the order of their names."""
+    found = FileSettings()
+    _File(path, found).read(whole=True)
+    folder = path.parent / "exports.d"
+    try:
+        more = sorted(path for path in folder.iterdir() if path.suffix == ".toml" and path.name[0] != ".")
+    except FileNotFoundError:
+        more = []
+    except OSError as error:
+        more = []
+        found.faults.append(Mistake(str(folder), f"the folder cannot be read ({_cause(error)}); allow it to this user"))
+    if len(more) > CONFIGURATION_FILES_MAX:
+        text = f"there are {len(more)} files, more than {CONFIGURATION_FILES_MAX}; put several exports in one file"
+        found.faults.append(Mistake(str(folder), text))
+    for each in more[:CONFIGURATION_FILES_MAX]:
+        _File(each, found).read(whole=False)
+    return found
+
+
+class _File:
+    """One file, whose values and faults are added to `found`."""
+
+    def __init__(self, path: Path, found: FileSettings) -> None:
+        self._path = path
+        self._found = found
+        self._lines: dict[KeyPath, int] = {}
+
+    def read(self, *, whole: bool) -> None:
+        """Reads the file; without `whole` it may have exports alone."""
+        document = self._document()
+        for key, value in document.items():
+            if key == _EXPORT:
+                self._read_exports(value)
+            elif not whole:
+                self._fault((key,), f"{key!r} is no key of files in exports.d; write [[export]] tables alone")
+            elif key == _DEFAULTS:
+                if isinstance(value, dict):
+                    self._read_table((_DEFAULTS,), value, OF_EXPORTS, self._found.defaults)
+                else:
+                    self._fault((key,), "defaults is no table; write [defaults], and its keys below")
+            else:
+                self._read_value((key,), value, OF_SERVER, self._found.server)
+
+    def _document(self) -> dict[str, Any]:
+        """Parses the file; returns no keys if that is impossible."""
+        try:
+            octets = self._octets()
+            text = octets.decode().replace("\r\n", "\n")
+            document = tomllib.loads(text)
+            self._lines = key_lines(text)
+        except UnicodeDecodeError as error:
+            line = octets.count(b"\n", 0, error.start) + 1
+            self._fault_at(line, f"octet 0x{octets[error.start]:02x} is not UTF-8; save the file as UTF-8")
+        except OSError as error:
+            self._found.faults.append(Mistake(str(self._path), f"the file cannot be read: {_cause(error)}"))
+        except RecursionError:
+            self._fault_at(1, "lists or tables are nested too deeply; write them flat")
+        except ValueError as error:
+            self._tell_syntax(str(error), text)
+        else:
+            return document
+        return {}
+
+    def _octets(self) -> bytes:
+        # A pipe in the place of the file would keep the server waiting.
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is no regular file; name one")
+            octets = file.read(CONFIGURATION_OCTETS_MAX + 1)
+        if len(octets) > CONFIGURATION_OCTETS_MAX:
+            raise OSError(f"it has more than {CONFIGURATION_OCTETS_MAX} octets; split it into files in exports.d")
+        return octets
+
+    def _tell_syntax(self, message: str, text: str) -> None:
+        found = _PLACE_IN_TOML.fullmatch(message)
+        cause = message if found is None else found[1]
+        line = int(found[2]) if found is not None and found[2] else text.count("\n") + (not text.endswith("\n"))
+        column = f", column {found[3]}" if found is not None and found[3] else ""
+        self._fault_at(max(line, 1), f"this is no TOML{column}: {cause[:1].lower()}{cause[1:]}")
+
+    def _read_exports(self, tables: Any) -> None:
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self._fault((_EXPORT,), "export is no array of tables; write [[export]] before each export")
+            return
+        for number, table in enumerate(tables):
+            self._read_export((_EXPORT, number), table)
+
+    def _read_export(self, path: KeyPath, table: dict[str, Any]) -> None:
+        before = len(self._found.faults)
+        values: dict[str, Value] = {}
+        self._read_table(path, table, (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS), values)
+        if "name" not in table:
+            self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
+        sources = [setting.name for setting in SOURCES_OF_EXPORT if setting.name in table]
+        if len(sources) != 1:
+            say = (
+                "has both a directory and a url; keep one" if sources else 'has no directory; write directory = "/..."'
+            )
+            self._fault(path, f"an export {say}")
+        if "url" in values:
+            if values.get("access", Value("ro", "")).value == "rw":
+                self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
+        elif "directory" in values and "fsspec-valid" in table:
+            self._fault((*path, "fsspec-valid"), "fsspec-valid is for a url; leave it out beside a directory")
+        if len(self._found.faults) > before:
+            return
+        source = values.get("directory", values.get("url"))
+        assert source is not None, "checked above"
+        terms = {setting.dest: values[setting.name] for setting in OF_EXPORTS if setting.name in values}
+        self._found.exports.append(
+            ExportArgument(
+                values["name"].value,
+                source.value,
+                {dest: value.value for dest, value in terms.items()},
+                {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()},
+            )
+        )
+
+    def _read_table(
+        self, path: KeyPath, table: Mapping[str, Any], settings: Iterable[Setting], into: dict[str, Value]
+    ) -> None:
+        for key, value in table.items():
+            self._read_value((*path, key), value, settings, into)
+
+    def _read_value(self, path: KeyPath, raw: Any, settings: Iterable[Setting], into: dict[str, Value]) -> None:
+        key = str(path[-1])
+        by_name = {setting.name: setting for setting in settings if setting.in_file}
+        setting = by_name.get(key)
+        if setting is None:
+            self._fault(path, _unknown(key, by_name))
+            return
+        try:
+            into[key] = Value(self._parsed(setting, raw), self._place(path))
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            self._fault(path, str(error))
+
+    def _parsed(self, setting: Setting, raw: Any) -> Any:
+        """Makes the value of a setting.
+
+        Raises:
+            ValueError: the type or the value is wrong; the text names the key and a remedy.
+            argparse.ArgumentTypeError: as ValueError, without the key's name.
+        """
+        if not (setting.many or setting.separator):
+            return self._item(setting, raw)
+        if not isinstance(raw, list):
+            raise ValueError(  # noqa: TRY004 - a value of the user, and no mistake of the program
+                f'{setting.name} is {_ARTICLES.get(type(raw), "a time")}; write a list such as ["..."]'
+            )
+        if not raw:
+            raise ValueError(f"{setting.name} is empty; leave it out for the default")
+        items = [self._item(setting, item, in_list=True) for item in raw]
+        twice = next((item for number, item in enumerate(raw) if item in raw[:number]), None)
+        if twice is not None:
+            raise ValueError(f"{setting.name} has {twice!r} twice; leave one out")
+        if setting.separator:
+            return _told(setting, setting.separator.join(raw))
+        return items
+
+    def _item(self, setting: Setting, raw: Any, *, in_list: bool = False) -> Any:
+        if type(raw) not in _TYPES[setting.kind]:
+            subject = f"an item of {setting.name}" if in_list else setting.name
+            raise ValueError(f"{subject} is {_ARTICLES.get(type(raw), 'a time')}; write {_WANTED[setting.kind]}")
+        if setting.kind is ValueType.SWITCH:
+            return raw
+        text = str(raw)
+        if not text or "\0" in text:
+            raise ValueError(f"{setting.name} {'has a null character' if text else 'is empty'}; write a text")
+        if setting.choices and text not in setting.choices:
+            raise ValueError(f"{setting.name} is {text!r}; write {_either(setting.choices)}")
+        if setting.separator and setting.separator in text:
+            raise ValueError(f"{setting.name} has {text!r}; write each item in quotes of its own")
+        value = _told(setting, text)
+        # A unit's working directory is no place that a reader of the file knows.
+        return self._path.parent / value if isinstance(value, Path) else value
+
+    def _place(self, path: KeyPath) -> str:
+        return f"{self._path}:{line_of(self._lines, path)}"
+
+    def _fault(self, path: KeyPath, text: str) -> None:
+        self._found.faults.append(Mistake(self._place(path), text))
+
+    def _fault_at(self, line: int, text: str) -> None:
+        self._found.faults.append(Mistake(f"{self._path}:{line}", text))
+
+
+def _told(setting: Setting, text: str) -> Any:
+    try:
+        return setting.parse(text)
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(f"{setting.name}: {error}") from None
+
+
+def _either(choices: Iterable[str]) -> str:
+    *others, last = [f'"{choice}"' for choice in choices]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _unknown(key: str, known: Mapping[str, Setting]) -> str:
+    of_exports = [setting.name for setting in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)]
+    if key in of_exports:
+        return f"{key} belongs to an export; write it below [[export]]" + (
+            " or [defaults]" if key in {each.name for each in OF_EXPORTS} else ""
+        )
+    if key in {setting.name for setting in OF_SERVER}:
+        return f"{key} belongs to the server; write it above the first line in brackets"
+    above_all = [] if "access" in known else [_DEFAULTS, _EXPORT]
+    near = difflib.get_close_matches(key, [*known, *above_all, *of_exports], 1)
+    hint = f"did you mean {near[0]}?" if near else "rpcrdma config show lists the known ones"
+    return f"unknown key {key!r}; {hint}"
+
+
+def _cause(error: OSError) -> str:
+    cause = error.strerror or str(error)
+    return cause[:1].lower() + cause[1:]

@@ -1,0 +1,90 @@
+"""The lines of the keys of a TOML document, which `tomllib` does not keep."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from typing import Final, TypeAlias
+
+__all__ = ["KeyPath", "key_lines", "line_of"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The keys that lead to a value; the number of an item stands after the name of an array of tables."""
+
+_KEY: Final = re.compile(r"""[ \t]*(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
+_SKIPPED: Final = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[\[\]{}]|\n|[^"'#\[\]{}\n]+''',
+    re.DOTALL,
+)
+"""A piece of a value: a text, a comment, a bracket, the end of a line, or anything else."""
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Finds the line of each table and key; keys of inline tables count as their value.
+
+    Args:
+        text: A document that `tomllib` accepts, with line feeds alone.
+    """
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    items: Counter[KeyPath] = Counter()
+    at, line = 0, 1
+    while at < len(text):
+        opened = re.compile(r"[ \t]*(\[\[?)").match(text, at)
+        if opened is not None:
+            names, at = _names(text, opened.end())
+            table = _below(names, items)
+            if opened[1] == "[[":
+                items[table] += 1
+                table = (*table, items[table] - 1)
+            lines.setdefault(table, line)
+        elif _KEY.match(text, at) is not None:
+            names, at = _names(text, at)
+            for length in range(1, len(names) + 1):
+                lines.setdefault((*table, *names[:length]), line)
+        at, passed = _after_value(text, at)
+        line += passed
+    return lines
+
+
+def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
+    """Returns the line of a key, or of the nearest table above it; 1 for the document itself."""
+    return next((lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines), 1)
+
+
+def _names(text: str, at: int) -> tuple[list[str], int]:
+    """Reads the names of a dotted key; returns them and the position after them."""
+    names: list[str] = []
+    while (found := _KEY.match(text, at)) is not None:
+        word, at = found[0].strip(), found.end()
+        # A quoted name has the escapes of a text.
+        names.append(tomllib.loads(f"name = {word}")["name"] if word[0] in "\"'" else word)
+        if not text.startswith(".", at):
+            break
+        at += 1
+    return names, at
+
+
+def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
+    """Returns the path of a header, with the number of the newest item of each array of tables above the last name."""
+    path: KeyPath = ()
+    for number, name in enumerate(names, 1):
+        path = (*path, name)
+        if number < len(names) and items[path]:
+            path = (*path, items[path] - 1)
+    return path
+
+
+def _after_value(text: str, at: int) -> tuple[int, int]:
+    """Passes the rest of a value to the end of its line; returns the position after it and the lines passed."""
+    depth = passed = 0
+    while at < len(text):
+        piece = _SKIPPED.match(text, at)
+        assert piece is not None, "the document is no TOML"
+        at = piece.end()
+        passed += piece[0].count("\n")
+        depth += (piece[0] in "[{") - (piece[0] in "]}")
+        if piece[0] == "\n" and depth <= 0:
+            break
+    return at, passed

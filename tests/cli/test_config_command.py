@@ -1,0 +1,282 @@
+"""`serve --config`, `serve --check` and `config`: which values take effect, and all that a check finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.linux_exports import in_toml
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
+from support.cases import each_case
+
+if TYPE_CHECKING:
+    from support.commands import Command, StartServer
+
+FILE = """\
+provider = "iwarp"
+listen = ["tcp://127.0.0.1:0"]
+log-level = "debug"
+tls-name = ["a.example", "b.example"]
+[defaults]
+sync = false
+sec = ["krb5", "sys"]
+[[export]]
+name = "/one"
+directory = "one"
+[[export]]
+name = "/two"
+directory = "one"
+access = "ro"
+sync = true
+hosts = ["192.0.2.0/24"]
+squash = "all"
+anonuid = 7
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "one").mkdir()
+    path = tmp_path / "c.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_the_command_line_goes_before_the_file_and_the_file_before_the_default(file: Path) -> None:
+    def values(*options: str) -> dict[str, tuple[object, str]]:
+        found = effective(build_parser().parse_args([*options, "serve", "--config", str(file)]))
+        return {name: (value, origin.removeprefix(f"{file}:")) for name, (value, origin) in found.server.items()}
+
+    found = values()
+    assert (found["provider"], found["workers"]) == (("iwarp", "1"), (8, "default"))
+    assert found["tls-name"] == (["a.example", "b.example"], "4")
+    # An option that a client has as well may stand before the command, also with the default as its value.
+    assert values("--provider", "auto")["provider"] == ("auto", "command line")
+    assert values("--tls-name", "c")["tls-name"] == (["c"], "command line"), "a list replaces the file's"
+    assert values("--log-level", "error")["log-level"] == ("error", "command line")
+    assert values("-v")["log-level"] == (None, "command line")
+
+
+def test_an_export_has_its_own_terms_else_the_defaults(file: Path) -> None:
+    def exports(*options: str) -> list[tuple[object, ...]]:
+        found = effective(build_parser().parse_args(["serve", "--config", str(file), *options])).exports
+        return [(each.name, each.access, each.sync, each.squash, each.anonuid, tuple(each.hosts)) for each in found]
+
+    assert exports() == [
+        ("/one", "rw", False, "root", 65534, ()),
+        ("/two", "ro", True, "all", 7, ("192.0.2.0/24",)),
+    ]
+    # An option is one of the defaults; --read-only is a promise for all exports.
+    assert exports("--no-root-squash", "--read-only", "--allow", "10.0.0.1") == [
+        ("/one", "ro", False, "none", 65534, ("10.0.0.1",)),
+        ("/two", "ro", True, "all", 7, ("192.0.2.0/24",)),
+    ]
+    assert exports("--export", "x=/x") == [("/x", "rw", False, "root", 65534, ())], "exports replace the file's"
+    assert exports("/y")[0][0] == "/"
+
+
+def test_every_setting_of_a_file_has_its_option_or_none(file: Path) -> None:
+    text = build_parser(whole=True)._subparsers._group_actions[0].choices["serve"].format_help()
+    without = {setting.name for setting in (*OF_SERVER, *OF_EXPORTS) if setting.long_option is None}
+    assert without == {"anonuid", "anongid"}
+    assert [s.name for s in (*OF_SERVER, *OF_EXPORTS) if s.long_option and f"{s.long_option} " not in text] == []
+
+
+def test_config_show_names_each_origin(command: Command, file: Path) -> None:
+    ran = command.done("config", "show", "--config", str(file), "--workers", "3", "--metrics", "[::1]:9400")
+    rows = [line.split() for line in ran.text.replace(f"{file}:", "line ").splitlines()]
+    for row in (
+        'provider "iwarp" line 1',
+        'tls-name ["a.example", "b.example"] line 4',
+        "workers 3 command line",
+        'metrics "[::1]:9400" command line',
+        "memory 268435456 default",
+        "keytab - default",
+        'sec ["krb5", "sys"] line 7',
+        f'directory "{file.parent}/one" line 8',
+        'hosts ["192.0.2.0/24"] line 16',
+    ):
+        assert row.split() in rows
+    told = json.loads(command.done("config", "show", "--json", "--config", str(file)).text)
+    assert told["server"]["listen"] == {"value": ["tcp://127.0.0.1:0"], "origin": f"{file}:2"}
+    assert told["exports"][1]["terms"]["anonuid"] == {"value": 7, "origin": f"{file}:18"}
+    assert told["exports"][1]["origin"] == f"{file}:11"
+
+
+def test_a_check_tells_all_that_this_machine_lacks(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    (tmp_path / "in" / "below").mkdir(parents=True)
+    file.write_text(
+        """\
+keytab = "none.keytab"
+state-dir = "in/below"
+workers = 0
+[[export]]
+name = "/absent"
+directory = "absent"
+[[export]]
+name = "/in"
+directory = "in"
+squash = "none"
+hosts = ["host.invalid"]
+[[export]]
+name = "/in"
+directory = "in/below"
+squash = "none"
+[[export]]
+name = "/url"
+url = "file:///srv"
+xprtsec = "tls"
+"""
+    )
+    ran = command.run("serve", "--config", str(file), "--check")
+    assert (ran.status, ran.text) == (2, "")
+    here = f"{tmp_path}/"
+    told = ran.err.replace(here, "").splitlines()
+    unknown = next(line for line in told if "host.invalid" in line)
+    assert unknown.startswith("error: c.toml:11: host.invalid: neither an address, a network nor a host name (")
+    assert unknown.endswith("; correct the name, or write its address")
+    told.remove(unknown)
+    holds_state = "/in has the directory of the server's state, in/below; set state-dir to one that is not exported"
+    assert told == [
+        "error: c.toml:3: workers: '0' is not a number of at least 1",
+        "error: c.toml:12: the name /in is that of the export at c.toml:7; give each its own",
+        "error: c.toml:4: absent: no such file or directory; make the directory, or name another one",
+        f"error: c.toml:7: {holds_state}",
+        'warning: c.toml:15: squash "none" lets every host act as root in /in; name hosts, or ask for krb5 or mtls',
+        f"error: c.toml:12: {holds_state}",
+        "warning: c.toml:12: in/below lies within the export /in, whose terms hold for it as well; compare both",
+        "error: c.toml:19: TLS takes a certificate of this host; name its files (--tls-cert, --tls-key)",
+        "error: c.toml:1: none.keytab cannot be read; name a keytab that this user may read",
+    ]
+
+
+def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
+    ran = command.run("serve", "--config", str(file), "--check", "--json")
+    assert ran.status == 0
+    (fault,) = json.loads(ran.text)["faults"]
+    assert (fault["place"], fault["severity"]) == (f"{file}:11", "warning")
+    assert json.loads(ran.text)["ok"] is True
+    file.write_text("a = 1\nb = 1\n")
+    ran = command.run("serve", "--config", str(file), "--check", "--json")
+    told = json.loads(ran.text)
+    assert (ran.status, told["ok"], [fault["place"] for fault in told["faults"]]) == (
+        2,
+        False,
+        [f"{file}:1", f"{file}:2"],
+    )
+
+
+def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, file: Path) -> None:
+    file.write_text(FILE + "".join(f"x{number} = 1\n" for number in range(CONFIGURATION_FAULTS_MAX + 5)))
+    ran = command.run("serve", "--config", str(file))
+    assert ran.status == 2
+    assert len(ran.err.splitlines()) == CONFIGURATION_FAULTS_MAX + 1
+    assert ran.err.splitlines()[-1] == "and 5 more"
+    file.write_text("")
+    ran = command.run("serve", "--config", str(file))
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "error: nothing to serve")
+
+
+@pytest.mark.thorough
+def test_a_server_serves_the_exports_of_its_file(
+    start: StartServer, file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(FILE.replace('sec = ["krb5", "sys"]\n', "").replace("192.0.2.0/24", "127.0.0.1"))
+    (tmp_path / "one" / "a").write_text("a")
+    with start(tmp_path, tmp_path / "state", "--config", str(file), named_only=True) as served:
+        # The file's list of places gives way to the command line's.
+        assert set(served.urls) == {"rdma", "tcp"}
+        assert main(["ls", f"{served.urls['tcp']}/two"]) == 0
+        assert capfd.readouterr().out == "a\n"
+        assert served.stop() == 0
+    told = [event for event in served.events if event["event"] == "exported"]
+    assert [(event["name"], event["mode"]) for event in told] == [("/one", "read-write"), ("/two", "read-only")]
+
+
+@each_case(
+    ("line", "keys", "told"),
+    [
+        ("/a", {"access": "ro"}, []),
+        ("/a *(rw,sync,no_subtree_check,insecure)", {"access": "rw", "sync": True}, []),
+        ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
+        ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
+        ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
+        (
+            "/a -rw,async h1 h2(ro)",
+            {"access": "rw", "sync": False, "hosts": ["h1"]},
+            ["h2 of /a has other options than h1"],
+        ),
+        (
+            "/a (all_squash,anonuid=-2,anongid=7)",
+            {"access": "ro", "squash": "all", "anonuid": 4294967294, "anongid": 7},
+            [],
+        ),
+        ("/a (rw,no_root_squash,sec=krb5p:krb5i)", {"access": "rw", "squash": "none", "sec": ["krb5p", "krb5i"]}, []),
+        ("/a (xprtsec=mtls:tls)", {"access": "ro", "xprtsec": "tls"}, []),
+        ("/a \\\n h(rw) # *(rw)", {"access": "rw", "hosts": ["h"]}, []),
+        ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
+        ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
+        # Nothing is served to more hosts than the line has.
+        ("/a @group(rw)", None, ["the netgroup @group", "no client of /a"]),
+        ("/a *.example(rw)", None, ["the pattern *.example", "no client of /a"]),
+        ("/a gss/krb5(rw)", None, ["gss/krb5 cannot", "no client of /a"]),
+        ("/a 1.2.3.4/99(rw)", None, ["1.2.3.4/99 is no network", "no client of /a"]),
+        ("/a *(sec=sys,ro,sec=krb5,rw)", None, ["ro after sec= is for some", "no client of /a"]),
+        ("/a *(sec=des)", None, ["sec=des: 'des' is no security flavor", "no client of /a"]),
+        ("a *(rw)", None, ["a is not the path of a directory"]),
+        ("/a\\377 *(rw)", None, ["/a\\377 is not the path of a directory"]),
+    ],
+)
+def test_lines_of_exports_5_become_exports(
+    tmp_path: Path, line: str, keys: dict[str, object] | None, told: list[str]
+) -> None:
+    text, faults = in_toml(f"# first\n{line}\n", "exports")
+    assert [fault.place for fault in faults] == ["exports:2"] * len(told)
+    assert [start for start, fault in zip(told, faults, strict=True) if not fault.text.startswith(start)] == []
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
+    assert found.faults == []
+    wanted = [] if keys is None else [("/a", Path("/a"), keys)]
+    named = {setting.dest: setting.name for setting in OF_EXPORTS}
+    assert [
+        (
+            each.name,
+            each.source,
+            {
+                named[dest]: _plain(getattr(each, dest))
+                for dest in each.origins
+                if dest in named and each.origins[dest] != "default"
+            },
+        )
+        for each in found.exports
+    ] == wanted
+
+
+def _plain(value: object) -> object:
+    return [str(flavor) for flavor in value] if isinstance(value, tuple) else value
+
+
+def test_paths_of_exports_5_may_have_spaces_and_any_letters() -> None:
+    text, faults = in_toml('"/srv/a b" h(rw)\n/srv/\\303\\251\\040x h\n', "exports")
+    assert faults == []
+    assert [line for line in text.splitlines() if line.startswith("directory")] == [
+        'directory = "/srv/a b"',
+        'directory = "/srv/é x"',
+    ]
+
+
+def test_config_exports_fails_if_it_has_left_something_out(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "exports"
+    file.write_text("/a (rw)\n")
+    assert command.done("config", "exports", str(file)).text.endswith('name = "/a"\ndirectory = "/a"\naccess = "rw"\n')
+    file.write_text("/a (rw,crossmnt)\n")
+    ran = command.run("config", "exports", str(file))
+    assert (ran.status, ran.err) == (1, f"warning: {file}:1: the option crossmnt cannot be expressed; it is left out\n")

@@ -1,0 +1,249 @@
+"""The configuration file of `serve`: every value has its line, and every mistake is told with it, all at once."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from rpcrdma.cli.settings.file import read_configuration
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.toml_lines import key_lines, line_of
+from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
+from rpcrdma.nfs.export.export import ANONYMOUS, VALID_S
+from support.cases import each_case
+
+TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number", "true or false"
+LIST, SIZE = 'a list such as ["..."]', 'a size such as "64Mi"'
+SERVER = {
+    **dict.fromkeys(("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics"), TEXT),
+    **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
+    **dict.fromkeys(("busy-poll", "workers", "connections"), NUMBER),
+    "listen": LIST,
+    "tls-name": LIST,
+    "idle-timeout": SECONDS,
+    "memory": SIZE,
+    "crc": SWITCH,
+}
+EXPORT = {
+    "access": TEXT,
+    "squash": TEXT,
+    "xprtsec": TEXT,
+    "anonuid": NUMBER,
+    "anongid": NUMBER,
+    "sync": SWITCH,
+    "mount-in-clear": SWITCH,
+    "sec": LIST,
+    "hosts": LIST,
+    "fsspec-valid": SECONDS,
+}
+WRONG = {
+    TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},
+    NUMBER: {'"3"': "a text", "3.0": "a number", "false": "true or false", "1979-05-27": "a time"},
+    SECONDS: {'"3"': "a text", "true": "true or false"},
+    SWITCH: {'"yes"': "a text", "1": "a whole number"},
+    LIST: {'"a"': "a text", "{ a = 1 }": "a table"},
+    SIZE: {"1.5": "a number", "[1]": "a list"},
+}
+GOOD = '[[export]]\nname = "/a"\ndirectory = "/srv/a"\n'
+
+
+def faults_of(tmp_path: Path, text: str) -> list[str]:
+    """The mistakes of a file, without its folder."""
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    return [str(fault).removeprefix(f"{tmp_path}/") for fault in read_configuration(file).faults]
+
+
+def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
+    assert set(SERVER) == {setting.name for setting in OF_SERVER}
+    assert set(EXPORT) == {setting.name for setting in OF_EXPORTS}
+    for head, settings in (("", SERVER), ("[defaults]", EXPORT), (GOOD, {**EXPORT, "name": TEXT})):
+        line = head.count("\n") + 2
+        for key, wanted in settings.items():
+            for value, found in WRONG[wanted].items():
+                text = f"{head.replace('name =', '# ') if key == 'name' else head}\n{key} = {value}\n"
+                first = faults_of(tmp_path, text)[0]
+                assert first == f"c.toml:{line}: {key} is {found}; write {wanted}"
+
+
+@each_case(
+    ("text", "told"),
+    [
+        ("squish = 1", "1: unknown key 'squish'; did you mean squash?"),
+        ("wokers = 1", "1: unknown key 'wokers'; did you mean workers?"),
+        ("zzz = 1", "1: unknown key 'zzz'; rpcrdma config show lists the known ones"),
+        ("[defaults.more]", "1: unknown key 'more'; rpcrdma config show lists the known ones"),
+        ('squash = "all"', "1: squash belongs to an export; write it below [[export]] or [defaults]"),
+        (GOOD + "workers = 2", "4: workers belongs to the server; write it above the first line in brackets"),
+        ("workers = 0", "1: workers: '0' is not a number of at least 1"),
+        ("busy-poll = 2000000", "1: busy-poll: '2000000' is not a number of microseconds from 0 to 1000000"),
+        ("idle-timeout = -1", "1: idle-timeout: '-1' is not a positive number of seconds, nor 0 for never"),
+        ("idle-timeout = nan", "1: idle-timeout: 'nan' is not a positive number of seconds, nor 0 for never"),
+        ("memory = 1024", "1: memory: '1024' is too small; allow at least 8Mi"),
+        ('memory = "much"', "1: memory: 'much' is not a size: write 500000, 50M or 64Mi"),
+        ('metrics = "9400"', "1: metrics: '9400' is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400"),
+        ('nfs = "2"', '1: nfs is \'2\'; write "3,4", "3" or "4"'),
+        ('keytab = ""', "1: keytab is empty; write a text"),
+        ('keytab = "a\\u0000"', "1: keytab has a null character; write a text"),
+        ("listen = []", "1: listen is empty; leave it out for the default"),
+        ('listen = ["tcp://a", "tcp://a"]', "1: listen has 'tcp://a' twice; leave one out"),
+        ("listen = [1]", "1: an item of listen is a whole number; write a text in quotes"),
+        ('[defaults]\nsec = ["krb5", "des"]', "2: sec: 'des' is no security flavor: choose from"),
+        ('[defaults]\nsec = ["krb5:sys"]', "2: sec has 'krb5:sys'; write each item in quotes of its own"),
+        ('[defaults]\naccess = "none"', '2: access is \'none\'; write "rw" or "ro"'),
+        ("[defaults]\nanonuid = -2", "2: anonuid: '-2' is not the number of a user or group, 0 to 4294967294"),
+        ("[defaults]\nanongid = 4294967295", "2: anongid: '4294967295' is not the number of a user or group"),
+        ("defaults = 1", "1: defaults is no table; write [defaults], and its keys below"),
+        ("[export]", "1: export is no array of tables; write [[export]] before each export"),
+        ('[[export]]\ndirectory = "/a"', '1: an export has no name; write name = "/NAME", or "/" for the root'),
+        ('[[export]]\nname = "a"\ndirectory = "/a"', "2: name: 'a' is not the name of an export; write /a"),
+        ('[[export]]\nname = "/../a"\ndirectory = "/a"', "2: name: '/../a' is not the name of an export; write /NAME"),
+        ('[[export]]\nname = "/a"', '1: an export has no directory; write directory = "/..."'),
+        (GOOD + 'url = "s3://b"', "1: an export has both a directory and a url; keep one"),
+        ('[[export]]\nname = "/a"\nurl = "/a"', "3: url: '/a' is no URL; write PROTOCOL://PATH, or directory"),
+        (
+            '[[export]]\nname = "/a"\nurl = "s3://b"\naccess = "rw"',
+            '4: a url is exported read-only; leave out access, or write "ro"',
+        ),
+        (GOOD + "fsspec-valid = 1", "4: fsspec-valid is for a url; leave it out beside a directory"),
+        ('workers = 1\nnfs = "3"\nworkers = 2\n', "3: this is no TOML, column 12: cannot overwrite a value"),
+        ("a = [1,\n", "1: this is no TOML: invalid value"),
+        ("= 1", "1: this is no TOML, column 1: invalid statement"),
+        ("a = " + "[" * 5000 + "]" * 5000, "1: lists or tables are nested too deeply; write them flat"),
+        ("workers = " + "1" * 5000, "1: this is no TOML: exceeds the limit (4300 digits)"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_a_remedy(tmp_path: Path, text: str, told: str) -> None:
+    (found,) = faults_of(tmp_path, text)
+    assert found.startswith(f"c.toml:{told}") or found.replace("end of document", "") == told, found
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "exports.d").mkdir()
+    (tmp_path / "exports.d" / "b.toml").write_text("workers = 3\n" + GOOD)
+    (tmp_path / "exports.d" / "a.toml").write_text("[[export]\n")
+    (tmp_path / "exports.d" / ".c.toml").write_text("no TOML")
+    (tmp_path / "exports.d" / "c.toml~").write_text("no TOML")
+    assert faults_of(tmp_path, "workers = 0\nx = 1\n[defaults]\nsync = 1\n") == [
+        "c.toml:1: workers: '0' is not a number of at least 1",
+        "c.toml:2: unknown key 'x'; rpcrdma config show lists the known ones",
+        "c.toml:4: sync is a whole number; write true or false",
+        "exports.d/a.toml:1: this is no TOML, column 9: expected ']]' at the end of an array declaration",
+        "exports.d/b.toml:1: 'workers' is no key of files in exports.d; write [[export]] tables alone",
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+
+    def told() -> list[str]:
+        return [str(fault).removeprefix(f"{file}") for fault in read_configuration(file).faults]
+
+    assert told() == [": the file cannot be read: no such file or directory"]
+    file.write_bytes(b'# one\nkeytab = "\xff"\n')
+    assert told() == [":2: octet 0xff is not UTF-8; save the file as UTF-8"]
+    file.write_bytes(b"#" * (CONFIGURATION_OCTETS_MAX + 1))
+    assert told() == [
+        (
+            f": the file cannot be read: it has more than {CONFIGURATION_OCTETS_MAX} octets; "
+            "split it into files in exports.d"
+        )
+    ]
+    file.write_bytes(b"#" * CONFIGURATION_OCTETS_MAX)
+    assert told() == []
+    file.unlink()
+    os.mkfifo(file)
+    assert told() == [": the file cannot be read: it is no regular file; name one"]
+    file.unlink()
+    file.mkdir()
+    assert told() == [": the file cannot be read: is a directory"]
+
+
+def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "exports.d").mkdir()
+    for number in range(CONFIGURATION_FILES_MAX + 1):
+        (tmp_path / "exports.d" / f"{number}.toml").touch()
+    assert faults_of(tmp_path, "") == [
+        (
+            f"exports.d: there are {CONFIGURATION_FILES_MAX + 1} files, more than {CONFIGURATION_FILES_MAX}; "
+            "put several exports in one file"
+        )
+    ]
+
+
+def test_values_have_their_lines_and_paths_begin_at_the_file(tmp_path: Path) -> None:
+    (tmp_path / "exports.d").mkdir()
+    (tmp_path / "exports.d" / "a.toml").write_text('[[export]]\nname = "/b"\nurl = "s3://b"\n')
+    file = tmp_path / "c.toml"
+    file.write_text(
+        'crc = false\nstate-dir = "state"\n[[export]]\r\nname = "/"\ndirectory = "../d"\nsec = [\n"krb5" ]\n'
+    )
+    found = read_configuration(file)
+    assert found.faults == []
+    assert found.server == {"crc": (False, f"{file}:1"), "state-dir": (tmp_path / "state", f"{file}:2")}
+    own, more = found.exports
+    assert (own.name, own.source) == ("/", tmp_path / "../d")
+    assert own.origins == {"": f"{file}:3", "sec": f"{file}:6"}
+    assert (more.name, more.source, more.origins) == ("/b", "s3://b", {"": f"{tmp_path}/exports.d/a.toml:1"})
+
+
+DOCUMENT = '''\
+"a b" = """
+[[no]]
+key = 1"""
+'c' = { d = 1, e = [ "]" ] } # [[no]]
+f.g = [
+  1, # ]
+  "\\"]", '\\',
+]
+[t]
+h = \'\'\'
+x = 1\'\'\'
+[[u]]
+i = 1
+[[u.v]]
+i = "#"
+[[u]]
+[[u.v]]
+[[u.v]]
+i = 2
+[w."x.y"]
+z = 1
+'''
+
+
+def test_each_key_of_a_document_has_its_line() -> None:
+    tomllib.loads(DOCUMENT)
+    lines = key_lines(DOCUMENT)
+    assert lines == {
+        ("a b",): 1,
+        ("c",): 4,
+        ("f",): 5,
+        ("f", "g"): 5,
+        ("t",): 9,
+        ("t", "h"): 10,
+        ("u", 0): 12,
+        ("u", 0, "i"): 13,
+        ("u", 0, "v", 0): 14,
+        ("u", 0, "v", 0, "i"): 15,
+        ("u", 1): 16,
+        ("u", 1, "v", 0): 17,
+        ("u", 1, "v", 1): 18,
+        ("u", 1, "v", 1, "i"): 19,
+        ("w", "x.y"): 20,
+        ("w", "x.y", "z"): 21,
+    }
+    assert (line_of(lines, ("c", "e", 0)), line_of(lines, ("u",)), line_of(lines, ())) == (4, 1, 1)
+
+
+def test_defaults_of_the_table_are_those_of_an_export() -> None:
+    defaults = {setting.name: setting.default for setting in OF_EXPORTS}
+    assert (defaults["anonuid"], defaults["anongid"]) == (ANONYMOUS, ANONYMOUS)
+    assert defaults["fsspec-valid"] == VALID_S
+
+
+def test_each_key_has_a_text_and_one_meaning() -> None:
+    every = [*OF_SERVER, *OF_EXPORTS, NAME_OF_EXPORT, *SOURCES_OF_EXPORT]
+    assert len({setting.name for setting in every}) == len(every)
+    assert [setting.name for setting in every if not (setting.file_help or setting.help)] == []
