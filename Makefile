@@ -37,7 +37,7 @@ help:
 	@echo 'make wheels    source distributions and wheels of rpcrdma, rpcrdma-lab and rpcrdma-native, in build/wheels, tried there'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
 	@echo '               property tests with random examples'
-	@echo 'make interop   tests against tshark, libnfs, rpcbind, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
+	@echo 'make interop   tests against tshark, libnfs, rpcbind, nfs-common, systemd, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'CONTRIBUTING.md has the programs for rarer work: soak, simulated worlds, mutation, a nightly run.'
 

@@ -19,8 +19,8 @@ for suite in "$@"; do
         needed="gcc clang $(clang "-print-file-name=$fuzzer" 2>/dev/null || echo "$fuzzer")"
         of_suite="gcc clang libclang-rt-dev" ;;
     interop) # programs of others, and the definitions of rpcgen
-        needed="tshark nfs-cp rpcinfo cpp /usr/include/rpcsvc/mount.x"
-        of_suite="tshark libnfs-utils rpcbind rpcsvc-proto cpp" ;;
+        needed="tshark nfs-cp rpcinfo showmount systemd-analyze cpp /usr/include/rpcsvc/mount.x"
+        of_suite="tshark libnfs-utils rpcbind nfs-common systemd rpcsvc-proto cpp" ;;
     kerberos) # a KDC, clocks that differ, and the headers that the extra `kerberos` is built with
         needed="/usr/sbin/krb5kdc /usr/sbin/kadmin.local kinit faketime krb5-config"
         of_suite="krb5-kdc krb5-admin-server krb5-user faketime libkrb5-dev gcc" ;;

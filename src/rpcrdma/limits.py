@@ -13,7 +13,7 @@ statuses count as "other". About as many occur for LOOKUP in practice. A peer th
 from other procedures."""
 
 CALL_OUTCOMES_MAX = 512
-"""Pairs of procedure and status with counts of their own: the 31 procedures of NFS, MOUNT and watching with 16 statuses
+"""Pairs of procedure and status with counts of their own: the 28 procedures of NFS and MOUNT with 16 statuses
 each, success and the statuses of this side included. Only procedures that this side serves or calls count. A pair takes
 some 1,400 octets, 4,600 where calls have waited, and 78 series of 180 octets at a metrics endpoint, so
 METRICS_PAGE_OCTETS_MAX has room for as many pairs over RDMA and as many over TCP."""
@@ -483,47 +483,6 @@ NFS_TREE_FAILURES_MAX = 1000
 NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
 """Octets of the paths in those failures: 1 KiB for each; a path of a deep tree takes up to half a mebibyte."""
 
-# Watching directories
-
-NFS_WATCH_SUBSCRIPTIONS_MAX = 256
-"""Subscriptions of all clients together, each with a descriptor of its directory: a quarter of the descriptors that a
-process may have by default."""
-
-NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX = 16
-"""Subscriptions of one connection: as many as the calls back that a client takes at once."""
-
-NFS_WATCH_DIRECTORIES_MAX = 65536
-"""Directories watched for all subscriptions: about 1 KiB of the kernel's memory each."""
-
-NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX = 8192
-"""Directories watched for one subscription: the smallest number that Linux allows a user by default."""
-
-NFS_WATCH_SCAN_ENTRIES_MAX = 200_000
-"""Directory entries looked at when a subscription starts or a tree appears in it: half a second, in which other
-subscriptions wait."""
-
-NFS_WATCH_CHANGES_MAX = 1024
-"""Changes of one subscription that wait to be acknowledged: 10 s of 100 a second; if more, a `rescan` replaces them."""
-
-NFS_WATCH_CHANGES_OCTETS_MAX = 128 << 10
-"""Octets of the paths in those changes: 128 for each."""
-
-NFS_WATCH_BATCH_OCTETS_MAX = 16 << 10
-"""Octets of one batch of changes; less where the client takes smaller messages."""
-
-NFS_WATCH_GATHER_S = 0.02
-"""Seconds in which changes gather after the first one, so that repeated changes of a file are reported once; people do
-not notice the delay."""
-
-NFS_WATCH_REPLY_S = 20.0
-"""Seconds after which a batch that was not acknowledged is sent again."""
-
-NFS_WATCH_KEPT_S = 120.0
-"""Seconds for which a subscription outlives its connection: as long as replies are remembered."""
-
-NFS_WATCH_UNREAD_CHANGES_MAX = 65536
-"""Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
-
 # NFS version 4
 
 NFS4_COMPOUND_OPERATIONS_MAX = 64
@@ -563,6 +522,16 @@ and 80,000 if its clients provoke every error that they can, over both transport
 METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
+
+# Registering at rpcbind
+
+RPCBIND_ANSWERS_S = 3.0
+"""Seconds for all answers of this machine's rpcbind to one look at its list, which takes a thousandth of that. The
+start and the end of a server wait this long for an rpcbind that hangs."""
+
+RPCBIND_LOOK_S = 60.0
+"""Seconds between two looks at the list of rpcbind. After the death of rpcbind no client finds the server until the
+next one."""
 
 # Asking a server for its programs
 

@@ -147,7 +147,7 @@ def test_what_has_ended_leaves_nothing_behind() -> None:
 
 
 def test_one_address_never_has_all_places() -> None:
-    """Also if all its connections are in use, as those that watch a directory are: then its newcomers are refused."""
+    """Also if all its connections are in use, as those with sessions of NFSv4.1 are: then its newcomers are refused."""
     it = admission(connections_max=16, busy=tuple(f"a{number}" for number in range(14)))
     for number in range(14):
         assert (it.displaced_by("a", 0.0), it.full("a")) == (None, False)

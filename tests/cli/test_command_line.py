@@ -123,7 +123,6 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         "serve /tmp --rpcrdma-version 1",
         "demo --rpcrdma-version 2",
         f"doctor --rpcrdma-version 1 {URL}",
-        f"watch --rpcrdma-version 2 {URL}/x",
         f"--provider iwarp --rpcrdma-version 1 --mount-port 2 --timeout 3 --log-level debug -vv ping {URL}",
     ],
 )

@@ -255,19 +255,6 @@ def test_stats_show_what_a_server_has_answered(start: StartServer, command: Comm
         assert served.stop() == 0
 
 
-def test_changes_of_others_are_told_until_an_interrupt(over: Over) -> None:
-    remote = over("rdma")
-    words = ["--mount-port", remote.mount_port, "watch", remote.url()]
-    with CommandProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
-        assert watch.stderr is not None
-        assert watch.stdout is not None
-        assert watch.stderr.readline() == f"watching {remote.url()}\n"
-        (remote.local / "a").touch()
-        (remote.local / "a").rename(remote.local / "b")
-        assert [watch.stdout.readline() for _ in range(2)] == ["created a\n", "renamed a -> b\n"]
-        assert watch.ended(signal.SIGINT) == (0, "", "")
-
-
 @pytest.mark.skipif(shutil.which("nfs-cp") is None, reason="the programs of libnfs are not installed (libnfs-utils)")
 def test_libnfs_mounts_reads_and_writes(start: StartServer, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()

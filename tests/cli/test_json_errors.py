@@ -29,7 +29,7 @@ def errors(out: str) -> list[dict[str, Any]]:
 
 @pytest.mark.thorough
 @pytest.mark.versions("2")
-@each_case("command", ["ls", "stat", "rm", "mkdir", "watch"])
+@each_case("command", ["ls", "stat", "rm", "mkdir"])
 def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     ran = remote.run(command, "--json", remote.url("/none/x" if command == "mkdir" else "/none"))
     assert ran.status == 1
@@ -57,7 +57,7 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
-@each_case("command", ["ls", "ping", "get", "put", "doctor", "watch"])
+@each_case("command", ["ls", "ping", "get", "put", "doctor"])
 def test_a_server_that_is_not_there_is_an_object(
     command: str, nobody_listens: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 from rpcrdma.cli import serve
 from rpcrdma.cli.event_loop import Stopped, run_async
 from rpcrdma.cli.main import main
-from rpcrdma.cli.serve import _stop_on_signals
+from rpcrdma.cli.stop_requests import stop_on_signals
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -202,7 +202,7 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
 
     async def main() -> None:
         stop, all_came = asyncio.Event(), asyncio.Event()
-        _stop_on_signals(stop)
+        stop_on_signals(stop)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, all_came.set)
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGUSR1):
             os.kill(os.getpid(), number)

@@ -93,7 +93,6 @@ RAW = {
     "main": "the version",
     "progress": "moves the cursor",
     "stats": "clears the screen",
-    "watch": "names that are `shown`",
     "xdr": "the code of a definition, for a file",
 }
 """Why these commands write what is not `printable`."""

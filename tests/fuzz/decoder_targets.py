@@ -27,7 +27,7 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import decode_terminate, encode_terminate
-from rpcrdma.nfs import mount, v3, watch
+from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.port_mapper import PMAPPROC_GETPORT, RPCBPROC_DUMP
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
@@ -375,12 +375,7 @@ _ZEROS = [bytes(length) for length in (4, 64, 256, 1024)]
 _HANDLE_FIRST = [(32).to_bytes(4, "big") + bytes(32 + length) for length in (0, 8, 64, 512)]
 _PROCEDURES = [
     (f"{prefix}_{procedure.name.rpartition('_')[2].lower()}", procedure)
-    for prefix, program in (
-        ("nfs3", v3.PROGRAM),
-        ("mount3", mount.PROGRAM),
-        ("watch", watch.WATCH_V1),
-        ("watcher", watch.WATCHER_V1),
-    )
+    for prefix, program in (("nfs3", v3.PROGRAM), ("mount3", mount.PROGRAM))
     for procedure in program.procedures.values()
     if procedure.number
 ]

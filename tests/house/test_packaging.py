@@ -50,7 +50,10 @@ def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, inst
     assert set(re.findall(r"pip install .* --group (\S+)$", steps, re.MULTILINE)) == installed
 
 
-@each_case(("package", "documents"), [(LIBRARY, {"CHANGELOG.md", "README.md"}), (LAB, {"README.md"})])
+UNITS = {f"packaging/systemd/{name}" for name in ("rpcrdma.service", "rpcrdma@.service")}
+
+
+@each_case(("package", "documents"), [(LIBRARY, {"CHANGELOG.md", "README.md"} | UNITS), (LAB, {"README.md"})])
 @each_case("builder", [SdistBuilder, WheelBuilder])
 def test_a_distribution_holds_its_package_alone(
     package: Path, documents: set[str], builder: type[BuilderInterface]
@@ -59,6 +62,12 @@ def test_a_distribution_holds_its_package_alone(
     held = {file.relative_path for file in builder(str(root)).recurse_included_files()}
     files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert held == {str(path.relative_to(root)) for path in files} | (documents if builder is SdistBuilder else set())
+
+
+def test_the_wheel_installs_the_units_where_systemd_finds_those_of_packages() -> None:
+    (installed,) = WheelBuilder(str(ROOT)).config.shared_data.items()
+    assert installed == (str(ROOT / "packaging" / "systemd"), "lib/systemd/system")
+    assert {f"packaging/systemd/{path.name}" for path in Path(installed[0]).iterdir()} == UNITS
 
 
 def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None:

@@ -15,7 +15,6 @@ PAIRS = [
     (client.NfsFilesystem, sync.NfsFilesystem),
     (client.MountedFilesystem, sync.MountedFilesystem),
     (client.NfsFile, sync.NfsFile),
-    (client.Changes, sync.Changes),
     (rpcrdma.Connection, sync.Connection),
 ]
 LEFT_OUT = {

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from rpcrdma.cli.listing_format import attributes_json, long_columns
 from rpcrdma.commands import console
 from rpcrdma.errors import RpcRdmaError, TransportClosed
-from rpcrdma.nfs import mount, v3, watch
+from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem
 from rpcrdma.nfs.client.mount_client import mount_with
 from rpcrdma.nfs.client.streams import file_stream
@@ -269,6 +269,6 @@ def test_no_reply_to_mount_raises_anything_but_our_errors(data: st.DataObject) -
 
 
 def test_every_status_has_an_error() -> None:
-    codes = {*nfsstat3, *mount.mountstat3, *watch.watch_status} - {0}
+    codes = {*nfsstat3, *mount.mountstat3} - {0}
     for code in codes:
         assert isinstance(nfs_error(nfsstat3(int(code)), "path"), OSError)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpcrdma.nfs import v3, watch
+from rpcrdma.nfs import v3
 from rpcrdma.rpc.reply_bound import ReplyBound
 from support.cases import each_case
 
@@ -62,11 +62,3 @@ def test_directories_are_bounded_by_the_count_of_the_call_and_not_eligible(count
 
 def test_there_are_22_procedures() -> None:
     assert sorted(v3.PROGRAM.procedures) == list(range(22))
-
-
-def test_what_is_told_of_watched_directories_fits_any_message() -> None:
-    for program in (watch.WATCH_V1, watch.WATCHER_V1):
-        for procedure in program.procedures.values():
-            found = procedure.reply_bound(None)
-            assert found.results <= 16
-            assert not found.items

@@ -160,7 +160,7 @@ def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None
 
 
 def test_results_with_a_status_are_counted_by_it() -> None:
-    """NFS, MOUNT and watching; a structure with a number in it tells nothing, nor does a program without a result."""
+    """NFS and MOUNT; a structure with a number in it tells nothing, nor does a program without a result."""
     without = {each.name for each in v3.PROGRAM.procedures.values() if each.status is None}
     assert without == {v3.NULL.name}
     assert [each.name for each in mount.PROGRAM.procedures.values() if each.status is not None] == ["MOUNTPROC3_MNT"]

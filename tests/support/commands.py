@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncinotify  # noqa: F401 - its import starts a process, which is none of a test
 import pytest
 
 import rpcrdma

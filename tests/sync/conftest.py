@@ -15,7 +15,6 @@ import pytest
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.watch_service import WatchService
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     started, ended = threading.Event(), threading.Event()
 
     async def main() -> None:
-        watching = WatchService(services.nfs.exports)
-        async with serve([*services, watching], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+        async with serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
             urls.extend(server.listening)
             started.set()
             await asyncio.to_thread(ended.wait)
-            await watching.close()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()

@@ -83,17 +83,6 @@ def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
         assert undone == ["open"]
 
 
-@pytest.mark.thorough
-def test_a_wait_for_changes_can_be_interrupted(running: Running, folder: Path) -> None:
-    with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
-        begun = threading.Event()
-        begun.set()
-        with interrupted(begun):
-            next(changes)
-        (folder / "later").mkdir()
-        assert next(changes).path == "later"
-
-
 PROGRAM = """
 import multiprocessing, os, sys, threading, warnings
 import rpcrdma.sync as sync

@@ -29,7 +29,7 @@ import pytest
 from rpcrdma import sync
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import mount, v3
-from rpcrdma.nfs.client import Change, ChangeKind, FileOptions
+from rpcrdma.nfs.client import FileOptions
 from rpcrdma.sync import background_loop, filesystem
 
 if TYPE_CHECKING:
@@ -307,14 +307,6 @@ def test_calls_of_any_program(running: Running) -> None:
         connection.call(v3.NULL, None)
 
 
-def test_changes_are_iterated_over(running: Running, folder: Path) -> None:
-    with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
-        (folder / "new").mkdir()
-        assert next(changes) == Change(ChangeKind.CREATED, "new", is_directory=True)
-        changes.close()
-        assert list(changes) == []
-
-
 def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
     before = background_loop._present
     assert before is not None
@@ -375,7 +367,7 @@ def test_errors_show_the_lines_of_their_program_alone(
 
 
 def test_failures_name_the_url(running: Running, folder: Path) -> None:
-    """Those of files, iterators and watches as well, which are not methods of the asynchronous file system alone."""
+    """Those of files and iterators as well, which are not methods of the asynchronous file system alone."""
     (folder / "file").write_bytes(b"1")
     url = f"{running.tcp_url}{folder.name}"
     with sync.nfs_open(running.tcp_url) as fs, fs.open(f"{folder.name}/file") as read:
@@ -384,7 +376,6 @@ def test_failures_name_the_url(running: Running, folder: Path) -> None:
             lambda: read.truncate(0),
             lambda: fs.open(f"{folder.name}/none"),
             lambda: list(fs.scandir(f"{folder.name}/none")),
-            lambda: fs.watch(f"{folder.name}/none").__enter__(),
             lambda: fs.read_bytes(folder.name),
         ):
             with pytest.raises(OSError, match=f"^(\\[Errno.*: ')?{url}"):

@@ -45,7 +45,6 @@ SOURCES = {
         for path in (
             ROOT / "src/rpcrdma/nfs/v3/nfs3.x",
             ROOT / "src/rpcrdma/nfs/mount3.x",
-            ROOT / "src/rpcrdma/nfs/watch.x",
             *(ROOT / "examples").rglob("*.x"),
         )
     },

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import local_streams
 import pytest
@@ -18,13 +19,18 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.watch_service import WatchService
+from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow
+from rpcrdma.nfs.server.services import build_nfs4
+from rpcrdma.nfs.v3.server.mount_service import MountService
+from rpcrdma.nfs.v3.server.service import NfsService
+from rpcrdma.rpc.auth import AuthNone
 from rpcrdma_lab.check import (
     CATALOGUE,
+    FRESH_FILES,
     Check,
     Result,
-    calling_programs,
     recalled_delegations,
     run_checks,
     spoken_versions,
@@ -49,32 +55,38 @@ def _judged(
 
     `met` are the versions that are taken for spoken without a trial. Without a provider the checks make their frames.
     """
-    export = directory / "export"
-    export.mkdir(exist_ok=True)
-    (export / "data").write_bytes(bytes(index * 7 & 0xFF for index in range(9001)))
 
     async def main() -> list[Result]:
         async with contextlib.AsyncExitStack() as stack:
             state = stack.enter_context(contextlib.closing(open_state(directory / "state", os.urandom)))
-            services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
-            stack.enter_context(contextlib.closing(services.nfs))
-            watch = WatchService(services.nfs.exports)
-            stack.push_async_callback(watch.close)
+            # Memory, since delegations of local files depend on the file system below them.
+            tree = MemoryTree(time.time)
+            file = tree.root.create(AuthNone(), b"data", Create(CreateHow.GUARDED), Change()).node
+            assert file is not None
+            file.data[:] = bytes(index * 7 & 0xFF for index in range(9001))
+            services: list[Any] = [NfsService(tree), MountService(tree)]
+            stack.enter_context(contextlib.closing(services[0]))
+            clocks = time.monotonic, time.time_ns
+            services.append(build_nfs4(services[0], state, directory / "state", os.urandom, *clocks))
+            stack.enter_context(contextlib.closing(services[2]))
             options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
             listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-            server = await stack.enter_async_context(serve([*services, watch], listen, options=options))
+            server = await stack.enter_async_context(serve(services, listen, options=options))
             rdma, tcp = (parse_url(text) for text in server.listening)
             target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=timeout_s, provider=provider)
             opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
-            preparing = prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1)
+            recalling = sum("recall" in check.needs for check in checks)
+            files = FRESH_FILES * recalling + 1 if recalling and write is not None else 0
+            preparing = prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=files)
             found = await stack.enter_async_context(preparing)
             found.given |= {"program": 100003, "program_version": 3}
             spoken = {} if met else await spoken_versions(target, found.given)
             found.add_spoken(spoken)
-            callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
-            for file in found.fresh_files:
-                callers |= await recalled_delegations(target, found.given, file)
-            return await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
+            abilities = {"risky", *found.met, *met}
+            if spoken and found.fresh_files:
+                file = found.fresh_files.pop()
+                abilities |= await recalled_delegations(target, found.given, file, next(iter(spoken)))
+            return await run_checks(checks, target, found.given, abilities, fresh_files=found.fresh_files)
 
     return local_streams.run(main())
 

@@ -19,12 +19,12 @@ from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 __all__ = [
     "OBLIGING",
     "REPLY_START",
-    "Calling",
     "FakeServer",
     "Frame",
     "Marker",
     "Version2",
     "as_properties_or_reply",
+    "calling",
     "closing",
     "demanding_markers",
     "null_reply",
@@ -270,32 +270,11 @@ class Version2:
         return self.made({"header": {"xid": frame.xid, "type": 4, "error": error, "flags": 1}})
 
 
-class Calling:
-    """Answers everything, and calls the client after each call that may have a server call; `after_all`: after any.
-
-    `within` is the XID of the RPC headers of its calls, if that is another one.
-    """
-
-    def __init__(self, version: str, *, after_all: bool = False, within: int | None = None) -> None:
-        self._version = version
-        self._after_all = after_all
-        self._within = {} if within is None else {"xid": within}
-
-    def __call__(self, frame: Frame, _received: int) -> Sequence[bytes]:
-        """The answer to a frame."""
-        found = read_message(self._version, frame.payload)
-        rpc = found.get("rpc", {})
-        if self._version == "2" and found["header"].get("type") == CONNPROP:
-            return [Version2(as_properties_or_reply).properties(frame)]
-        kind = {"1": {}, "2": {"flags": 1}}[self._version]
-        answer = {"header": {"xid": frame.xid, **kind}, "rpc": {"accepted": 0, "results": {"zeros": 32}}}
-        said = [self._made(answer)]
-        if self._after_all or rpc.get("program") == reverse.WATCH[0]:
-            said.append(self._made({"header": {"xid": 0x5EED + frame.xid}, "rpc": {"program": 9, **self._within}}))
-        return said
-
-    def _made(self, message: dict[str, Any]) -> bytes:
-        return make_message(self._version, message, Names())
+def calling(frame: Frame, _received: int) -> Sequence[bytes]:
+    """Answers each call, and calls the client after it."""
+    answer = {"header": {"xid": frame.xid}, "rpc": {"accepted": 0, "results": {"zeros": 32}}}
+    call = {"header": {"xid": 0x5EED + frame.xid}, "rpc": {"program": 9}}
+    return [make_message("1", each, Names()) for each in (answer, call)]
 
 
 def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:

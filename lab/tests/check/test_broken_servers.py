@@ -12,9 +12,9 @@ import local_streams
 import pytest
 from fake_servers import (
     REPLY_START,
-    Calling,
     FakeServer,
     Frame,
+    calling,
     closing,
     demanding_markers,
     null_reply,
@@ -34,7 +34,7 @@ from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export.file_access import OpenFile
+from rpcrdma.nfs.export.memory_tree import MemoryOpenFile
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.transport import responder
@@ -61,7 +61,7 @@ GIVEN: dict[str, int | bytes] = {
     "program_version": 3,
     "write_position": 92,
 }
-GIVEN |= {"credential": bytes(8), "written": b"handle", "directory": b"handle"}
+GIVEN |= {"credential": bytes(8), "written": b"handle"}
 GIVEN |= {"owner": b"check"}
 GIVEN |= {"2.requests_max": 8, "2.receive_octets": 5120, "2.granted": 8, "2.send_octets": 4096}
 GIVEN |= {"2.segment_at": 1024, "2.segment_octets": 1024, "2.segments": 4}
@@ -75,10 +75,8 @@ async def before(server: FakeServer, version: str, *patterns: str) -> list[Resul
     async with serving(server) as target:
         abilities = (f"{version}.{each}" for each in ("requests", "continuation", "segments"))
         needs = {version, "nfs", "file", "write", "risky", "markers", *abilities}
-        if any("reverse" in each for each in patterns):
-            # The checks wait for a call, which other servers do not make.
-            needs.add("watch")
         if any("back-channel" in each for each in patterns):
+            # The checks wait for a call, which other servers do not make.
             needs.add("recall")
         return await run_checks(chosen(*patterns), target, GIVEN, needs, fresh_files=itertools.repeat(b"fresh"))
 
@@ -124,8 +122,7 @@ FAKES = {
     "reads, and takes any Response": Fake(
         FakeServer(reading, framed=with_a_read_first), ["rdmap.response.[botw]*", "ddp.write.be*", "ddp.write.[fw]*"]
     ),
-    "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
-    "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.call"]),
+    "calls uninvited": Fake(FakeServer(calling), ["v1.reverse.uninvited"]),
     "recalls under two XIDs": Fake(FakeServer(Recalling(within=7), any_start=True), ["v1.back-channel.call"]),
     "recalls without credits": Fake(FakeServer(Recalling(at_once=True)), ["v1.back-channel.one-credit"]),
     "takes calls for replies to recalls": Fake(FakeServer(Recalling(takes_calls=True)), ["v1.back-channel.same-xid"]),
@@ -243,12 +240,12 @@ def with_padded_lengths(lists: Any) -> Any:
 
 
 def other_data_stored(patch: pytest.MonkeyPatch) -> None:
-    right = OpenFile.write
+    right = MemoryOpenFile.write
 
-    def write(self: OpenFile, data: Any, *of: Any, **more: Any) -> Any:
+    def write(self: MemoryOpenFile, data: Any, *of: Any, **more: Any) -> Any:
         return right(self, bytes(data)[:-1] + b"\x77", *of, **more)
 
-    patch.setattr(OpenFile, "write", write)
+    patch.setattr(MemoryOpenFile, "write", write)
 
 
 def padding_written(patch: pytest.MonkeyPatch) -> None:

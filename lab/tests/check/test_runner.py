@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import local_streams
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_reply, serving
+from recalling_server import Recalling
 
 from rpcrdma.errors import RpcError
 from rpcrdma.testing.virtual import loop as virtual
@@ -18,7 +20,7 @@ from rpcrdma_lab.check import CATALOGUE, Result, Verdict, run_checks, runner, sp
 from rpcrdma_lab.check.runner import Witness
 from rpcrdma_lab.check.verdicts import PassageBudget
 from rpcrdma_lab.limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
-from rpcrdma_lab.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
+from rpcrdma_lab.scripted import Failure, Outcome, Passage, RawTarget, read_message, run_conversation
 from rpcrdma_lab.scripted.own_time import within
 from support import raw_replies
 from support.cases import each_case
@@ -37,7 +39,8 @@ def checked(
 ) -> list[Result]:
     async def main() -> list[Result]:
         async with serving(server) as target:
-            return await run_checks([each for each in CATALOGUE if each.id in ids], target, given, met)
+            checks = [each for each in CATALOGUE if each.id in ids]
+            return await run_checks(checks, target, given, met, fresh_files=itertools.repeat(b"fresh"))
 
     return local_streams.run(main())
 
@@ -150,15 +153,17 @@ def test_after_five_refused_connections_no_more_are_tried(monkeypatch: pytest.Mo
 
 
 def test_a_check_that_waits_for_a_call_which_does_not_come_ends_no_run() -> None:
-    def twice(frame: Frame, received: int) -> list[bytes]:
-        plain = frame.is_plain_call(received)
-        return [null_reply(frame.xid)] if plain else [null_reply(frame.xid) + bytes(4)] * 2
+    recalling = Recalling(recalls=False)
 
-    server = FakeServer(twice)
-    given = {**GIVEN, "program": 100_003, "directory": b"handle"}
-    results = checked(
-        server, "v1.null", "v1.reverse.call", "v1.reverse.same-xid", met={"1", "nfs", "watch"}, given=given
-    )
+    def twice(frame: Frame, received: int) -> Sequence[bytes] | None:
+        """The WRITE that conflicts with the delegation is answered twice, in place of the recall."""
+        answers = recalling(frame, received)
+        rpc = read_message("1", frame.payload).get("rpc", {})
+        return [*answers, *answers] if answers and (rpc.get("version"), rpc.get("procedure")) == (3, 7) else answers
+
+    given = {**GIVEN, "program": 100_003, "owner": b"check"}
+    checks = "v1.null", "v1.back-channel.call", "v1.back-channel.same-xid"
+    results = checked(FakeServer(twice), *checks, met={"1", "write", "recall"}, given=given)
     assert [result.verdict for result in results] == [Verdict.CONFORMS, *[Verdict.INCONCLUSIVE] * 2]
     assert "no value is given for 'call.xid'" in results[-1].cause
 

@@ -10,7 +10,7 @@ __all__ = ["OF_LAB", "OWN", "added_commands"]
 
 OWN: Final = {
     "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
-    "serve": "serve directories with NFSv3 over RDMA and TCP",
+    "serve": "serve directories with NFSv3 and NFSv4 over RDMA and TCP",
     "config": "show the settings of serve with their origins, and turn exports(5) lines into a file",
     "exports": "list the exports of servers",
     "ls": "list directories on a server",
@@ -22,7 +22,6 @@ OWN: Final = {
     "rm": "remove files on a server",
     "mkdir": "make directories on a server",
     "mv": "rename or move files on one server",
-    "watch": "print the changes in a directory on a server as they happen",
     "ping": "measure the round trip of empty calls and show the negotiated terms",
     "stats": "show how many calls a server answers and how long they take",
     "call": "call any remote procedure by its interface definition, with JSON in and out",

@@ -201,16 +201,19 @@ def _configure_logging(args: argparse.Namespace) -> None:
 
     default = "info" if args.command == "serve" else "warning"
     level = args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")
+    in_journal = console.in_journal()
+    # The journal has time and priority of its own.
     with_time = "%(asctime)s " if args.command == "serve" else ""
 
     class InOptions(logging.Formatter):
         """Has the command's options in place of the library's parameters."""
 
         def format(self, record: logging.LogRecord) -> str:
-            return console.in_options(super().format(record))
+            text = console.in_options(super().format(record))
+            return console.journal_lines(text, getattr(record, "priority", record.levelno)) if in_journal else text
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(InOptions(f"{with_time}%(levelname)s %(message)s"))
+    handler.setFormatter(InOptions("%(message)s" if in_journal else f"{with_time}%(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 

@@ -10,18 +10,20 @@ import os
 import secrets
 import signal
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
+from rpcrdma.cli.serve_registration import register
+from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import checked, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
+from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
+    from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["add_arguments", "run"]
@@ -134,7 +137,6 @@ async def _serve(args: argparse.Namespace) -> int:
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.nfs.server import build_services  # noqa: PLC0415
-    from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
@@ -148,20 +150,19 @@ async def _serve(args: argparse.Namespace) -> int:
         args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
-    on_signal = _stop_on_signals(stop)
+    on_signal = stop_on_signals(stop)
     if args.stop_at_eof:
-        _stop_at_eof(stop)
+        stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         waiting = WaitingExports(args.exports)
         if not (ready := waiting.ready()):
             return console.error("no directory of the exports is there", "make or mount one")
         services = build_services(ready, state=state)
-        watch = WatchService(services.nfs.local)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
-        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ()), watch]
+        offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
             workers=args.workers,
@@ -190,7 +191,8 @@ async def _serve(args: argparse.Namespace) -> int:
         )
         try:
             server = await serve(offered, listen_at(args), options=options)
-            metrics = await _start_metrics(args, server)
+            registered = await _started(register(args.register, offered, server), server)
+            metrics = await _started(_start_metrics(args, server), server, registered)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
@@ -200,10 +202,14 @@ async def _serve(args: argparse.Namespace) -> int:
         served = [export for export in args.exports if export not in waiting.absent]
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
+        manager = ServiceManager()
+        manager.ready(f"listening at {', '.join(server.listening)}")
         async for export in _wait(stop, services, nfs4, waiting):
             _announce_export(args, export, as_callers=as_callers)
+        manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
-        await watch.close()
+        if registered is not None:
+            await registered.close()
         await server.close()
         if metrics is not None:
             await metrics.close()
@@ -215,17 +221,24 @@ async def _serve(args: argparse.Namespace) -> int:
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
+async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | None) -> Any:
+    """Awaits the start of a part of the server; if that fails, closes the `others`."""
+    try:
+        return await start
+    except BaseException:
+        for part in others:
+            if part is not None:
+                await part.close()
+        raise
+
+
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
     exporter = MetricsExporter(server)
-    try:
-        exporter.start(*args.metrics)
-    except BaseException:
-        await server.close(0)
-        raise
+    exporter.start(*args.metrics)
     return exporter
 
 
@@ -262,14 +275,8 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         time.monotonic,
         time.time_ns,
         addresses=lasting,
-        exports=[f"{export.name}={_place(export)}" for export in args.exports],
+        exports=[ascii(f"{export.name}={export.shown}") for export in args.exports],
     )
-
-
-def _place(export: Exported) -> str:
-    """The place of an export; octets that are no UTF-8 are escaped."""
-    place = export.source.resolve() if isinstance(export.source, Path) else export.source
-    return os.fsencode(place).decode(errors="backslashreplace")
 
 
 async def _wait(
@@ -315,12 +322,12 @@ def _announce(
             args.events.put({"event": "listening", "url": url, "providers": providers})
         else:
             over = f" over {' and '.join(map(str, used))}" if used else ""
-            console.data(f"listening at {url}{over}")
+            console.announce(f"listening at {url}{over}")
     if metrics is not None:
         if args.json:
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
-            console.data(f"metrics at {metrics.url}")
+            console.announce(f"metrics at {metrics.url}")
     for export in exports:
         _announce_export(args, export, as_callers=as_callers)
     if hosts_of(args).wanted.value == "required" and not args.json:
@@ -384,7 +391,7 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
     if args.json:
         args.events.put(event)
     else:
-        _LOGGER.info("%s", text)
+        _LOGGER.info("%s", text, extra=console.NOTICE)
 
 
 def _renew(args: argparse.Namespace, server: Server) -> None:
@@ -395,62 +402,3 @@ def _renew(args: argparse.Namespace, server: Server) -> None:
         console.error(f"{message} (the certificates that were read before stay in use)", hint)
     else:
         _event(args, {"event": "certificates"}, "the certificates were read again")
-
-
-def _stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on a signal; returns the function that handles one."""
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set():
-            if number == signal.SIGHUP:
-                # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
-                return
-            # Threads may be stuck in a file system: no orderly way out is left.
-            console.error("aborted; calls in progress were not answered")
-            os._exit(128 + number)
-        stop.set()
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        # A server under nohup outlives its terminal.
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number)
-    return on_signal
-
-
-def _stop_at_eof(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    if sys.__stdin__ is None:
-        # It was closed when the process began, and its number may be that of any other file.
-        stop.set()
-        return
-
-    def readable() -> None:
-        if _at_eof():
-            loop.remove_reader(0)
-            stop.set()
-
-    def read_to_end() -> None:
-        while not _at_eof():
-            pass
-        # The loop is closed where a signal was faster.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(stop.set)
-
-    try:
-        loop.add_reader(0, readable)
-    except PermissionError:
-        # Files and some devices cannot be waited for, /dev/null among them: they are always readable.
-        threading.Thread(target=read_to_end, name="standard input", daemon=True).start()
-
-
-def _at_eof() -> bool:
-    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
-    try:
-        return not os.read(0, 1 << 16)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True

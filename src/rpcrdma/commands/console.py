@@ -13,12 +13,16 @@ from typing import Any, Final
 from rpcrdma.wire.peer_text import printable
 
 __all__ = [
+    "NOTICE",
     "OPTIONS",
     "ExitStatus",
+    "announce",
     "data",
     "error",
     "errors_as_json",
+    "in_journal",
     "in_options",
+    "journal_lines",
     "json_line",
     "names",
     "naming_standard_output",
@@ -44,12 +48,10 @@ OPTIONS: Final[Mapping[str, str]] = {
     'ConnectOptions(rpcrdma_version="auto")': "--rpcrdma-version auto",
     'RdmaServerConfig(rpcrdma_version="auto")': "--rpcrdma-version auto",
     'ConnectOptions(xprtsec="none")': "--xprtsec none",
-    'ConnectOptions(xprtsec="tls")': "--xprtsec tls",
     'ConnectOptions(xprtsec="mtls")': "--xprtsec mtls",
     "TcpServerConfig(xprtsec=...)": "--xprtsec",
     "ConnectOptions(security=...)": "--sec",
     'ConnectOptions(security="sys")': "--sec sys",
-    "ConnectOptions(services_in_clear=True)": "--changes-in-clear",
     "ConnectOptions(mount_in_clear=True)": "--mount-in-clear",
     "Export(mount_in_clear=True)": "--mount-in-clear",
     "procedure(program=...)": "--program",
@@ -57,6 +59,12 @@ OPTIONS: Final[Mapping[str, str]] = {
     "(cpp -P)": "(--cpp)",
 }
 """Words of the library's messages, with their replacements in the command's messages."""
+
+_NOTICE = 25
+NOTICE: Final[Mapping[str, Any]] = {"priority": _NOTICE}
+"""`extra` of log records about the life of a server: in the journal they have a higher priority than other news."""
+_SYSLOG_PRIORITIES = ((40, 3), (30, 4), (_NOTICE, 5), (20, 6), (0, 7))
+"""The least level of logging, and the priority of syslog(3)."""
 
 _PARAMETER: Final = re.compile("|".join(map(re.escape, OPTIONS)))
 
@@ -185,10 +193,43 @@ def _expressible(value: Any) -> Any:
     return expressed
 
 
-def talk(line: str) -> None:
-    """Prints one line for the user on standard error, with control characters escaped."""
-    sys.stderr.write(printable(line) + "\n")
+def talk(line: str, *, level: int = 20) -> None:
+    """Prints one line for the user on standard error, with control characters escaped.
+
+    Args:
+        line: The line.
+        level: The level of `logging`, for the journal.
+    """
+    text = printable(line)
+    sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")
     sys.stderr.flush()
+
+
+def announce(line: str) -> None:
+    """Prints one line of data; where standard error is the journal, the line goes there in the place of the output."""
+    if in_journal():
+        talk(line, level=_NOTICE)
+    else:
+        data(line)
+
+
+def in_journal() -> bool:
+    """Returns whether standard error is systemd's journal, by the device and inode that its variable has."""
+    with contextlib.suppress(OSError):
+        status = os.fstat(2)
+        return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+    return False
+
+
+def journal_lines(text: str, level: int) -> str:
+    """Returns lines with the prefix from which the journal takes their priority, as sd-daemon(3) defines it.
+
+    Args:
+        text: The lines, each of which becomes an entry of the journal.
+        level: A level of `logging`.
+    """
+    priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
+    return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
 
 def in_options(text: str) -> str:
@@ -226,9 +267,9 @@ def error(
     Returns:
         `status`.
     """
-    talk(f"error: {message}")
+    talk(f"error: {message}", level=40)
     if hint:
-        talk(f"hint: {hint}")
+        talk(f"hint: {hint}", level=40)
     if _error_object is not None and not in_report:
         if facts is None:
             kind = "usage" if status is ExitStatus.USAGE else "failed"

@@ -35,7 +35,6 @@ OWN_DEFINITIONS = {
     "nfs4.x": "v4/nfs4.x",
     "mount3.x": "mount3.x",
     "port_mapper.x": "port_mapper.x",
-    "watch.x": "watch.x",
 }
 """The definitions that come with the library, with their paths in `rpcrdma.nfs`."""
 

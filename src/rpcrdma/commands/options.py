@@ -336,7 +336,6 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
     options["security"] = args.sec
-    options["services_in_clear"] = getattr(args, "changes_in_clear", False)
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     if args.connect_timeout is not None:

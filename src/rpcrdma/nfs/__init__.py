@@ -8,9 +8,6 @@ from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client import (
-        Change,
-        ChangeKind,
-        Changes,
         CopyFailure,
         CopyReport,
         DirEntry,
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.server.services import build_services
 
 __all__ = [
-    "Change",
-    "ChangeKind",
-    "Changes",
     "CopyFailure",
     "CopyReport",
     "DirEntry",
@@ -55,9 +49,6 @@ __getattr__, __dir__ = deferred(
     __name__,
     {
         "rpcrdma.nfs.client": (
-            "Change",
-            "ChangeKind",
-            "Changes",
             "CopyFailure",
             "CopyReport",
             "DirEntry",

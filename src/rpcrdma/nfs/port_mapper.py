@@ -38,7 +38,11 @@ __all__ = [
     "RPCBIND_V4_RPCBPROC_NULL",
     "RPCBPROC_DUMP",
     "RPCBPROC_NULL",
+    "RPCBPROC_SET",
+    "RPCBPROC_UNSET",
     "RPCB_WORD_MAX",
+    "SET",
+    "UNSET",
     "PORT_MAPPER_V2_Client",
     "PORT_MAPPER_V2_Service",
     "PORT_MAPPER_V2_SyncClient",
@@ -201,6 +205,14 @@ def _encode_unsigned_int(enc: Encoder, value: int) -> None:
 
 def _decode_unsigned_int(dec: Decoder) -> int:
     return dec.u32("unsigned_int")
+
+
+def _encode_bool(enc: Encoder, value: bool) -> None:
+    enc.u32(value, "bool")
+
+
+def _decode_bool(dec: Decoder) -> bool:
+    return dec.boolean("bool")
 
 
 PMAPPROC_NULL: Final[Procedure[None, None]] = Procedure(
@@ -368,6 +380,32 @@ RPCBIND_V4_RPCBPROC_NULL: Final[Procedure[None, None]] = Procedure(
     bound=ReplyBound(0),
     octets_max=OctetsMax(0, 0, 0),
 )
+RPCBPROC_SET: Final[Procedure[binding, bool]] = Procedure(
+    program=100000,
+    version=4,
+    number=1,
+    name="RPCBPROC_SET",
+    method="set",
+    encode_args=encode_binding,
+    decode_args=decode_binding,
+    encode_result=_encode_bool,
+    decode_result=_decode_bool,
+    bound=ReplyBound(4),
+    octets_max=OctetsMax(788, 0, 4),
+)
+RPCBPROC_UNSET: Final[Procedure[binding, bool]] = Procedure(
+    program=100000,
+    version=4,
+    number=2,
+    name="RPCBPROC_UNSET",
+    method="unset",
+    encode_args=encode_binding,
+    decode_args=decode_binding,
+    encode_result=_encode_bool,
+    decode_result=_decode_bool,
+    bound=ReplyBound(4),
+    octets_max=OctetsMax(788, 0, 4),
+)
 RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     program=100000,
     version=4,
@@ -381,6 +419,8 @@ RPCBIND_V4_RPCBPROC_DUMP: Final[Procedure[None, binding_list]] = Procedure(
     bound=ReplyBound(3244036),
     octets_max=OctetsMax(0, 0, 3244036),
 )
+SET: Final = RPCBPROC_SET
+UNSET: Final = RPCBPROC_UNSET
 
 RPCBIND_V4: Final = Program(
     number=100000,
@@ -388,6 +428,8 @@ RPCBIND_V4: Final = Program(
     name="RPCBIND_V4",
     procedures={
         0: RPCBIND_V4_RPCBPROC_NULL,
+        1: RPCBPROC_SET,
+        2: RPCBPROC_UNSET,
         4: RPCBIND_V4_RPCBPROC_DUMP,
     },
 )
@@ -395,6 +437,8 @@ RPCBIND_V4: Final = Program(
 
 class _RPCBIND_V4_Methods:
     null = VoidCallMethod(RPCBIND_V4_RPCBPROC_NULL)
+    set = CallMethod(RPCBPROC_SET)
+    unset = CallMethod(RPCBPROC_UNSET)
     dump = VoidCallMethod(RPCBIND_V4_RPCBPROC_DUMP)
 
 
@@ -414,6 +458,14 @@ class RPCBIND_V4_Service(Service):
     def null(self, args: None, context: CallContext) -> Awaitable[None] | None:
         """Answers RPCBPROC_NULL."""
         return None
+
+    def set(self, args: binding, context: CallContext) -> Awaitable[bool] | bool:
+        """Answers RPCBPROC_SET."""
+        raise ProcedureUnavailable("RPCBPROC_SET")
+
+    def unset(self, args: binding, context: CallContext) -> Awaitable[bool] | bool:
+        """Answers RPCBPROC_UNSET."""
+        raise ProcedureUnavailable("RPCBPROC_UNSET")
 
     def dump(self, args: None, context: CallContext) -> Awaitable[binding_list] | binding_list:
         """Answers RPCBPROC_DUMP."""

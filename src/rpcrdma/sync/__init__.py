@@ -6,6 +6,6 @@ in which an event loop runs, such as a notebook's.
 
 from rpcrdma.sync.connection import Connection, connect
 from rpcrdma.sync.file_object import NfsFile, TextFile
-from rpcrdma.sync.filesystem import Changes, MountedFilesystem, NfsFilesystem, nfs_open
+from rpcrdma.sync.filesystem import MountedFilesystem, NfsFilesystem, nfs_open
 
-__all__ = ["Changes", "Connection", "MountedFilesystem", "NfsFile", "NfsFilesystem", "TextFile", "connect", "nfs_open"]
+__all__ = ["Connection", "MountedFilesystem", "NfsFile", "NfsFilesystem", "TextFile", "connect", "nfs_open"]

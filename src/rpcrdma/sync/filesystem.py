@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, overload
 
 from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.nfs import client as asynchronous
-from rpcrdma.nfs.client import Change, DirEntry, FileOptions
+from rpcrdma.nfs.client import DirEntry, FileOptions
 from rpcrdma.nfs.client.paths import Path
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, iterate, waiting
 from rpcrdma.sync.connection import Connection
@@ -19,7 +19,7 @@ from rpcrdma.sync.file_object import NfsFile, TextFile, Writers, binary_mode
 if TYPE_CHECKING:
     from _typeshed import OpenBinaryMode, OpenTextMode
 
-__all__ = ["Changes", "MountedFilesystem", "NfsFilesystem", "nfs_open"]
+__all__ = ["MountedFilesystem", "NfsFilesystem", "nfs_open"]
 
 _ENTRIES_AT_ONCE = 1000
 """Waiting for the background thread takes as long as decoding some ten entries."""
@@ -233,23 +233,6 @@ class MountedFilesystem(NfsFilesystem):
         return f"<rpcrdma.sync.MountedFilesystem {self.url}>"
 
     @without_frames
-    def watch(
-        self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
-    ) -> Changes:
-        """Watches a directory: `with fs.watch(path) as changes: for change in changes`.
-
-        See `rpcrdma.nfs.MountedFilesystem.watch`. The background thread calls `on_reconnected`.
-
-        Returns:
-            The changes from entering on.
-        """
-
-        async def made() -> asynchronous.Changes:
-            return self._asynchronous.watch(path, recursive=recursive, on_reconnected=on_reconnected)
-
-        return Changes(self._loop.run(made), self._loop)
-
-    @without_frames
     def close(self) -> None:
         """Closes the files that are open for writing, unmounts and closes the connection."""
         if not self._closed:
@@ -261,49 +244,6 @@ class MountedFilesystem(NfsFilesystem):
             await super()._finish()
         finally:
             self._loop.release(self._asynchronous)
-
-
-class Changes(Waits[asynchronous.Changes]):
-    """The changes in a directory, made by `MountedFilesystem.watch`; see `rpcrdma.nfs.Changes`.
-
-    Args:
-        changes: the asynchronous object.
-        loop: the background thread's loop.
-    """
-
-    def __init__(self, changes: asynchronous.Changes, loop: BackgroundLoop) -> None:
-        self._asynchronous = changes
-        self._loop = loop
-
-    @property
-    def reconnects(self) -> int:
-        """How many times the connection was lost and restored."""
-        return self._asynchronous.reconnects
-
-    @without_frames
-    def __enter__(self) -> Self:
-        self._loop.run(self._asynchronous.__aenter__)
-        return self
-
-    def __iter__(self) -> Self:
-        return self
-
-    @without_frames
-    def __next__(self) -> Change:
-        """Waits for the next change; ends after `close`."""
-        change = self._loop.run(self._next)
-        if change is None:
-            raise StopIteration
-        return change
-
-    @without_frames
-    def close(self) -> None:
-        """Ends the subscription and the connection; may be called again."""
-        if not self._loop.forked:
-            self._loop.run(self._asynchronous.close)
-
-    async def _next(self) -> Change | None:
-        return await anext(self._asynchronous, None)
 
 
 @without_frames

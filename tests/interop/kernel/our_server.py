@@ -37,7 +37,7 @@ class OurServer:
         self.directory = directory
         self._log = state / "serve.log"
         listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
-        self._command = [str(_COMMAND), "serve", "--state-dir", str(state), *listen, *options]
+        self._command = [str(_COMMAND), "serve", "--register", "no", "--state-dir", str(state), *listen, *options]
         self._command += ["--export", f"{name}={directory}"] if name else [str(directory)]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()

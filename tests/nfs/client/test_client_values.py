@@ -17,11 +17,9 @@ from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, t
 from rpcrdma.nfs.client.resolver import LookupCache
 from rpcrdma.nfs.client.streams.open_state import parse_open_mode
 from rpcrdma.nfs.client.volume import TransferSizes
-from rpcrdma.nfs.client.watching import believed
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.port_mapper import GETPORT, mapping
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how
-from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 
@@ -255,10 +253,3 @@ def test_getport_is_encoded_as_rfc_1833_says() -> None:
     GETPORT.encode_result(answer, 20048)
     assert GETPORT.decode_result(Decoder(answer.reduced)) == 20048
     assert (GETPORT.program, GETPORT.version, GETPORT.number) == (100000, 2, 3)
-
-
-@each_case("path", ["", "/etc", "a//b", "..", "a/../b", "a\0", "a/"])
-def test_changes_at_paths_that_lead_elsewhere_are_not_believed(path: str) -> None:
-    for kind, paths in ((watch_kind.WATCH_CREATED, (path, "")), (watch_kind.WATCH_RENAMED, ("a", path))):
-        with pytest.raises(RemoteProtocolError):
-            believed(watch_change(kind, False, *paths, watch_status.WATCH_OK))

@@ -21,9 +21,7 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.nfs.v3.server.mount_service import MountService
-from rpcrdma.nfs.watch import CHANGES, WATCH_IDSIZE, WATCHER_V1_Service, watch_batch
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
@@ -57,15 +55,13 @@ async def serving(
         [Export(name=f"/{name}", directory=tmp_path / name, security=flavors) for name, flavors in exports.items()],
         state=state,
     )
-    watch = WatchService(services.nfs.exports)
     offered = {flavor for flavors in exports.values() for flavor in flavors}
     options = ServeOptions(security=[*offered], kerberos=KerberosKeys(mechanism=mechanism))
     try:
-        async with serve([*services, watch], ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"], options=options) as server:
+        async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"], options=options) as server:
             tcp, rdma = server.listening
             port = parse_url(tcp).port
             yield {"tcp": tcp + "{}", "rdma": rdma + "{}" + f"?mountport={port}"}
-            await watch.close()
     finally:
         services.nfs.close()
         state.close()
@@ -142,39 +138,16 @@ async def test_an_export_without_flavors_of_its_own_takes_those_that_it_lists(
             assert error.value.stat == AuthStat.AUTH_TOOWEAK
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("scheme", SCHEMES)
-async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
-    scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(KRB5P, KRB5I)) as urls:
-        for name in ("home", "pub"):
-            async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
-                with pytest.raises(
-                    UserAuthenticationFailed, match=r"Kerberos does not protect; .*services_in_clear=True"
-                ):
-                    await fs.watch().__aenter__()
-        agrees = ConnectOptions(services_in_clear=True)
-        async with nfs_open(urls[scheme].format("/home"), options=agrees) as fs:
-            with pytest.raises(PermissionError):
-                await fs.watch().__aenter__()
-        async with nfs_open(urls[scheme].format("/pub"), options=agrees) as fs, fs.watch() as changes:
-            (tmp_path / "pub" / "new").touch()
-            assert (await anext(changes)).path == "new"
-    assert "refused to tell 127.0.0.1 of changes in the export /home: it asks for krb5p" in caplog.text
-
-
-class Taking(WATCHER_V1_Service):
+class Taking(mount.MOUNT_V3_Service):
     """A client's service."""
 
     def __init__(self) -> None:
-        self.taken: list[int] = []
+        self.calls = 0
 
-    def changes(self, args: watch_batch, context: CallContext) -> int:
-        del context
-        self.taken.append(args.first)
-        return args.first
+    def dump(self, args: None, context: CallContext) -> list[mount.mountbody]:
+        del args, context
+        self.calls += 1
+        return []
 
 
 @pytest.mark.thorough
@@ -182,13 +155,13 @@ class Taking(WATCHER_V1_Service):
 async def test_the_connection_that_asks_for_the_flavors_offers_no_services_to_the_server(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[asyncio.Task[int]] = []
+    calls: list[asyncio.Task[Any]] = []
 
     def calling_back(handler: Any) -> Any:
         async def called(self: MountService, args: Any, context: CallContext) -> Any:
-            async def call() -> int:
+            async def call() -> Any:
                 context.client.ready()
-                return await context.client.call(CHANGES, watch_batch(bytes(WATCH_IDSIZE), len(calls), []))
+                return await context.client.call(mount.DUMP, None)
 
             calls.append(asyncio.create_task(call()))
             # The call is sent before the answer, and so is taken before the client goes on.
@@ -207,10 +180,10 @@ async def test_the_connection_that_asks_for_the_flavors_offers_no_services_to_th
         nfs_open(urls[scheme].partition("{")[0] + "/home", options=options) as fs,
     ):
         await fs.connection.call(mount.DUMP, None)
-        assert await calls[1] == 2
+        assert not await calls[1]
         with pytest.raises(RpcRdmaError):
             await calls[0]
-    assert taking.taken == [2]
+    assert taking.calls == 1
 
 
 @pytest.mark.thorough

@@ -12,7 +12,6 @@ from rpcrdma.aio.server.definition_limits import limits_over_rdma, limits_over_t
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state, parse_network
-from rpcrdma.nfs.server.watch_service import WatchService
 from support.cases import each_case
 
 
@@ -43,7 +42,7 @@ def test_the_programs_of_the_server_keep_within_its_limits_without_a_warning(ser
     options = ServeOptions()
     limits = limits_over_rdma(options.rdma.transport, options.memory_octets_max)
     limits += limits_over_tcp(options.tcp.record_octets_max)
-    for service in (*server.services, WatchService(server.services.nfs.exports)):
+    for service in server.services:
         assert messages_refused(service, limits) == ""
 
 

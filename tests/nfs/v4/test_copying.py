@@ -214,6 +214,13 @@ def test_within_one_file_only_clones_are_made_between_ranges_that_do_not_overlap
     assert two.run(clone(ANONYMOUS, ANONYMOUS, 0, 200, 200)).status == "OK"
 
 
+@pytest.mark.req("NF4-51")
+def test_one_file_in_two_exports_is_one_file(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+    here, there = putfh(served.client.handle("a", "file")), putfh(served.client.handle("b", "file"))
+    assert served.run(here, savefh(), there, copy(ANONYMOUS, ANONYMOUS, 0, 0, 0), minor=2).status == "INVAL"
+
+
 def test_copies_are_made_in_a_worker_thread(two: Two, cloned: list[tuple[int, ...]]) -> None:
     for operation in (copy, clone):
         before = two.served.server.hops

@@ -277,7 +277,9 @@ class _Rows:
 
     def __init__(self, old: Conversation) -> None:
         self.boot = old.database.boot + 1
-        self.rows = [ClientRow(*row) for row in old.database._database.execute("SELECT * FROM client")]
+        self.rows = [
+            ClientRow(*row) for row in old.database._database.execute("SELECT owner, verifier, principal FROM client")
+        ]
 
     def keep(self, row: Any) -> None:
         """Keeps nothing."""

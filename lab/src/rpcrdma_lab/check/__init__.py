@@ -10,7 +10,6 @@ from rpcrdma_lab.check.readings import READINGS, Reading
 from rpcrdma_lab.check.runner import (
     ANSWER_S,
     FRESH_FILES,
-    calling_programs,
     recalled_delegations,
     run_checks,
     spoken_versions,
@@ -33,7 +32,6 @@ __all__ = [
     "Statement",
     "TrialOptions",
     "Verdict",
-    "calling_programs",
     "chosen",
     "listening",
     "recalled_delegations",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import posixpath
 import secrets
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -49,17 +48,13 @@ async def prepared_export(
         FileNotFoundError: nothing is at the URL's path.
     """
     abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
-    opens = functools.partial(nfs_open, mount_port=mount_port, options=replace(options, reconnect=False))
-    opening = functools.partial(opens, str(url))
-    of_parent = functools.partial(opens, str(replace(url, path=posixpath.dirname(url.path.rstrip("/")))))
+    opening = functools.partial(nfs_open, str(url), mount_port=mount_port, options=replace(options, reconnect=False))
     run = f".rpcrdma-check-{secrets.token_hex(4)}"
     name = f"{(write or '').rstrip('/') or '.'}/{run}"
     made: list[str] = []
     try:
         try:
             async with opening() as filesystem:
-                with suppress(RpcRdmaError, OSError):
-                    abilities.given["directory"] = await _directory(filesystem, of_parent)
                 if write is None:
                     await _find(filesystem, abilities)
                 else:
@@ -80,14 +75,6 @@ async def prepared_export(
     finally:
         if made:
             await _remove(opening, made, abilities)
-
-
-async def _directory(filesystem: NfsFilesystem, of_parent: _Opening) -> bytes:
-    """The handle of the directory that the URL leads to, or that its file is in."""
-    if await filesystem.is_dir("."):
-        return (await filesystem.handle_of("."))[0]
-    async with of_parent() as parent:
-        return (await parent.handle_of("."))[0]
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:

@@ -9,8 +9,7 @@ from typing import Any
 
 from rpcrdma.errors import LocalProtocolError, RpcError
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma_lab.check.catalogue.back_channel import RELEASE, TRIAL
-from rpcrdma_lab.check.catalogue.reverse import WATCH
+from rpcrdma_lab.check.catalogue.reverse import release, trial
 from rpcrdma_lab.check.entry import Check
 from rpcrdma_lab.check.readings import READINGS
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
@@ -22,7 +21,6 @@ __all__ = [
     "ANSWER_S",
     "FRESH_FILES",
     "Witness",
-    "calling_programs",
     "recalled_delegations",
     "run_checks",
     "spoken_versions",
@@ -41,7 +39,6 @@ _WHY_NOT_SEEN = {
     "write": "nothing may be written; --write DIR names a directory",
     "markers": "the server demands no markers",
     "recall": "the server has recalled no delegation of NFSv4.1 in a trial with a file of --write DIR",
-    "watch": "the server has no program of `rpcrdma watch`, with which it would call, or no directory is known",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
@@ -138,37 +135,25 @@ async def _tried(
     return outcome
 
 
-async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], version: str) -> set[str]:
-    """The programs of the server that have it call its client, as needs of checks.
-
-    Raises:
-        OSError: the server cannot be reached.
-    """
-    if "directory" not in given:
-        return set()
-    steps = [*(_PROBES[version]["steps"] if version != "1" else ()), _CALL, _REPLY]
-    asked = {**given, "program": WATCH[0], "program_version": WATCH[1]}
-    outcome = await run_conversation({**_PROBES[version], "steps": steps}, target, asked)
-    return {"watch"} if outcome.failure is None else set()
-
-
-async def recalled_delegations(target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes) -> set[str]:
+async def recalled_delegations(
+    target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes, version: str
+) -> set[str]:
     """{"recall"}, as a need of checks, if the server has recalled a delegation of this file on its holder's connection.
 
     Raises:
         OSError: the server cannot be reached.
     """
-    outcome = await run_conversation(TRIAL, target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
+    outcome = await run_conversation(trial(version), target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
     if outcome.failure is None:
         return {"recall"}
-    await _release(target, given, _TRIAL_XID + 64)
+    await _release(target, given, _TRIAL_XID + 64, version)
     return set()
 
 
-async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int) -> None:
+async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
     """Ends the delegations of conversations before, which would be in the way when the files are removed."""
     with contextlib.suppress(OSError):
-        await run_conversation(RELEASE, target, {**given, "xid": xid & 0xFFFFFFFF})
+        await run_conversation(release(version), target, {**given, "xid": xid & 0xFFFFFFFF})
 
 
 class Witness:
@@ -286,7 +271,7 @@ async def run_checks(
             results.append(result)
             on_result(result)
         if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
-            await _release(target, given, first_xid - _XIDS)
+            await _release(target, given, first_xid - _XIDS, version)
     finally:
         await witness.close()
     return results

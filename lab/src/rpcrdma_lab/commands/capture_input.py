@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
-_DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x", "watch.x")
+_DEFINITIONS_KNOWN = ("nfs3.x", "mount3.x")
 
 
 _NFS4 = 100003, 4

@@ -1,4 +1,7 @@
-"""One TCP connection that carries RPC records of calls and replies in both directions, at a client or a server."""
+"""One TCP connection that carries RPC records of calls and replies in both directions, at a client or a server.
+
+A local stream socket may take the place of TCP.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,7 @@ class TcpConnection(CallsMade):
         peer = address_of(sock.getpeername())
         self._loop = asyncio.get_running_loop()
         self.host = peer[0]
-        self.name = authority(*peer)
+        self.name = authority(*peer) if peer[1] else peer[0]
         self._active = active
         self._record_octets_max = record_octets_max
         self._setting = ("ConnectOptions" if active else "TcpServerConfig") + "(record_octets_max=...)"

@@ -1,4 +1,4 @@
-"""Drives a connected TCP socket that carries RPC records, for the caller and the server alike.
+"""Drives a connected stream socket that carries RPC records, for the caller and the server alike.
 
 The socket is read and written directly from the event loop's readiness callbacks: received data goes straight into the
 message that it belongs to, and a message is sent from where its parts are.
@@ -88,7 +88,6 @@ class RecordStream:
         self.blocked_at: float | None = None
         """Since when octets have waited that the socket does not take, in the loop's time; None: none wait."""
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._fd, self._on_readable)
         watch_hang_up(self._loop, self._fd, self._on_hang_up)
 

@@ -23,6 +23,7 @@ __all__ = [
     "cannot_connect",
     "cannot_listen",
     "connected_socket",
+    "local_socket",
     "maximum_segment_octets",
     "shortest_round_trip_s",
     "take_reserved_port",
@@ -57,7 +58,12 @@ _DEFAULT_MSS_OCTETS = 536
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """Returns (address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4."""
+    """Returns (address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4.
+
+    A local socket has its path as address, and port 0.
+    """
+    if isinstance(name, str):
+        return name, 0
     host: str = name[0]
     return host.removeprefix("::ffff:") if "." in host else host, name[1]
 
@@ -163,6 +169,25 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
             return sock
     assert failure is not None, "getaddrinfo returns at least one address"
     raise cannot_connect(host, port, failure) from None
+
+
+def local_socket(path: str) -> socket.socket:
+    """Returns a non-blocking stream socket, connected to a program of this machine.
+
+    Raises:
+        ConnectFailed: nothing listens at `path`, this process may not connect, or too many clients wait there.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        # A local socket is connected at once or not at all.
+        sock.connect(path)
+    except OSError as error:
+        sock.close()
+        refused = isinstance(error, (ConnectionRefusedError, FileNotFoundError))
+        cause = "too many clients wait" if isinstance(error, BlockingIOError) else os.strerror(error.errno or 0).lower()
+        raise ConnectFailed(f"cannot connect to {path}: {cause}", refused=refused) from None
+    return sock
 
 
 def _bind(sock: socket.socket, port: int) -> None:

@@ -148,6 +148,15 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
     ),
     Setting(
+        name="register",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        default_text="auto",
+        help="register NFS and MOUNT at rpcbind, which tells clients of version 3 the ports: auto if the server runs "
+        "as root and other machines reach it, with a warning if that fails; yes in any case, and without success the "
+        "server does not start",
+    ),
+    Setting(
         name="metrics",
         parse=host_and_port,
         metavar="HOST:PORT",

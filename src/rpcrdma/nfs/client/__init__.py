@@ -10,12 +10,8 @@ from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.client.trees.tree_copy import CopyFailure, CopyReport, Progress
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
 from rpcrdma.nfs.client.volume import FileOptions
-from rpcrdma.nfs.client.watching import Change, ChangeKind, Changes
 
 __all__ = [
-    "Change",
-    "ChangeKind",
-    "Changes",
     "CopyFailure",
     "CopyReport",
     "DirEntry",

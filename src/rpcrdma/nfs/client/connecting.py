@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -13,10 +13,8 @@ from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved
-from rpcrdma.nfs.client.paths import Path
 from rpcrdma.nfs.client.security_choice import secured
 from rpcrdma.nfs.client.volume import FileOptions
-from rpcrdma.nfs.client.watching import Changes
 from rpcrdma.nfs.errors import ServerPathError
 
 __all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
@@ -60,37 +58,6 @@ class MountedFilesystem(NfsFilesystem):
 
     def __repr__(self) -> str:
         return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
-
-    def watch(
-        self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
-    ) -> Changes:
-        """Watches a directory for changes: `async with fs.watch("reports") as changes: async for change in changes`.
-
-        The watch has a connection of its own, which is restored after a loss. Symbolic links are followed on the way to
-        the directory, not below it.
-
-        Args:
-            path: the directory.
-            recursive: whether directories below it that this caller may read are watched, too.
-            on_reconnected: called each time the watch's connection was lost and restored.
-
-        Returns:
-            The changes from entering on.
-
-        Raises:
-            NfsError: when entered: the directory may not be watched.
-            OSError: when entered: EOPNOTSUPP: the server does not offer watching; ENOSPC: its watches are used up.
-            UserAuthenticationFailed: when entered: under Kerberos nothing would protect the changes on the wire, and
-                `ConnectOptions.services_in_clear` does not permit that.
-        """
-        server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
-        return Changes(
-            server,
-            lambda: self.handle_of(path),
-            recursive=recursive,
-            options=self._options,
-            on_reconnected=on_reconnected,
-        )
 
     async def close(self) -> None:
         """Ends background work, unmounts, and closes the connection if `nfs_open` made it."""

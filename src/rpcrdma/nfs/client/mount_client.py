@@ -270,7 +270,7 @@ def _without_version_3(url: Url, error: ProgramMismatch) -> ConnectFailed:
     versions = f"version {error.low}" if error.low == error.high else f"versions {error.low} to {error.high}"
     return ConnectFailed(
         f"the server at {url.authority} speaks NFS {versions} alone, and this client version 3; have it serve version "
-        "3 as well (rpcrdma serve --nfs 3,4), or mount it by a kernel (mount -t nfs)"
+        "3 as well (rpcrdma serve does so by default), or mount it by a kernel (mount -t nfs)"
     )
 
 

@@ -10,6 +10,7 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, RpcError, TransportClosed
 from rpcrdma.nfs import port_mapper
+from rpcrdma.nfs.universal_address import port_in, universal_address
 from rpcrdma.rpc.program import Caller
 
 __all__ = [
@@ -130,7 +131,7 @@ async def _mappings(caller: Caller, timeout_s: float) -> list[Registration]:
             entry.map.prog,
             entry.map.vers,
             _PROTOCOLS.get(entry.map.prot, str(entry.map.prot)),
-            f"0.0.0.0.{entry.map.port >> 8}.{entry.map.port & 0xFF}",
+            universal_address("0.0.0.0", entry.map.port),  # noqa: S104 - no socket is bound
             entry.map.port if 0 < entry.map.port < 1 << 16 else None,
         )
         for entry in entries
@@ -138,14 +139,5 @@ async def _mappings(caller: Caller, timeout_s: float) -> list[Registration]:
 
 
 def _registration(found: port_mapper.binding) -> Registration:
-    port = _port_of(found.addr) if found.netid in _WITH_PORTS else None
+    port = port_in(found.addr) if found.netid in _WITH_PORTS else None
     return Registration(found.prog, found.vers, found.netid, found.addr, port, found.owner)
-
-
-def _port_of(address: str) -> int | None:
-    """Returns the port of a universal address (RFC 5665 section 5.2.3.3), whose last two numbers are its octets."""
-    octets = address.split(".")[-2:]
-    if len(octets) < 2 or not all(each.isascii() and each.isdigit() and len(each) <= 3 for each in octets):
-        return None
-    high, low = map(int, octets)
-    return high << 8 | low if high < 256 and low < 256 and high | low else None

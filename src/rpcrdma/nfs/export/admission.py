@@ -10,7 +10,6 @@ from typing import NoReturn
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.tree import Refused
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 
@@ -96,28 +95,6 @@ class HostAdmission:
                 extra={"event": event},
             )
         raise CredentialTooWeak(f"{export.name} asks for {wanted}")
-
-    def check_calls_back(self, export: ExportTerms, context: CallContext) -> None:
-        """Lets a call pass whose client may be called back with names of the export, which only TLS encrypts.
-
-        Raises:
-            Refused: EACCES: the export takes encrypted calls alone, and these would not be.
-        """
-        if set(export.security) != {SecurityFlavor.KRB5P} or context.client.xprtsec != "none":
-            return
-        peer = context.peer
-        event = {"event": "refused", "client": peer, "export": export.name, "security": ["krb5p"]}
-        with self._guard:
-            self._log.log(
-                logging.WARNING,
-                f"calls back {export.name} {peer}",
-                "refused to tell %s of changes in the export %s: it asks for krb5p, which does not encrypt the calls "
-                "that tell of them; TLS does, and sec=krb5p:krb5i allows them in the clear",
-                peer,
-                export.name,
-                extra={"event": event},
-            )
-        raise Refused(errno.EACCES)
 
     def flush(self) -> None:
         """Logs the refusals that were held back."""

@@ -16,35 +16,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma_lab.check.answers import hear, say
-from rpcrdma_lab.check.entry import Conversation, Step
+from rpcrdma_lab.check.entry import Step
 
-__all__ = ["ONE_HOLDER", "RELEASE", "TRIAL", "TWO_HOLDERS", "CallTrigger"]
+__all__ = ["ONE_HOLDER", "RELEASE", "TWO_HOLDERS", "CallTrigger"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTrigger:
-    """The steps that have a server call its client, for checks of a `family` with these `needs`.
+    """The steps that have a server call its client."""
 
-    `title` stands behind the titles of the checks, `statements` behind those that they try.
-    """
-
-    family: str
-    needs: str
-    title: str = ""
-    statements: str = ""
-    statements_of_call: str = ""
-    """Further ones, for the check of the reverse call itself."""
-    inline_octets: int = 1024
-    """The inline threshold of version 1 in that check, 1,024 or 4,096."""
     steps: Sequence[Step]
     """The last one is the call that has the server call."""
     answer: dict[str, Any]
     """The pattern of the answer to the last step."""
-    parts: Sequence[Any] = ()
+    parts: Sequence[Any]
     """The parts of the reverse call's arguments."""
     results: Any
     """The results of a reply to the reverse call."""
-    ending: Sequence[Step] = ()
+    ending: Sequence[Step]
     """The steps with which the client leaves no state behind."""
 
 
@@ -177,13 +166,6 @@ def _recalled(*holders: _Holder) -> CallTrigger:
     results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},
                {"given": "call.slot"}, {"words": [0, 0, _CB_RECALL, 0]}]  # fmt: skip
     return CallTrigger(
-        family="back-channel",
-        needs="recall write",
-        title=" (NFSv4.1)",
-        statements=" NF-14",
-        statements_of_call=" NF-15",
-        # Calls as long as the session's back channel permits are Short messages then.
-        inline_octets=4096,
         steps=[*(step for each in holders for step in each.holding), say(header={"xid": _WRITE_XID}, rpc=write)],
         answer=_answer(_WRITE_AT),
         # The slot is that of CB_SEQUENCE: session, sequence number and number of the slot.
@@ -199,16 +181,5 @@ TWO_HOLDERS = _recalled(_Holder(0), _Holder(1))
 """Two delegations are recalled at once, each over its own session: slots of sessions do not limit the two calls."""
 
 
-def _trial() -> Conversation:
-    called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}
-    either = hear(called, ONE_HOLDER.answer)
-    xid = {"given": "call.xid"}
-    reply = say(header={"xid": xid}, rpc={"xid": xid, "accepted": 0, "results": ONE_HOLDER.results})
-    return {"steps": [*ONE_HOLDER.steps, either, either, reply, *ONE_HOLDER.ending]}
-
-
-TRIAL: Conversation = _trial()
-"""Shows whether a server recalls delegations on the connection of their holder, in a right form or a wrong one."""
-
-RELEASE: Conversation = {"steps": [step for number in range(2) for step in _Holder(number).restarted]}
+RELEASE: Sequence[Step] = [step for number in range(2) for step in _Holder(number).restarted]
 """Has the server drop the state of the clients in conversations before."""

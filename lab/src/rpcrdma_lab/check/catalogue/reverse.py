@@ -1,8 +1,7 @@
 """Checks of the reverse direction (RFC 8167, and section 4.5 of version 2's draft -01).
 
 Replies to no call and messages without a direction can be said to any server. A server that calls is needed for the
-rest: a subscription of `rpcrdma watch` that claims to have missed changes has our server call, and servers of NFSv4.1
-recall a delegation, as `back_channel` describes.
+rest: those of NFSv4.1 recall a delegation, as `back_channel` describes.
 """
 
 from __future__ import annotations
@@ -11,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rpcrdma_lab.check.answers import accepted, afterwards, hear, say
-from rpcrdma_lab.check.catalogue.back_channel import ONE_HOLDER, TWO_HOLDERS, CallTrigger
+from rpcrdma_lab.check.catalogue.back_channel import ONE_HOLDER, RELEASE, TWO_HOLDERS, CallTrigger
 from rpcrdma_lab.check.catalogue.version_2 import V2
-from rpcrdma_lab.check.entry import Check, Step, check
+from rpcrdma_lab.check.entry import Check, Conversation, Step, check
 
-__all__ = ["CHECKS", "PROPERTIES", "WATCH"]
-
-WATCH = (0x20000C20, 1)
-"""Program and version of `rpcrdma watch` (watch.x)."""
+__all__ = ["CHECKS", "PROPERTIES", "release", "trial"]
 
 _XID = {"given": "xid"}
 _CALLED = {"given": "call.xid"}
 PROPERTIES: Sequence[Any] = ([2, {"words": [4096]}], [5, {"words": [1]}])
 """The properties that the checks tell: property 5 has the support of reverse calls, here of those without chunks."""
+_OF_NFS = "NF-14"
+"""The statement of RFC 8267 that each check of a back channel in version 1 tries."""
 _REFUSED: dict[str, Any] = {"message": {"header": {"type": 4}}}
 _QUIET: Step = {"quiet": {"milliseconds": 100}}
 _RECALLS_COME: Step = {"quiet": {"milliseconds": 300}}
@@ -75,28 +73,11 @@ class _Second:
 _Speaker = _First | _Second
 
 
-def _subscription(number: int) -> dict[str, Any]:
-    """A WATCH that claims an earlier subscription, so that the server tells at once that changes were missed."""
-    identifier = {"words": [_XID, number, 0, 0]}
-    args = [identifier, {"opaque": {"given": "directory"}}, {"words": [0, 1]}, {"longs": [0]}]
-    program = {"program": WATCH[0], "version": WATCH[1], "procedure": 1}
-    return {**program, "args": args, "credential": {"given": "credential"}}
-
-
-def _watch() -> CallTrigger:
-    answer = {"message": {"header": {"xid": _XID}, "rpc": {"direction": 1, "accepted": 0, "result_status": 0}}}
-    steps = [say(rpc=_subscription(0))]
-    return CallTrigger(family="reverse", needs="nfs watch", steps=steps, answer=answer, results={"longs": [1]})
-
-
-_WATCH = _watch()
-
-
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
     """The pattern of a reverse call; its XID is given as "call.xid" then."""
     rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
     message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
-    return {"message": message, "as": "call", **({"parts": list(trigger.parts)} if trigger.parts else {})}
+    return {"message": message, "as": "call", "parts": list(trigger.parts)}
 
 
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
@@ -117,6 +98,14 @@ def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[
     return [call, hear(*answer["hear"], *others)]
 
 
+def _of_back_channel(
+    speaker: _Speaker, name: str, title: str, statements: str, *steps: Step, **conversation: Any
+) -> Check:
+    of_nfs = f" {_OF_NFS}" if speaker.version == "1" else ""
+    named = f"back-channel.{name}", f"{title} (NFSv4.1)", f"{statements}{of_nfs}"
+    return speaker.check(*named, *steps, needs="recall write", **conversation)
+
+
 def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     """Checks of a server that calls."""
     going_on = speaker.afterwards(16)
@@ -125,17 +114,15 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     def reply(**fields: Any) -> Step:
         return _reply(speaker, trigger, **fields)
 
-    def check_of(name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        named = f"{trigger.family}.{name}", f"{title}{trigger.title}", f"{statements}{trigger.statements}"
-        return speaker.check(*named, *steps, needs=trigger.needs, **conversation)
-
     def made(name: str, title: str, statements: str, *steps: Step) -> Check:
-        return check_of(name, title, statements, *begin, *steps, *trigger.ending)
+        return _of_back_channel(speaker, name, title, statements, *begin, *steps, *trigger.ending)
 
     def perhaps_refused(name: str, title: str, statements: str, wrong: Step, refusal: dict[str, Any]) -> Check:
         # A server with several threads may refuse the wrong reply after it has answered later calls.
         going_on_or_refused = _going_on_or(speaker, 16, refusal)
-        return check_of(f"reply.{name}", title, statements, *begin, wrong, answered, *going_on_or_refused)
+        return _of_back_channel(
+            speaker, f"reply.{name}", title, statements, *begin, wrong, answered, *going_on_or_refused
+        )
 
     def discarded(name: str, title: str, statements: str, *wrong: Step) -> Check:
         return made(f"reply.{name}", title, statements, *wrong, answered, *going_on)
@@ -144,12 +131,11 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     none = {"credit": 0} if speaker.version == "1" else {"give": 0}
     other = {**_CALLED, "plus": 1}
     answered = reply()
-    header_statements = ("BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76") + trigger.statements_of_call
-    inline_octets = trigger.inline_octets if first else 4096
+    # Calls as long as the session's back channel permits are Short messages.
+    header_statements = "BD-5 BD-4 BD-12 BD-20 NF-15" if first else "V2-A6 V2-76"
     checks = [
-        check_of("call", "A reverse call has a right header", header_statements,
-                 *_made_to_call(speaker, trigger, octets={"max": inline_octets}), answered, *going_on, *trigger.ending,
-                 **({"startup": {"data": ""}} if inline_octets == 1024 else {})),
+        _of_back_channel(speaker, "call", "A reverse call has a right header", header_statements,
+                         *_made_to_call(speaker, trigger, octets={"max": 4096}), answered, *going_on, *trigger.ending),
         made("same-xid", "A call with the XID of the reverse call is answered", "BD-1 BD-21",
              say(header={"xid": _CALLED}, rpc={"xid": _CALLED}),
              hear({"message": {"header": {"xid": _CALLED}, "rpc": {"direction": 1, "accepted": 0}}}), answered,
@@ -182,21 +168,33 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     return checks
 
 
-def _one_call_at_a_time(trigger: CallTrigger, *second: Step) -> Check:
-    """Version 1 counts calls: before the first reply there is one, when the steps `second` have caused another one."""
+def _one_call_at_a_time(trigger: CallTrigger) -> Check:
+    """Version 1 counts calls: before the first reply there is one, though the server has two to make."""
     speaker = _First()
-    steps = [*_made_to_call(speaker, trigger), *second, _reply(speaker, trigger, header={"credit": 1}),
+    steps = [*_made_to_call(speaker, trigger), _RECALLS_COME, _reply(speaker, trigger, header={"credit": 1}),
              hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip
-    title = f"No second reverse call comes before the first reply{trigger.title}"
-    return speaker.check(
-        f"{trigger.family}.one-credit", title, f"BD-18 V1-8{trigger.statements}", *steps, needs=trigger.needs
-    )
+    title = "No second reverse call comes before the first reply"
+    return _of_back_channel(speaker, "one-credit", title, "BD-18 V1-8", *steps)
 
 
-def _second_subscription() -> list[Step]:
-    xid = {**_XID, "plus": 1}
-    told = {"message": {"header": {"xid": xid}, "rpc": {"direction": 1, "accepted": 0}}}
-    return [say(header={"xid": xid}, rpc=_subscription(1)), hear(told), _QUIET]
+def trial(version: str) -> Conversation:
+    """Shows whether a server recalls delegations on the connection of their holder, in a right form or a wrong one."""
+    speaker = _First() if version == "1" else _Second()
+    called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}
+    either = hear(called, ONE_HOLDER.answer)
+    steps = [*ONE_HOLDER.steps, either, either, _reply(speaker, ONE_HOLDER), *ONE_HOLDER.ending]
+    return _with_back_channel(version, steps)
+
+
+def release(version: str) -> Conversation:
+    """Has the server drop the state of the clients in conversations before."""
+    return _with_back_channel(version, RELEASE)
+
+
+def _with_back_channel(version: str, steps: Sequence[Step]) -> Conversation:
+    if version == "1":
+        return {"steps": steps}
+    return {"version": version, "steps": [V2.told(*PROPERTIES), V2.introduction[1], *steps]}
 
 
 def _to_anyone(speaker: _Speaker) -> list[Check]:
@@ -228,9 +226,7 @@ _SPEAKERS: tuple[_Speaker, ...] = (_First(), _Second())
 CHECKS: tuple[Check, ...] = (
     _uninvited(),
     *(each for speaker in _SPEAKERS for each in _to_anyone(speaker)),
-    _one_call_at_a_time(_WATCH, *_second_subscription()),
-    *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker, _WATCH)),
-    _one_call_at_a_time(TWO_HOLDERS, _RECALLS_COME),
-    *_to_a_caller(_First(), ONE_HOLDER),
+    _one_call_at_a_time(TWO_HOLDERS),
+    *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker, ONE_HOLDER)),
 )
 """Checks of the reverse direction."""

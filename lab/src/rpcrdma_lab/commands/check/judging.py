@@ -35,7 +35,6 @@ from rpcrdma_lab.check import (
     Result,
     TrialOptions,
     Verdict,
-    calling_programs,
     chosen,
     listening,
     recalled_delegations,
@@ -143,9 +142,8 @@ async def _run(
     """Adds the results of all checks, each at once."""
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
-    met |= await calling_programs(target, given, next(iter(versions)))
-    if fresh_files and "1" in versions:
-        met |= await recalled_delegations(target, given, fresh_files.pop())
+    if fresh_files:
+        met |= await recalled_delegations(target, given, fresh_files.pop(), next(iter(versions)))
     met |= {"risky"} if args.risky else set()
     with progress_line(len(checks)) as tell:
 

@@ -1,0 +1,56 @@
+"""Tells the service manager of this machine, such as systemd, the state of a server: the protocol of sd_notify(3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping
+
+__all__ = ["ServiceManager"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+
+
+class ServiceManager:
+    """The service manager that has started this process; every method has no effect if there is none.
+
+    Args:
+        environment: has the manager's variables NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        # An address that begins with @ is in the abstract name space.
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        interval = environment.get("WATCHDOG_USEC", "")
+        is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._watchdog_s = int(interval) / 1e6 / 2 if is_for_us and interval.isascii() and interval.isdigit() else 0.0
+        """Seconds between two signs of life: the manager ends a process that sends none for twice as long."""
+
+    def tell(self, *assignments: str) -> None:
+        """Sends assignments such as "READY=1" in one datagram; never waits. A failure is logged."""
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+                sock.setblocking(False)
+                sock.sendto("\n".join(assignments).encode(), self._address)
+        except OSError as error:
+            _LOGGER.warning("the service manager does not take %s: %s", assignments[0], error.strerror or error)
+
+    def ready(self, status: str) -> None:
+        """Reports that the server takes calls; from here on the event loop sends signs of life.
+
+        Args:
+            status: a line for people.
+        """
+        self.tell("READY=1", f"STATUS={status}")
+        if self._address and self._watchdog_s:
+            self._live(asyncio.get_running_loop())
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not from a worker thread: a disk that hangs is no reason to end the server, an event loop that does is one.
+        self.tell("WATCHDOG=1")
+        loop.call_later(self._watchdog_s, self._live, loop)

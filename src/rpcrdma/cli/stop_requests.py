@@ -1,0 +1,75 @@
+"""Requests to stop a server: signals, and the end of standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from rpcrdma.commands import console
+
+__all__ = ["stop_at_eof", "stop_on_signals"]
+
+
+def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
+    """Sets `stop` on a signal; returns the function that handles one."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set():
+            if number == signal.SIGHUP:
+                # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
+                return
+            # Threads may be stuck in a file system: no orderly way out is left.
+            console.error("aborted; calls in progress were not answered")
+            os._exit(128 + number)
+        stop.set()
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # A server under nohup outlives its terminal.
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal, number)
+    return on_signal
+
+
+def stop_at_eof(stop: asyncio.Event) -> None:
+    """Sets `stop` when standard input ends, or if it cannot be read."""
+    loop = asyncio.get_running_loop()
+    if sys.__stdin__ is None:
+        # It was closed when the process began, and its number may be that of any other file.
+        stop.set()
+        return
+
+    def readable() -> None:
+        if _at_eof():
+            loop.remove_reader(0)
+            stop.set()
+
+    def read_to_end() -> None:
+        while not _at_eof():
+            pass
+        # The loop is closed where a signal was faster.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(stop.set)
+
+    try:
+        loop.add_reader(0, readable)
+    except PermissionError:
+        # Files and some devices cannot be waited for, /dev/null among them: they are always readable.
+        threading.Thread(target=read_to_end, name="standard input", daemon=True).start()
+
+
+def _at_eof() -> bool:
+    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
+    try:
+        return not os.read(0, 1 << 16)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

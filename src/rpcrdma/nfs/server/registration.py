@@ -1,0 +1,275 @@
+"""Registers the programs of a server at this machine's rpcbind (RFC 1833), over its local socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence, Set
+from ipaddress import IPv6Address, ip_address
+from typing import Final, NamedTuple
+
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.drivers.sockets import connected_socket, local_socket
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from rpcrdma.limits import RPCBIND_ANSWERS_S, RPCBIND_LOOK_S
+from rpcrdma.nfs import mount, port_mapper, v3
+from rpcrdma.nfs.universal_address import host_in, port_in, universal_address
+from rpcrdma.rpc.program import Program
+from rpcrdma.wire.peer_text import printable
+
+__all__ = ["ProgramNetid", "RegisteredPrograms", "places_of"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+
+_RPCBIND_SOCKET: Final = "/run/rpcbind.sock"
+_NFS = v3.NFS_V3.number
+_MOUNT = mount.MOUNT_V3.number
+_NAMES = {_NFS: "NFS", _MOUNT: "MOUNT"}
+_USUAL_PORTS = {(_NFS, "tcp"): 2049, (_NFS, "rdma"): 20049, (_MOUNT, "tcp"): 20048}
+"""The ports that clients expect, by program and scheme: of several listeners the one there is registered."""
+_SUPERUSER = "superuser"
+"""rpcbind's name for the owner with UID 0; others are their UIDs."""
+
+
+class ProgramNetid(NamedTuple):
+    """A program's version over one transport, for which rpcbind has one address."""
+
+    program: int
+    version: int
+    netid: str
+
+    def __str__(self) -> str:
+        return f"{_NAMES.get(self.program, self.program)} {self.version} over {self.netid}"
+
+
+def places_of(
+    programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
+) -> dict[ProgramNetid, str]:
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for a server of NFS.
+
+    NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
+    addresses of one transport a wildcard goes first, then the port that clients expect.
+
+    Args:
+        programs: the programs of the server; those that are neither NFS nor MOUNT are left out.
+        listening: the URLs at which the server listens, with addresses in place of host names.
+        loopback: whether addresses that only this machine reaches are registered.
+    """
+    best: dict[ProgramNetid, tuple[tuple[bool, bool, bool], str]] = {}
+    for program in programs:
+        for listener in listening:
+            url = parse_url(listener, listens=True)
+            if program.number not in _NAMES or (program.number == _MOUNT and url.scheme == "rdma"):
+                continue
+            usual = _USUAL_PORTS[program.number, url.scheme]
+            for host in (url.host, "0.0.0.0") if url.host == "::" else (url.host,):  # noqa: S104 - no socket is bound
+                address = ip_address(host)
+                if address.is_link_local or (address.is_loopback and not loopback):
+                    continue
+                netid = f"{url.scheme}6" if isinstance(address, IPv6Address) else url.scheme
+                rank = (address.is_loopback, not address.is_unspecified, url.port != usual)
+                place = ProgramNetid(program.number, program.version, netid)
+                found = (rank, universal_address(host, url.port))
+                if place not in best or rank < best[place][0]:
+                    best[place] = found
+    return {place: address for place, (_, address) in best.items()}
+
+
+class RegisteredPrograms:
+    """Keeps programs registered at rpcbind: registers them, looks every minute, and removes them at the end.
+
+    rpcbind has an owner for each registration, the user who made it. A registration of the same user at another address
+    is replaced unless a server answers there. That of another user is replaced by root, with a warning; rpcbind permits
+    nobody else to do so.
+
+    Args:
+        programs: as for `places_of`.
+        listening: as for `places_of`; each look takes its present content.
+        loopback: as for `places_of`.
+        owner: rpcbind's name for the user of this process; None finds it out.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        listening: Sequence[str],
+        *,
+        loopback: bool = True,
+        owner: str | None = None,
+    ) -> None:
+        self._programs = programs
+        self._listening = listening
+        self._loopback = loopback
+        self._owner = owner or (str(os.geteuid()) if os.geteuid() else _SUPERUSER)
+        self._held: dict[ProgramNetid, str] = {}
+        self._faults: list[str] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def held(self) -> Mapping[ProgramNetid, str]:
+        """The places that led to this server when rpcbind last answered, with their addresses."""
+        return dict(self._held)
+
+    async def start(self, *, required: bool) -> None:
+        """Registers the programs, and keeps them registered until `close`.
+
+        Args:
+            required: whether a fault is raised, and not only logged.
+
+        Raises:
+            ConnectFailed: with `required`: a program could not be registered; the message names cause and remedy.
+        """
+        faults = await self._look()
+        if required and faults:
+            await self.close()
+            raise ConnectFailed(faults[0])
+        self._tell(faults)
+        self._task = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        """Removes the registrations that still lead to this server; an rpcbind that does not answer keeps them."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if not self._held:
+            return
+        try:
+            async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:
+                await self._remove(rpcbind, await _listed(rpcbind), list(self._held))
+        except (RpcRdmaError, OSError) as error:
+            _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(RPCBIND_LOOK_S)
+            self._tell(await self._look())
+
+    def _tell(self, faults: list[str]) -> None:
+        """Logs faults, unless they are those of the last look."""
+        if faults != self._faults:
+            self._faults = faults
+            for fault in faults:
+                _LOGGER.warning("%s", fault)
+
+    async def _look(self) -> list[str]:
+        """Compares rpcbind's list with the places, and registers the places that it lacks.
+
+        Returns:
+            The faults, each with its remedy.
+        """
+        try:
+            async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:
+                return await self._compare(rpcbind)
+        except (RpcRdmaError, OSError) as error:
+            return [f"{self._cause(error)}; {'start' if isinstance(error, ConnectFailed) else 'restart'} rpcbind"]
+
+    def _rpcbind(self) -> TcpConnection:
+        return TcpConnection(local_socket(_RPCBIND_SOCKET), active=True, results=BufferPool(), arguments=BufferPool())
+
+    def _cause(self, error: Exception) -> str:
+        if isinstance(error, ConnectFailed):
+            return f"there is no rpcbind: {error}"
+        cause = f"no answer within {RPCBIND_ANSWERS_S:g} s" if isinstance(error, TimeoutError) else str(error)
+        return f"rpcbind at {_RPCBIND_SOCKET} fails: {cause}"
+
+    def _is_ours(self, present: port_mapper.binding | None, address: str) -> bool:
+        return present is not None and (present.addr, present.owner) == (address, self._owner)
+
+    async def _compare(self, rpcbind: TcpConnection) -> list[str]:
+        """Registers the places that rpcbind lacks, and removes those that are wanted no longer; returns the faults."""
+        present = await _listed(rpcbind)
+        wanted = places_of(self._programs, self._listening, loopback=self._loopback)
+        await self._remove(rpcbind, present, [place for place in self._held if place not in wanted])
+        elsewhere = await self._served_elsewhere(present, {place[:2] for place in wanted})
+        faults: list[str] = []
+        new: list[str] = []
+        for place, address in wanted.items():
+            found = present.get(place)
+            other = elsewhere.get(place[:2])
+            if not self._is_ours(found, address):
+                self._held.pop(place, None)
+                if other is not None:
+                    faults.append(
+                        f"rpcbind leads clients of {place} to another server of this user, at {other}, and keeps doing "
+                        "so; stop that server"
+                    )
+                    continue
+                if (refused := await self._register(rpcbind, place, address, found)) is not None:
+                    faults.append(refused)
+                    continue
+                new.append(f"{place} at {address}")
+            self._held[place] = address
+        if new:
+            _LOGGER.info("registered at rpcbind: %s", ", ".join(new))
+        return faults
+
+    async def _register(
+        self, rpcbind: TcpConnection, place: ProgramNetid, address: str, found: port_mapper.binding | None
+    ) -> str | None:
+        """Registers one place, whose registration `found` is replaced; returns the fault, or None."""
+        if found is not None:
+            removed = await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
+            if found.owner != self._owner:
+                had = "had" if removed else "has"
+                where = f"rpcbind {had} {place} at {printable(found.addr)}, registered by user {printable(found.owner)}"
+                if not removed:
+                    remedy = f"rpcinfo -d {place.program} {place.version}"
+                    return f"{where}, and leads clients there; remove that registration as root ({remedy})"
+                _LOGGER.warning("%s; this server of root has taken its place", where)
+        if await rpcbind.call(port_mapper.RPCBPROC_SET, _binding(place, address, self._owner)):
+            return None
+        return f"rpcbind refuses to register {place} at {address}; its own log may have the reason"
+
+    async def _remove(
+        self,
+        rpcbind: TcpConnection,
+        present: Mapping[ProgramNetid, port_mapper.binding],
+        places: Sequence[ProgramNetid],
+    ) -> None:
+        """Removes registrations of this server that nobody has replaced."""
+        for place in places:
+            if self._is_ours(present.get(place), self._held.pop(place)):
+                await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
+
+    async def _served_elsewhere(
+        self, present: Mapping[ProgramNetid, port_mapper.binding], wanted: Set[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """Returns the addresses at which other servers of this user answer, by program and version."""
+        own_ports = {parse_url(each, listens=True).port for each in self._listening if each.startswith("tcp://")}
+        found: dict[tuple[int, int], str] = {}
+        for place, bound in present.items():
+            program = place[:2]
+            is_candidate = program in wanted - found.keys() and place.netid in {"tcp", "tcp6"}
+            is_elsewhere = bound.owner == self._owner and port_in(bound.addr) not in own_ports
+            if is_candidate and is_elsewhere and await _answers(bound.addr):
+                found[program] = printable(bound.addr)
+        return found
+
+
+async def _listed(rpcbind: TcpConnection) -> dict[ProgramNetid, port_mapper.binding]:
+    entries = await rpcbind.call(port_mapper.RPCBIND_V4_RPCBPROC_DUMP, None)
+    return {ProgramNetid(entry.bound.prog, entry.bound.vers, entry.bound.netid): entry.bound for entry in entries}
+
+
+def _binding(place: ProgramNetid, address: str = "", owner: str = "") -> port_mapper.binding:
+    return port_mapper.binding(*place, address, owner)
+
+
+async def _answers(address: str) -> bool:
+    """Returns whether a server accepts connections at a universal address of this machine."""
+    port = port_in(address)
+    try:
+        host = ip_address(host_in(address))
+    except ValueError:
+        return False
+    if port is None:
+        return False
+    loopback = "127.0.0.1" if host.version == 4 else "::1"
+    try:
+        (await connected_socket(loopback if host.is_unspecified else str(host), port)).close()
+    except ConnectFailed:
+        return False
+    return True

@@ -1,0 +1,76 @@
+"""The units of systemd say what the server needs, and fit its limits; tests/interop has systemd check them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from rpcrdma.aio.server.admission import descriptors_for
+from rpcrdma.cli import serve
+from rpcrdma.cli.main import build_parser
+from rpcrdma.commands import ExitStatus
+from rpcrdma.limits import RPC_CONNECTIONS_MAX, RPCBIND_ANSWERS_S
+from support.cases import each_case
+
+UNITS = Path(__file__).parents[2] / "packaging" / "systemd"
+
+
+def settings(name: str) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for line in (UNITS / name).read_text().splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found[key].append(value)
+    return found
+
+
+EACH_UNIT = each_case("name", ["rpcrdma.service", "rpcrdma@.service"])
+
+
+@EACH_UNIT
+def test_a_unit_waits_for_the_notifications_of_the_server_and_grants_its_times(name: str) -> None:
+    unit = settings(name)
+    assert unit["Type"] == ["notify"]
+    assert float(unit["WatchdogSec"][0]) >= 30, "a burst of work is no reason to end the server"
+    assert float(unit["TimeoutStopSec"][0]) > serve._DRAIN_S + RPCBIND_ANSWERS_S
+    assert int(unit["LimitNOFILE"][0]) >= descriptors_for(RPC_CONNECTIONS_MAX)
+    assert unit["RestartPreventExitStatus"] == [str(int(ExitStatus.USAGE))]
+    assert "ExecReload" not in unit, "SIGHUP stops a server without certificates"
+
+
+@EACH_UNIT
+def test_the_command_of_a_unit_is_one_of_ours_and_found_by_its_name(name: str) -> None:
+    (command,) = settings(name)["ExecStart"]
+    program, *words = command.split()
+    assert program == "rpcrdma", "packages have it in /usr/bin, pipx in /usr/local/bin"
+    assert words.pop() == "$OPTIONS", "without braces: systemd splits the value into words"
+    values = {"${STATE_DIRECTORY}": "/var/lib/rpcrdma"}
+    parsed = build_parser().parse_args([*(values.get(word, word) for word in words), "/srv"])
+    assert parsed.run is serve.run
+    assert parsed.state_dir == Path("/var/lib/rpcrdma")
+
+
+def test_the_server_of_the_machine_has_the_capabilities_to_act_as_its_callers_and_no_others() -> None:
+    unit = settings("rpcrdma.service")
+    assert "User" not in unit
+    (held,) = unit["CapabilityBoundingSet"]
+    assert set(held.split()) == {"CAP_SETUID", "CAP_SETGID", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"}
+    assert unit["SystemCallFilter"] == ["@system-service", "~@resources", "open_by_handle_at"], "the last for handles"
+    assert unit["ReadWritePaths"] == ["-/srv"]
+
+
+def test_the_server_of_a_user_has_no_capabilities_and_a_state_of_its_own() -> None:
+    unit = settings("rpcrdma@.service")
+    assert unit["User"] == ["%i"]
+    assert unit["CapabilityBoundingSet"] == [""]
+    assert unit["StateDirectory"] == ["rpcrdma-%i"]
+    assert "AmbientCapabilities" not in unit
+
+
+@EACH_UNIT
+def test_no_unit_takes_away_what_clients_may_do(name: str) -> None:
+    unit = settings(name)
+    # Set-group-ID directories, other users' files, and the machine's network are what a file server is for.
+    assert not unit.keys() & {"RestrictSUIDSGID", "PrivateUsers", "DynamicUser", "PrivateNetwork", "Conflicts"}
+    assert unit["UMask"] == ["0077"]
+    assert unit["StateDirectoryMode"] == ["0700"]
