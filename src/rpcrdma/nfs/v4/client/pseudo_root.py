@@ -15,7 +15,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_PSEUDO_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
-from rpcrdma.nfs.v4.client.session import Called, OperationRefused, Session
+from rpcrdma.nfs.v4.client.session import Called, ClientSession, OperationRefused
 from rpcrdma.nfs.v4.nfs4 import (
     GETATTR4args,
     PUTFH4args,
@@ -68,7 +68,7 @@ class _Object(NamedTuple):
     handle: bytes = b""
 
 
-async def find_exports(session: Session) -> list[ExportFound]:
+async def find_exports(session: ClientSession) -> list[ExportFound]:
     """Finds the exports of a server by READDIR, from its root down; not those below other exports.
 
     Makes at most `NFS4_PSEUDO_CALLS_MAX` calls for names, and as many for flavors; returns the exports that these find.
@@ -100,7 +100,7 @@ async def find_exports(session: Session) -> list[ExportFound]:
     return found
 
 
-async def _seen(session: Session, fsid: tuple[int, int] | None) -> list[_Seen]:
+async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_Seen]:
     """The exports below the root, whose file system is `fsid`; the first has no path if the root itself is one."""
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])
@@ -141,7 +141,7 @@ def _flavors(told: SECINFO4resok) -> tuple[int, ...]:
     return tuple(found)
 
 
-async def _pages(session: Session, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
+async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
     """The names in a directory with their attributes, page after page."""
     cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
     while not ends:

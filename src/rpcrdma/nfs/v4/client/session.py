@@ -26,7 +26,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["OperationRefused", "Session", "session_with"]
+__all__ = ["ClientSession", "OperationRefused", "session_with"]
 
 _O = nfs_opnum4
 _MINOR_VERSION: Final = 1
@@ -57,7 +57,7 @@ class OperationRefused(RpcRdmaError):
         return type(self), (self.operation, self.status)
 
 
-class Session:
+class ClientSession:
     """A session that `session_with` has made; its calls are made one after another."""
 
     def __init__(self, caller: Caller, session: bytes, timeout_s: float) -> None:
@@ -79,7 +79,7 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Session]:
+async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[ClientSession]:
     """A session of a new client, for a `with` block; it has no back channel, and both end with the block.
 
     Args:
@@ -106,7 +106,7 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Sessio
     made: CREATE_SESSION4resok
     (made,) = await _called(caller, timeout_s, (_O.OP_CREATE_SESSION, wanted))
     try:
-        yield Session(caller, made.csr_sessionid, timeout_s)
+        yield ClientSession(caller, made.csr_sessionid, timeout_s)
     finally:
         # What stays ends with its lease.
         with contextlib.suppress(RpcRdmaError):
