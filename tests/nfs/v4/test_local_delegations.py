@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -119,6 +120,24 @@ def test_a_local_writer_waits_until_the_delegation_is_back_and_the_program_keeps
     finally:
         signal.signal(signal.SIGIO, before)
     assert handled == [signal.SIGIO]
+
+
+def test_a_signal_that_cannot_be_queued_ends_nothing_and_the_sweep_finds_the_writer(leased: Leased) -> None:
+    handled: list[int] = []
+    limits = resource.getrlimit(resource.RLIMIT_SIGPENDING)
+    before = signal.signal(signal.SIGIO, lambda number, _frame: handled.append(number))
+    try:
+        stateid = leased.given()
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, limits[1]))
+        with pytest.raises(BlockingIOError):
+            os.open(leased.path, os.O_WRONLY | os.O_NONBLOCK)
+        leased.server.state.sweep(leased.server.now_s)
+    finally:
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, limits)
+        signal.signal(signal.SIGIO, before)
+    leased.take()
+    assert [each.other for each in leased.server.recalled] == [stateid.other]
+    assert handled == []
 
 
 def test_a_writer_passes_by_a_server_whose_event_loop_stands_still(

@@ -284,7 +284,8 @@ class _Reports:
             os.close(fd)
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal})
+        # Where no more signals can be queued, the kernel sends SIGIO, which would end the process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal, signal.SIGIO})
         self._ready.set()
         poll = select.poll()
         for fd in (self.changes, self._signals, self._end):
