@@ -104,12 +104,12 @@ class LocalLeases:
     """The leases of a server on local files. Thread-safe; the thread begins with the first lease, and ends by `close`.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or a sixteenth of the descriptors.
+        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors.
     """
 
     def __init__(self, files_max: int | None = None) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.files_max = min(NFS_LEASES_MAX, descriptors // 16) if files_max is None else files_max
+        self.files_max = min(NFS_LEASES_MAX, descriptors // 32) if files_max is None else files_max
         # The garbage collector may drop a lease while this thread holds the lock.
         self._lock = threading.RLock()
         self._files: dict[bytes, _LeasedFile] = {}
