@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import resource
@@ -232,6 +233,34 @@ def test_leases_are_bounded_and_shared_by_the_readers_of_a_file(leased: Leased) 
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors - 1
     assert leased.delegated(handle=inner) is not None
+
+
+def test_a_lack_of_descriptors_or_threads_leaves_none_open_and_passes(
+    leased: Leased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    def starts_not(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def descriptors() -> int:
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert leased.client.run(leased.file, open_(b"reader", READ | NONE_WANTED)).status == "OK"
+    before = descriptors()
+    for owner, name, lack in (
+        (local_leases, "change_events", fails),
+        (local_leases, "signal_events", fails),
+        (os, "eventfd", fails),
+        (threading.Thread, "start", starts_not),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, lack)
+            assert leased.delegated() is None
+        assert descriptors() == before, name
+    assert leased.delegated() is not None
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "gone", "closed"])
