@@ -357,7 +357,7 @@ NFS_FILES_OPEN_MAX = 512
 
 NFS_LEASES_MAX = 10_000
 """Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
-most a sixteenth of the descriptors."""
+most one for each 32 descriptors."""
 
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that

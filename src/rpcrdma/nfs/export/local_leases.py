@@ -27,7 +27,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from rpcrdma.limits import NFS_LEASES_MAX
@@ -52,6 +52,8 @@ _READ_OCTETS: Final = 64 << 10
 _STALLED_S: Final = 2.0
 """Seconds after which a writer goes on if the owner of a lease has not looked at it: the writer may be the very thread
 of the owner's event loop."""
+_PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Faults that say nothing about the next lease."""
 _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -104,12 +106,12 @@ class LocalLeases:
     """The leases of a server on local files. Thread-safe; the thread begins with the first lease, and ends by `close`.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or a sixteenth of the descriptors.
+        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors.
     """
 
     def __init__(self, files_max: int | None = None) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.files_max = min(NFS_LEASES_MAX, descriptors // 16) if files_max is None else files_max
+        self.files_max = min(NFS_LEASES_MAX, descriptors // 32) if files_max is None else files_max
         # The garbage collector may drop a lease while this thread holds the lock.
         self._lock = threading.RLock()
         self._files: dict[bytes, _LeasedFile] = {}
@@ -185,6 +187,8 @@ class LocalLeases:
             try:
                 self._reports = _Reports(self)
             except OSError as error:
+                if error.errno in _PASSING:
+                    return None
                 self._possible = False
                 _LOGGER.info("clients get no delegations of files in local directories: %s", error)
         return self._reports
@@ -243,10 +247,11 @@ class LocalLeases:
         """Gives up all leases, and ends the thread; may be called again."""
         with self._lock:
             self._possible = False
-            for leased in self._files.values():
+            # The garbage collector may release others meanwhile.
+            files, self._files = self._files, {}
+            for leased in files.values():
                 leased.unlock()
                 os.close(leased.fd)
-            self._files.clear()
             self._by_fd.clear()
             self._by_identity.clear()
             reports, self._reports = self._reports, None
@@ -264,15 +269,23 @@ class _Reports:
     def __init__(self, leases: LocalLeases) -> None:
         self._leases = leases
         self.signal = _unused_signal()
-        self.changes = change_events()
-        """The descriptor of fanotify."""
-        self._signals = signal_events(self.signal)
-        self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._waiting: list[tuple[float, _LeasedFile]] = []
         """Broken leases, each with the time at which its writers pass by."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rpcrdma-leases", daemon=True)
-        self._thread.start()
+        with ExitStack() as opened:
+            self.changes = change_events()
+            """The descriptor of fanotify."""
+            opened.callback(os.close, self.changes)
+            self._signals = signal_events(self.signal)
+            opened.callback(os.close, self._signals)
+            self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            opened.callback(os.close, self._end)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                raise OSError(errno.ENOMEM, str(error)) from error
+            self._close = opened.pop_all().close
         self._ready.wait()
         self.thread_id: int = self._thread.native_id or 0
 
@@ -280,11 +293,11 @@ class _Reports:
         """Ends the thread."""
         os.eventfd_write(self._end, 1)
         self._thread.join()
-        for fd in (self.changes, self._signals, self._end):
-            os.close(fd)
+        self._close()
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal})
+        # Where no more signals can be queued, the kernel sends SIGIO, which would end the process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal, signal.SIGIO})
         self._ready.set()
         poll = select.poll()
         for fd in (self.changes, self._signals, self._end):

@@ -50,6 +50,10 @@ NFS4_DELEGATIONS_TOTAL_MAX = 10_000
 """The same of all clients. On local directories each file with delegations has a lease with a descriptor
 (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
+NFS4_DELEGATIONS_PARTS = 4
+"""Delegations take at most one part in so many of the states that the server may hold (`NFS4_HELD_TOTAL_MAX`): clients
+keep them for long, and would have no room for opens."""
+
 NFS4_RECALLED_FILES_MAX = 1024
 """Files of which it is remembered for a few seconds that their delegations were recalled."""
 

@@ -33,7 +33,11 @@ from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_DELEGATIONS_MAX,
+    NFS4_DELEGATIONS_PARTS,
+    NFS4_DELEGATIONS_TOTAL_MAX,
+)
 
 __all__ = [
     "AGAIN_S",
@@ -116,8 +120,9 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
     claims = state.claims
     return (
         (Delegation, b"", handle) not in client.held
-        and claims.delegations < NFS4_DELEGATIONS_TOTAL_MAX
+        and claims.delegations < min(NFS4_DELEGATIONS_TOTAL_MAX, state.held_max // NFS4_DELEGATIONS_PARTS)
         and client.delegations < NFS4_DELEGATIONS_MAX
+        and state.has_room(client)
         and now_s - state.recalled_files.get(file, float("-inf")) >= AGAIN_S
         and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
     )

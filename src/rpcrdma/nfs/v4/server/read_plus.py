@@ -45,6 +45,12 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
     parts: list[read_plus_content] = []
     while at < end and len(parts) < NFS4_READ_PLUS_PARTS_MAX:
         data = _next(file, at, size, hole=False)
+        if data == size:
+            # No data follows: the file may have been cut meanwhile.
+            size = data = min(size, file.attributes().size)
+            end = min(end, size)
+            if at >= end:
+                break
         if data > at:
             room -= _HOLE_OCTETS
             if room < 0:
@@ -54,7 +60,8 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
             parts.append(read_plus_content(data_content4.NFS4_CONTENT_HOLE, data_info4(at, behind - at)))
             at = behind
             continue
-        octets = min(end, _next(file, at, size, hole=True)) - at
+        # Where somebody has made a hole meanwhile, its octets are data.
+        octets = min(end, _next(file, at + 1, size, hole=True)) - at
         octets = min(octets, room - _DATA_OCTETS & ~3)
         if octets <= 0:
             break

@@ -100,7 +100,8 @@ class State:
         self._disk = threading.Lock()
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
-        self._held_max = held_max
+        self.held_max = held_max
+        """The most states of all clients."""
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
@@ -326,10 +327,14 @@ class State:
 
     # Stateids
 
+    def has_room(self, client: Client) -> bool:
+        """Whether a client may have one more state: it does not end, and has fewer than it may have."""
+        most = min(NFS4_HELD_MAX, self.held_max - len(self._held))
+        return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
+
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that ends, or has as many states as it may have."""
-        most = min(NFS4_HELD_MAX, self._held_max - len(self._held))
-        if len(client.held) >= most or client.state in {ClientState.EXPIRING, ClientState.GONE}:
+        """Refuses with DELAY a client without room for one more state."""
+        if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
