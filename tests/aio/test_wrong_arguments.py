@@ -33,6 +33,45 @@ def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], Any], message: 
         call()
 
 
+@each_case(
+    ("options", "name", "message"),
+    [
+        (
+            rpcrdma.ConnectOptions,
+            "time_out",
+            "ConnectOptions has no option 'time_out'; did you mean connect_timeout_s or call_timeout_s?",
+        ),
+        (rpcrdma.ConnectOptions, "reservedport", r".*; did you mean reserved_port\?"),
+        (rpcrdma.ConnectOptions, "credentials", r".*; did you mean credential\?"),
+        (rpcrdma.ConnectOptions, "user", "ConnectOptions has no option 'user'; the options are provider, .*, on_call$"),
+        (rpcrdma.ServeOptions, "worker", r".*; did you mean workers\?"),
+        (rpcrdma.RdmaServerConfig, "idle", r".*; did you mean idle_s\?"),
+        (rpcrdma.TcpServerConfig, "connection_max", r".*; did you mean connections_max\?"),
+        (FileOptions, "x", "FileOptions has no option 'x'; the options are direct_calls"),
+    ],
+)
+def test_an_unknown_option_is_named_with_similar_ones(options: Any, name: str, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        options(**{name: 1})
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
+        options(1)
+
+
+@each_case(
+    ("open_it", "written"),
+    [
+        (lambda: rpcrdma.connect("rdma://127.0.0.1:1"), "rpcrdma.connect"),
+        (lambda: rpcrdma.nfs_open("rdma://127.0.0.1:1"), "rpcrdma.nfs_open"),
+    ],
+)
+def test_an_object_that_is_not_yet_opened_names_the_remedy(open_it: Callable[[], Any], written: str) -> None:
+    unopened = open_it()
+    message = rf"{written}\(\.\.\.\) alone opens nothing, and has no 'mkdir': write `async with {written}\(\.\.\.\)"
+    with pytest.raises(AttributeError, match=message):
+        unopened.mkdir("reports")
+    assert not hasattr(unopened, "mkdir"), "programs that look for attributes see none"
+
+
 _OPTIONS = [
     (rpcrdma.ConnectOptions, "call_timeout_s", True),
     (rpcrdma.ConnectOptions, "reconnect_delay_max_s", False),

@@ -157,6 +157,34 @@ xprtsec = "tls"
     ]
 
 
+@each_case(
+    ("settings", "told"),
+    [
+        ('url = "nosuch://srv"', "5: nosuch://srv: fsspec knows no protocol 'nosuch'; correct it, or write directory"),
+        ('url = "zip::nosuch://u:p@srv"', "5: zip::nosuch://u:...@srv: fsspec knows no protocol 'nosuch'; correct it"),
+        ('url = "zip::archive.zip"', ""),
+        ('url = "zip::file:///archive.zip"', ""),
+        ('directory = "one"\n#', ""),
+    ],
+)
+def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Path, settings: str, told: str) -> None:
+    file.write_text(f'listen = ["tcp://127.0.0.1:0"]\nstate-dir = "state"\n\n\n[[export]]\nname = "/x"\n{settings}\n')
+    ran = command.run("serve", "--config", str(file), "--check")
+    assert ran.status == (2 if told else 0), ran.err
+    assert told in ran.err
+    assert not (file.parent / "state").exists(), "a check changes nothing"
+
+
+def test_a_check_finds_a_state_directory_that_cannot_be_made(command: Command, file: Path) -> None:
+    (file.parent / "taken").touch()
+    for state, place in (("taken", "taken"), ("taken/below/state", "taken")):
+        ran = command.run("serve", "--check", "--state-dir", str(file.parent / state), str(file.parent / "one"))
+        at = file.parent / place
+        assert ran.status == 2
+        told = f"error: command line: {at} is no directory, so that it cannot hold the state; set another state-dir\n"
+        assert ran.err == told
+
+
 def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
     ran = command.run("serve", "--config", str(file), "--check", "--json")
     assert ran.status == 0

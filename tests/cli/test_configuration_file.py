@@ -99,6 +99,8 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ("[defaults]\nanonuid = -2", "2: anonuid: '-2' is not the number of a user or group, 0 to 4294967294"),
         ("[defaults]\nanongid = 4294967295", "2: anongid: '4294967295' is not the number of a user or group"),
         ("defaults = 1", "1: defaults is no table; write [defaults], and its keys below"),
+        ("\n[[exports]]", "2: unknown key 'exports'; did you mean export?"),
+        ("\n[export.more]", "2: export is no array of tables; write [[export]] before each export"),
         ("[export]", "1: export is no array of tables; write [[export]] before each export"),
         ('[[export]]\ndirectory = "/a"', '1: an export has no name; write name = "/NAME", or "/" for the root'),
         ('[[export]]\nname = "a"\ndirectory = "/a"', "2: name: 'a' is not the name of an export; write /a"),
@@ -231,18 +233,22 @@ def test_each_key_of_a_document_has_its_line() -> None:
         ("f", "g"): 5,
         ("t",): 9,
         ("t", "h"): 10,
+        ("u",): 12,
         ("u", 0): 12,
         ("u", 0, "i"): 13,
+        ("u", 0, "v"): 14,
         ("u", 0, "v", 0): 14,
         ("u", 0, "v", 0, "i"): 15,
         ("u", 1): 16,
+        ("u", 1, "v"): 17,
         ("u", 1, "v", 0): 17,
         ("u", 1, "v", 1): 18,
         ("u", 1, "v", 1, "i"): 19,
+        ("w",): 20,
         ("w", "x.y"): 20,
         ("w", "x.y", "z"): 21,
     }
-    assert (line_of(lines, ("c", "e", 0)), line_of(lines, ("u",)), line_of(lines, ())) == (4, 1, 1)
+    assert (line_of(lines, ("c", "e", 0)), line_of(lines, ("u", 2)), line_of(lines, ())) == (4, 12, 1)
 
 
 def test_defaults_of_the_table_are_those_of_an_export() -> None:

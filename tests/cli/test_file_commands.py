@@ -131,6 +131,21 @@ def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> N
     assert (tmp_path / "into" / "small").exists()
 
 
+def test_a_missing_directory_of_a_copy_is_named_with_the_command_that_makes_it(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    above = remote.url("/a/b")
+    for name, hint in (
+        ("/c", f"its directory is missing: make it by rpcrdma mkdir -p {above}"),
+        ("/", f"leave out the slash, or make it by rpcrdma mkdir -p {above}/"),
+    ):
+        ran = remote.run("put", str(tmp_path / "f"), above + name)
+        assert (ran.status, ran.err.splitlines()[1:]) == (1, [f"hint: {hint}"]), ran.err
+    ran = remote.run("mkdir", above)
+    assert (ran.status, ran.err.splitlines()[1:]) == (1, ["hint: -p makes missing parents"])
+    assert remote.run("mkdir", "-p", above).status == 0
+    assert remote.run("put", str(tmp_path / "f"), f"{above}/c").status == 0
+
+
 def test_what_is_missing_is_not_copied(remote: Remote, tmp_path: Path) -> None:
     ran = remote.run("get", remote.url("/missing"), str(tmp_path / "b"))
     assert (ran.status, ran.err) == (1, f"error: {remote.url('/missing')}: no such file or directory\n")

@@ -1,15 +1,18 @@
-"""Errors with a remedy for wrong uses: numbers no option can have; objects of one event loop in another, or in none."""
+"""Errors with a remedy for wrong uses: options; objects of one event loop in another, or in none, or not yet opened."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AsynchronousOnly", "check_loop", "check_numbers"]
+__all__ = ["AsynchronousOnly", "Unopened", "check_loop", "check_numbers", "known_options"]
+
+T = TypeVar("T")
 
 _REMEDY = "open it anew there, or use rpcrdma.sync, whose objects work in every thread and with any loop"
 
@@ -46,6 +49,53 @@ class AsynchronousOnly:
             return self
         name = owner.__name__.lstrip("_")
         raise TypeError(f"{name} is asynchronous: write `{self._instead}`, or open it by rpcrdma.sync, which is not")
+
+
+class Unopened:
+    """The result of a function that opens an object, before `await` or `async with` has given the object itself.
+
+    Looking for one of the object's attributes raises an AttributeError with the remedy.
+    """
+
+    OPENED_BY: ClassVar[str]
+    """The function as a program writes it."""
+
+    # A checker of types reports the missing attribute by itself.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{self.OPENED_BY}(...) alone opens nothing, and has no {name!r}: write `async with "
+                f"{self.OPENED_BY}(...) as opened`, or await it",
+                name=name,
+                obj=self,
+            )
+
+
+def known_options(options: type[T]) -> type[T]:
+    """Decorates a dataclass of options, so that an unknown option is a TypeError with the names of similar ones."""
+    construct = options.__init__
+    known = [each.name for each in dataclasses.fields(options) if each.init]  # type: ignore[arg-type]
+
+    @functools.wraps(construct)
+    def checked(self: T, **values: Any) -> None:
+        for name in values:
+            if name not in known:
+                near = _similar(name, known)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"the options are {', '.join(known)}"
+                raise TypeError(f"{options.__name__} has no option {name!r}; {hint}")
+        construct(self, **values)
+
+    options.__init__ = checked  # type: ignore[method-assign, assignment]
+    return options
+
+
+def _similar(name: str, known: list[str]) -> list[str]:
+    import difflib  # noqa: PLC0415 - few programs need it
+
+    plain = name.replace("_", "").lower()
+    holding = [each for each in known if plain in each.replace("_", "")] if len(plain) > 2 else []
+    return holding[:3] or difflib.get_close_matches(name.lower(), known, 1, 0.7)
 
 
 def check_numbers(options: Any) -> None:

@@ -128,7 +128,10 @@ class Copies:
         if directory and not into:
             raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", dest)
         if dest.endswith("/") and not directory:
-            raise self._unfit(errno.ENOTDIR, "is no directory", dest)
+            error = self._unfit(errno.ENOTDIR, "is no directory", dest)
+            if self._at_server:
+                error.add_note(f"leave out the slash, or make it by rpcrdma mkdir -p {self.failures.url_of(dest)}")
+            raise error
         if target in self._files:
             raise self._unfit(errno.EEXIST, "is the copy of an earlier source already", target)
         self._files.add(target)

@@ -36,7 +36,11 @@ async def run(args: argparse.Namespace) -> int:
         for url in args.url:
             with failures:
                 filesystem, path = await servers.locate(url)
-                await filesystem.mkdir(path, args.mode, exist_ok=args.parents, parents=args.parents)
+                try:
+                    await filesystem.mkdir(path, args.mode, exist_ok=args.parents, parents=args.parents)
+                except FileNotFoundError as error:
+                    error.add_note("-p makes missing parents")
+                    raise
                 if args.json:
                     console.json_line({"made": str(url)})
     return failures.status

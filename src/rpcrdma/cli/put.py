@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import posixpath
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +67,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                 directory = await filesystem.is_dir(dest)
                 into = copies.place(args, len(sources), dest, directory=directory)
                 for source in sources:
-                    with failures:
+                    with failures, _naming_missing_directory(copies, dest):
                         shared = copies.settings(args)
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
@@ -80,3 +82,17 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))
                             copies.add_file(octets, lost, sparse=args.sparse)
     return copies.report(args)
+
+
+@contextlib.contextmanager
+def _naming_missing_directory(copies: Copies, dest: str) -> Iterator[None]:
+    """Adds the command that makes the directory of `dest` to an error of the server that it is missing."""
+    from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if isinstance(error, ServerPathError):
+            above = copies.failures.url_of(posixpath.dirname(dest.rstrip("/")))
+            error.add_note(f"its directory is missing: make it by rpcrdma mkdir -p {above}")
+        raise

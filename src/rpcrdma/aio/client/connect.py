@@ -30,7 +30,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
-from rpcrdma.aio.misuse import AsynchronousOnly, check_numbers
+from rpcrdma.aio.misuse import AsynchronousOnly, Unopened, check_numbers, known_options
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -77,6 +77,7 @@ def own_credential() -> AuthSys:
     return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
 
 
+@known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
     """Settings of a client's connections and calls.
@@ -207,8 +208,10 @@ class ConnectOptions:
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
 
-class _Connecting:
+class _Connecting(Unopened):
     """The result of `connect`: `await` it, or enter it as a context manager."""
+
+    OPENED_BY = "rpcrdma.connect"
 
     def __init__(self, url: Url, program: Program | None, options: ConnectOptions) -> None:
         self._url = url

@@ -18,7 +18,7 @@ from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.misuse import check_numbers
+from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
@@ -43,6 +43,7 @@ __all__ = ["RdmaServer", "RdmaServerConfig"]
 _LOGGER = logging.getLogger("rpcrdma.server")
 
 
+@known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RdmaServerConfig:
     """Limits of a server's RDMA connections, and the settings that each connection gets.

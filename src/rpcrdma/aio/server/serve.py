@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
-from rpcrdma.aio.misuse import check_numbers
+from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -43,6 +43,7 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 __all__ = ["ServeOptions", "Server", "serve"]
 
 
+@known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
     """Settings of a server.

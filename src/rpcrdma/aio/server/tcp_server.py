@@ -20,7 +20,7 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.misuse import check_numbers
+from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
 from rpcrdma.limits import (
     RPC_IDLE_S,
@@ -44,6 +44,7 @@ _RELIEF_S = 1.0
 """How often the server looks for stalled connections while others wait for memory."""
 
 
+@known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerConfig:
     """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults."""

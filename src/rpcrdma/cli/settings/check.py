@@ -11,7 +11,7 @@ from pathlib import Path
 from rpcrdma.cli.export_options import Exported, allowed_networks, served_directory
 from rpcrdma.cli.serve_protection import hosts_of, least_of, unfit
 from rpcrdma.cli.settings.effective import Effective
-from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
@@ -35,6 +35,7 @@ def checked(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     for export in found.exports:
         faults += _faults_of_export(export, found)
     faults += _directories_within(found.exports)
+    faults += _faults_of_state(found.server["state-dir"])
     faults += _faults_of_certificates(args, found)
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):
@@ -54,8 +55,8 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
             message, hint, _ = describe(error)
             text = f"{message}; {hint or 'make the directory, or name another one'}"
             yield Mistake(place, text, is_warning=export.missing == "skip")
-    elif importlib.util.find_spec("fsspec") is None:
-        yield Mistake(place, "a url takes the package fsspec; install it")
+    elif (fault := _fault_of_url(export)) is not None:
+        yield Mistake(place, fault)
     try:
         allowed_networks(export.hosts)
     except OSError as error:
@@ -70,6 +71,35 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
             f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not exported"
         )
         yield Mistake(place, text)
+
+
+def _fault_of_url(export: Exported) -> str | None:
+    """Returns a mistake if a package is missing for one of the protocols of a URL; the store itself is not asked."""
+    if importlib.util.find_spec("fsspec") is None:
+        return "a url takes the package fsspec; install it"
+    from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
+
+    *wrappers, last = str(export.source).split("::")
+    # The end of a chain may be a path of this machine, as in zip::archive.zip.
+    for part in (*wrappers, last) if "://" in last else wrappers:
+        protocol = part.partition("://")[0]
+        try:
+            get_filesystem_class(protocol)
+        except ImportError as error:
+            return f"{export.shown} takes a package that is not installed: {error}"
+        except ValueError:
+            return f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"
+    return None
+
+
+def _faults_of_state(state: Value) -> Iterator[Mistake]:
+    """Looks where the server would make or use the directory of its state."""
+    directory = Path(state.value).absolute()
+    place = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
+    if not place.is_dir():
+        yield Mistake(state.origin, f"{place} is no directory, so that it cannot hold the state; set another state-dir")
+    elif not os.access(place, os.W_OK | os.X_OK):
+        yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
 
 
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:

@@ -38,7 +38,8 @@ def key_lines(text: str) -> dict[KeyPath, int]:
             if opened[1] == "[[":
                 items[table] += 1
                 table = (*table, items[table] - 1)
-            lines.setdefault(table, line)
+            for length in range(1, len(table) + 1):
+                lines.setdefault(table[:length], line)
         elif _KEY.match(text, at) is not None:
             names, at = _names(text, at)
             for length in range(1, len(names) + 1):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions
-from rpcrdma.aio.misuse import AsynchronousOnly
+from rpcrdma.aio.misuse import AsynchronousOnly, Unopened
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved
@@ -87,8 +87,10 @@ async def mount_over(
     return MountedFilesystem(connection, url, mounted, options, files, owns_connection=owns_connection)
 
 
-class _Opening:
+class _Opening(Unopened):
     """The result of `nfs_open`: `await` it, or enter it as a context manager."""
+
+    OPENED_BY = "rpcrdma.nfs_open"
 
     def __init__(self, url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None) -> None:
         self._url = url

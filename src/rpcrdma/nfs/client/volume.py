@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.aio.misuse import check_numbers
+from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -24,6 +24,7 @@ from rpcrdma.rpc.program import Caller
 __all__ = ["FileOptions", "TransferSizes", "Volume"]
 
 
+@known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
     """Bounds of an `NfsFilesystem`."""
