@@ -16,9 +16,8 @@ from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
-from rpcrdma.nfs.v4.server.delegations import AGAIN_S
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
-from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_RECALLS_MAX
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
@@ -188,7 +187,7 @@ def test_after_a_recall_no_client_is_given_one_for_some_seconds() -> None:
     assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
     two.client.run(FILE, delegreturn(stateid))
     assert two.delegated() is None
-    two.server.now_s += AGAIN_S
+    two.server.now_s += NFS4_DELEGATE_AGAIN_S
     assert two.delegated() is not None
 
 
