@@ -24,17 +24,19 @@ def dial(served: Any) -> TcpConnection:
     return TcpConnection(int(served.urls["tcp"].rpartition(":")[2]))
 
 
-def test_locks_survive_a_killed_server_twice(start: Callable[..., Any], tmp_path: Path) -> None:
+def test_locks_survive_a_killed_server_twice(start: Callable[..., Any], tmp_path: Path, nobody_listens: int) -> None:
     data, state = tmp_path / "data", tmp_path / "state"
+    # Clients return to an address that they know.
+    options = ("--no-root-squash", "--listen", f"tcp://127.0.0.1:{nobody_listens}")
     data.mkdir()
     (data / "file").write_bytes(b"some data")
-    with start(data, state, "--no-root-squash") as served, dial(served) as connection:
+    with start(data, state, *options) as served, dial(served) as connection:
         client = Client(connection, b"keeper").start()
         handle = client.handle("file")
         client.locked(handle, client.opened(handle, BOTH))
         served.process.kill()
     for again in range(2):
-        with start(data, state, "--no-root-squash") as served, dial(served) as first, dial(served) as second:
+        with start(data, state, *options) as served, dial(served) as first, dial(served) as second:
             keeper, other = Client(first, b"keeper"), Client(second, b"other").start()
             file = putfh(handle)
             assert other.run(file, open_(b"o", READ)).status == "GRACE"

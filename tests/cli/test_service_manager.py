@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,11 +91,23 @@ def test_the_event_loop_sends_a_sign_of_life_twice_in_each_interval(
 ) -> None:
     @in_virtual_time
     async def serve() -> None:
-        ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), **environment}).ready("listening at tcp://[::]:2049")
+        ours = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), **environment})
+        ours.ready("listening at tcp://[::]:2049")
+        ours.ready("reloaded:\nall")  # adds no further signs of life
         await time_passes(10)
 
     serve()
-    assert told(manager) == ["READY=1\nSTATUS=listening at tcp://[::]:2049", *["WATCHDOG=1"] * signs]
+    ready = ["READY=1\nSTATUS=listening at tcp://[::]:2049", "READY=1\nSTATUS=reloaded: all"]
+    assert sorted(told(manager)) == [*ready, *["WATCHDOG=1"] * signs]
+
+
+def test_the_beginning_of_a_reload_has_the_time_in_microseconds(manager: socket.socket) -> None:
+    before = time.monotonic_ns()
+    ServiceManager({"NOTIFY_SOCKET": manager.getsockname()}).reloading()
+    (datagram,) = told(manager)
+    reloading, _, stamp = datagram.partition("\nMONOTONIC_USEC=")
+    assert reloading == "RELOADING=1"
+    assert before // 1000 <= int(stamp) <= time.monotonic_ns() // 1000
 
 
 @pytest.mark.thorough

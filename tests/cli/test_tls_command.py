@@ -195,9 +195,17 @@ def test_sighup_has_the_certificates_read_again(
     assert "(the certificates that were read before stay in use)" in told[0]["error"]["message"]
 
 
-@each_case(("terminals", "outcome"), [([True, False], "stop"), ([True, True], "renew"), ([False], "renew")])
+@each_case(
+    ("inherited", "terminals", "outcome"),
+    [
+        (signal.SIG_DFL, [True, False], "stop"),
+        (signal.SIG_DFL, [True, True], "renew"),
+        (signal.SIG_DFL, [False], "renew"),
+        (signal.SIG_IGN, [True, False], "renew"),
+    ],
+)
 def test_a_server_whose_terminal_is_gone_stops(
-    monkeypatch: pytest.MonkeyPatch, terminals: list[bool], outcome: str
+    monkeypatch: pytest.MonkeyPatch, inherited: signal.Handlers, terminals: list[bool], outcome: str
 ) -> None:
     answers = iter(terminals)
     monkeypatch.setattr(serve_protection, "_has_terminal", lambda: next(answers))
@@ -208,6 +216,8 @@ def test_a_server_whose_terminal_is_gone_stops(
         signal.raise_signal(signal.SIGHUP)
         return await done
 
+    # The event loop puts the default back. A server of nohup ignores the signal, and outlives its terminal.
+    signal.signal(signal.SIGHUP, inherited)
     assert asyncio.run(work()) == outcome
 
 

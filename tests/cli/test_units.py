@@ -35,7 +35,6 @@ def test_a_unit_waits_for_the_notifications_of_the_server_and_grants_its_times(n
     assert float(unit["TimeoutStopSec"][0]) > serve._DRAIN_S + RPCBIND_ANSWERS_S
     assert int(unit["LimitNOFILE"][0]) >= descriptors_for(RPC_CONNECTIONS_MAX)
     assert unit["RestartPreventExitStatus"] == [str(int(ExitStatus.USAGE))]
-    assert "ExecReload" not in unit, "SIGHUP stops a server without certificates"
 
 
 @EACH_UNIT
@@ -43,11 +42,17 @@ def test_the_command_of_a_unit_is_one_of_ours_and_found_by_its_name(name: str) -
     (command,) = settings(name)["ExecStart"]
     program, *words = command.split()
     assert program == "rpcrdma", "packages have it in /usr/bin, pipx in /usr/local/bin"
-    assert words.pop() == "$OPTIONS", "without braces: systemd splits the value into words"
-    values = {"${STATE_DIRECTORY}": "/var/lib/rpcrdma"}
-    parsed = build_parser().parse_args([*(values.get(word, word) for word in words), "/srv"])
+    parsed = build_parser().parse_args(words)
     assert parsed.run is serve.run
-    assert parsed.state_dir == Path("/var/lib/rpcrdma")
+    folder = {"rpcrdma.service": "/etc/rpcrdma", "rpcrdma@.service": "/etc/rpcrdma/%i"}[name]
+    assert parsed.config == Path(folder, "rpcrdma.toml"), "exports.d beside it is that of no other unit"
+    assert not parsed.check
+
+
+@EACH_UNIT
+def test_a_reload_checks_the_configuration_of_the_start_before_the_signal(name: str) -> None:
+    unit = settings(name)
+    assert unit["ExecReload"] == [f"{unit['ExecStart'][0]} --check", "kill -HUP $MAINPID"]
 
 
 def test_the_server_of_the_machine_has_the_capabilities_to_act_as_its_callers_and_no_others() -> None:
@@ -57,6 +62,7 @@ def test_the_server_of_the_machine_has_the_capabilities_to_act_as_its_callers_an
     assert set(held.split()) == {"CAP_SETUID", "CAP_SETGID", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"}
     assert unit["SystemCallFilter"] == ["@system-service", "~@resources", "open_by_handle_at"], "the last for handles"
     assert unit["ReadWritePaths"] == ["-/srv"]
+    assert unit["StateDirectory"] == ["rpcrdma"], "below /var/lib, the default of root"
 
 
 def test_the_server_of_a_user_has_no_capabilities_and_a_state_of_its_own() -> None:
@@ -64,6 +70,7 @@ def test_the_server_of_a_user_has_no_capabilities_and_a_state_of_its_own() -> No
     assert unit["User"] == ["%i"]
     assert unit["CapabilityBoundingSet"] == [""]
     assert unit["StateDirectory"] == ["rpcrdma-%i"]
+    assert "--state-dir ${STATE_DIRECTORY}" in unit["ExecStart"][0], "the default is below the home of the user"
     assert "AmbientCapabilities" not in unit
 
 

@@ -1,4 +1,4 @@
-"""`rpcrdma config`: shows the settings that take effect, and makes a configuration file of exports(5) lines."""
+"""`rpcrdma config`: shows the settings that take effect, and turns them into a unit, or exports(5) lines into them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _EXAMPLES_OF_BOTH = """\
 examples:
   rpcrdma config show --config /etc/rpcrdma/rpcrdma.toml
   rpcrdma config exports /etc/exports > /etc/rpcrdma/exports.d/moved.toml
+  rpcrdma config unit --config /etc/rpcrdma/rpcrdma.toml
 """
 _EXAMPLES = """\
   rpcrdma config show --config /etc/rpcrdma/rpcrdma.toml
@@ -30,6 +31,12 @@ _EXAMPLES = """\
 _EXAMPLES_OF_EXPORTS = """\
   rpcrdma config exports > /etc/rpcrdma/exports.d/moved.toml
   rpcrdma config exports /etc/exports.d/home.exports
+"""
+_EXAMPLES_OF_UNIT = """\
+  mkdir -p /etc/systemd/system/rpcrdma.service.d
+  rpcrdma config unit --config /etc/rpcrdma/rpcrdma.toml \\
+      > /etc/systemd/system/rpcrdma.service.d/exports.conf
+  systemctl daemon-reload
 """
 
 
@@ -56,6 +63,14 @@ def add_arguments(parser: CommandParser) -> None:
     exports.add_argument(
         "file", nargs="?", type=Path, default=Path("/etc/exports"), metavar="FILE", help="default: %(default)s"
     )
+    unit = commands.add_parser(
+        "unit",
+        help="print the drop-in of systemd for the exports",
+        description="Print the drop-in of rpcrdma.service for the exports: mounts to wait for, paths and capabilities.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    unit.describe(_unit, "[DIR]", _EXAMPLES_OF_UNIT, connects=False)
+    add_settings(unit)
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -131,3 +146,13 @@ def _exports(args: argparse.Namespace) -> int:
     for fault in faults:
         console.talk(f"warning: {fault}")
     return ExitStatus.FAILED if faults else ExitStatus.DONE
+
+
+def _unit(args: argparse.Namespace) -> int:
+    from rpcrdma.cli.settings.unit import drop_in  # noqa: PLC0415
+
+    found = effective(args)
+    text, faults = drop_in(found, args.config)
+    if (status := report([*found.faults, *faults], as_json=False)) is ExitStatus.DONE:
+        console.write(text, flush=True)
+    return status

@@ -16,7 +16,7 @@ from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.commands import CommandParser, ExitStatus, console
-from rpcrdma.commands.options import SHARED_DEFAULTS, add_shared_options
+from rpcrdma.commands.options import SHARED_DEFAULTS, add_shared_options, log_level
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -199,8 +199,6 @@ class _Version(argparse.Action):
 def _configure_logging(args: argparse.Namespace) -> None:
     import logging  # noqa: PLC0415
 
-    default = "info" if args.command == "serve" else "warning"
-    level = args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")
     in_journal = console.in_journal()
     # The journal has time and priority of its own.
     with_time = "%(asctime)s " if args.command == "serve" else ""
@@ -214,7 +212,7 @@ def _configure_logging(args: argparse.Namespace) -> None:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(InOptions("%(message)s" if in_journal else f"{with_time}%(levelname)s %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level=log_level(args), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -19,6 +20,7 @@ from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
 from rpcrdma.cli.serve_registration import register
+from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import checked, report
 from rpcrdma.cli.settings.effective import effective
@@ -96,13 +98,14 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, grace, grace_over, stopping, stopped, error",
+        "refused, certificates, reload, grace, grace_over, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
+    given = argparse.Namespace(**vars(args))
     found = effective(args)
     found.put_into(args)
     if args.check:
@@ -121,15 +124,16 @@ def run(args: argparse.Namespace) -> int:
         return console.error(*fault, status=ExitStatus.USAGE)
     if args.log_level is not None:
         logging.getLogger().setLevel(args.log_level.upper())
+    reload = None if args.config is None else ConfigurationReload(given, found)
     if not args.json:
-        return run_async(_serve(args))
+        return run_async(_serve(args, reload))
     from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
 
     with server_events() as args.events:
-        return run_async(_serve(args))
+        return run_async(_serve(args, reload))
 
 
-async def _serve(args: argparse.Namespace) -> int:
+async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
     from rpcrdma.aio.server.admission import descriptors_for, raise_file_limit  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
@@ -151,6 +155,8 @@ async def _serve(args: argparse.Namespace) -> int:
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
     on_signal = stop_on_signals(stop)
+    if reload is not None:
+        renew_on_hang_up(reload.request, lambda: on_signal(signal.SIGHUP))
     if args.stop_at_eof:
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
@@ -197,15 +203,22 @@ async def _serve(args: argparse.Namespace) -> int:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
             return console.error(message, hint)
-        if hosts.certificate is not None:
+        if reload is None and hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
-        manager.ready(f"listening at {', '.join(server.listening)}")
+        status = f"listening at {', '.join(server.listening)}"
+        manager.ready(status)
+        reloads = None
+        if reload is not None:
+            renew = None if hosts.certificate is None else server.reload_certificates
+            reloads = asyncio.create_task(reload.run(manager, status, renew, functools.partial(_event, args)))
         async for export in _wait(stop, services, nfs4, waiting):
             _announce_export(args, export, as_callers=as_callers)
+        if reloads is not None:
+            reloads.cancel()
         manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:

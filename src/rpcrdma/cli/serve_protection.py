@@ -60,8 +60,11 @@ def unfit(args: argparse.Namespace) -> tuple[str, str] | None:
 
 
 def renew_on_hang_up(renew: Callable[[], None], hung_up: Callable[[], None]) -> None:
-    """Calls `renew` on SIGHUP, or `hung_up` if the signal means that this process's terminal is gone."""
-    had_terminal = _has_terminal()
+    """Calls `renew` on SIGHUP, or `hung_up` if the signal means that this process's terminal is gone.
+
+    A process that ignores SIGHUP, as under nohup, outlives its terminal.
+    """
+    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
 
     def on_hang_up() -> None:
         if had_terminal and not _has_terminal():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Mapping
 
 __all__ = ["ServiceManager"]
@@ -26,6 +27,7 @@ class ServiceManager:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         interval = environment.get("WATCHDOG_USEC", "")
         is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._lives = False
         self._watchdog_s = int(interval) / 1e6 / 2 if is_for_us and interval.isascii() and interval.isdigit() else 0.0
         """Seconds between two signs of life: the manager ends a process that sends none for twice as long."""
 
@@ -36,19 +38,24 @@ class ServiceManager:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.setblocking(False)
-                sock.sendto("\n".join(assignments).encode(), self._address)
+                sock.sendto("\n".join(assignments).encode(errors="replace"), self._address)
         except OSError as error:
             _LOGGER.warning("the service manager does not take %s: %s", assignments[0], error.strerror or error)
 
     def ready(self, status: str) -> None:
-        """Reports that the server takes calls; from here on the event loop sends signs of life.
+        """Reports that the server takes calls, or has reloaded; from the first time on it sends signs of life as well.
 
         Args:
             status: a line for people.
         """
-        self.tell("READY=1", f"STATUS={status}")
-        if self._address and self._watchdog_s:
+        self.tell("READY=1", f"STATUS={' '.join(status.splitlines())}")
+        if self._address and self._watchdog_s and not self._lives:
+            self._lives = True
             self._live(asyncio.get_running_loop())
+
+    def reloading(self) -> None:
+        """Reports that a reload begins, which `ready` ends; the time tells it from one that began before a signal."""
+        self.tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         # Not from a worker thread: a disk that hangs is no reason to end the server, an event loop that does is one.

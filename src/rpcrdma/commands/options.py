@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.commands.arguments import host_and_port, microseconds, port_number, seconds
-from rpcrdma.commands.setting import Setting, ValueType
+from rpcrdma.commands.setting import Renewal, Setting, ValueType
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
     "add_shared_options",
     "connect_options",
     "host_authentication",
+    "log_level",
 ]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -57,6 +58,7 @@ LOG_LEVEL = Setting(
     name="log-level",
     choices=LOG_LEVELS,
     help="the least severe messages that go to standard error (default: warning; serve: info)",
+    renewal=Renewal.HANG_UP,
 )
 PROVIDER = Setting(
     name="provider",
@@ -202,6 +204,12 @@ def add_shared_options(
             for action in group._group_actions:  # noqa: SLF001 - argparse has no public list of them
                 action.help = argparse.SUPPRESS
         groups[0].description = "rpcrdma help connection shows the options of the connection and of logging"
+
+
+def log_level(args: argparse.Namespace) -> str:
+    """Returns the level of `logging` for parsed arguments."""
+    default = "info" if args.command == "serve" else "warning"
+    return str(args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")).upper()
 
 
 def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:

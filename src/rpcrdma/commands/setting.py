@@ -26,6 +26,7 @@ class Renewal(enum.Enum):
 
     RESTART = "restart"
     HANG_UP = "SIGHUP"
+    CONTENT = "SIGHUP for the content of the file, restart for another file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

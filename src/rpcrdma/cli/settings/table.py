@@ -66,9 +66,9 @@ _HOSTS = replace(
     help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)",
 )
 HOST_SETTINGS: Final = (
-    replace(TLS_CERT, renewal=Renewal.HANG_UP),
-    replace(TLS_KEY, renewal=Renewal.HANG_UP),
-    replace(TLS_CA, help="certificates of the authorities that sign the peer's certificate", renewal=Renewal.HANG_UP),
+    replace(TLS_CERT, renewal=Renewal.CONTENT),
+    replace(TLS_KEY, renewal=Renewal.CONTENT),
+    replace(TLS_CA, help="certificates of the authorities that sign the peer's certificate", renewal=Renewal.CONTENT),
     _HOSTS,
     HOST_AUTH,
 )

@@ -1,0 +1,86 @@
+"""The drop-in of `rpcrdma.service` for the settings of a server: its mounts, the paths that it writes, its rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rpcrdma.cli.settings.effective import DEFAULT, Effective
+from rpcrdma.cli.settings.file import Mistake
+
+__all__ = ["drop_in"]
+
+_HOMES: Final = (Path("/home"), Path("/root"), Path("/run/user"))
+"""The directories that `ProtectHome=yes` hides: systemd.exec(5)."""
+_TEMPORARY: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is made there
+"""The directories that `PrivateTmp=yes` replaces: systemd.exec(5)."""
+_OF_ROOT: Final = "CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_MKNOD"
+"""The capabilities that a caller with the rights of root uses, beyond those of the unit."""
+_FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
+
+
+def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
+    """Makes the drop-in.
+
+    An export within another one has no path of its own: the mount point that systemd makes for a path would lie within
+    the outer export, and clients do not enter mount points.
+
+    Args:
+        found: the settings.
+        config: the configuration file; None: there is none.
+
+    Returns:
+        The text, and the exports whose directory has a character that no unit can have; the text lacks them.
+    """
+    writable: dict[Path, bool] = {}
+    faults = []
+    for export in found.exports:
+        if not isinstance(export.source, Path):
+            continue
+        directory = export.source.resolve()
+        if _is_expressible(directory):
+            writable[directory] = writable.get(directory, False) or not export.is_read_only
+        else:
+            text = f"{str(directory)!r} has a character that a unit cannot have; rename the directory"
+            faults.append(Mistake(export.origins[""], text))
+    roots = {
+        root: any(may_write for path, may_write in writable.items() if path.is_relative_to(root))
+        for root in sorted(writable)
+        if not any(above in writable for above in root.parents)
+    }
+    state = found.server["state-dir"]
+    own = [] if state.origin == DEFAULT else [Path(state.value).resolve()]
+    read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
+    # The empty value takes away /srv, which may lie within an export.
+    service = ["ReadWritePaths="]
+    service += [f"ReadWritePaths={_word(path, '-')}" for path in (*(root for root in roots if roots[root]), *own)]
+    service += [f"ReadOnlyPaths={_word(root, '-')}" for root in roots if not roots[root]]
+    used = (*roots, *own, *read)
+    if _meet(used, _HOMES):
+        service.append("ProtectHome=no")
+    if _meet(used, _TEMPORARY):
+        service.append("PrivateTmp=no")
+    if any(export.squash == "none" for export in found.exports):
+        service.append(f"CapabilityBoundingSet={_OF_ROOT}")
+    mounts = [f"RequiresMountsFor={_word(path)}" for path in (*roots, *own)]
+    return "\n".join(["[Unit]", *mounts, "", "[Service]", *service, ""]), faults
+
+
+def _is_expressible(path: Path) -> bool:
+    return str(path).isprintable() and not set(str(path)) & set("\"'\\")
+
+
+def _word(path: Path, prefix: str = "") -> str:
+    """Returns a path as a value has it: quoted if it has spaces, with percent signs that begin no specifier.
+
+    Args:
+        path: an absolute path.
+        prefix: "-" has systemd ignore a path that is absent.
+    """
+    text = prefix + str(path).replace("%", "%%")
+    return f'"{text}"' if " " in text else text
+
+
+def _meet(paths: tuple[Path, ...], others: tuple[Path, ...]) -> bool:
+    """Returns whether one of the paths lies within one of the others, or the other way round."""
+    return any(path.is_relative_to(other) or other.is_relative_to(path) for path in paths for other in others)
