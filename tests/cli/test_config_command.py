@@ -146,7 +146,7 @@ xprtsec = "tls"
     holds_state = "/in has the directory of the server's state, in/below; set state-dir to one that is not exported"
     assert told == [
         "error: c.toml:3: workers: '0' is not a number of at least 1",
-        "error: c.toml:12: the name /in is that of the export at c.toml:7; give each its own",
+        "error: c.toml:12: the name /in is that of an earlier export (c.toml:7); give each its own",
         "warning: c.toml:4: absent: no such file or directory; make the directory, or name another one",
         f"error: c.toml:7: {holds_state}",
         'warning: c.toml:15: squash "none" lets every host act as root in /in; name hosts, or ask for krb5 or mtls',

@@ -166,7 +166,7 @@ def test_the_weakest_export_decides_which_calls_are_answered_at_all() -> None:
         (["--export=a=/a:xprtsec=tls", "--export=b=/b"], "none"),
     ):
         args = build_parser().parse_args(["serve", *options])
-        assert serve_protection.least_of(effective(args).exports) == least
+        assert serve_protection.least_protection(effective(args).exports) == least
 
 
 @pytest.mark.thorough

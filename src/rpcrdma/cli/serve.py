@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
-from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import checked, report
+from rpcrdma.cli.settings.check import find_mistakes, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
@@ -109,18 +109,14 @@ def run(args: argparse.Namespace) -> int:
     found = effective(args)
     found.put_into(args)
     if args.check:
-        return report(checked(args, found), as_json=args.json)
+        return report(find_mistakes(args, found), as_json=args.json)
     if (status := report(found.faults, as_json=False)) is not ExitStatus.DONE:
         return status
     if not args.exports:
         return console.error(
             "nothing to serve", "name a directory, or use --export NAME=DIR or --config FILE", status=ExitStatus.USAGE
         )
-    names = [export.name for export in args.exports]
-    if len(set(names)) < len(names):
-        twice = max(names, key=names.count)
-        return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
-    if (fault := unfit(args)) is not None:
+    if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
     if args.log_level is not None:
         logging.getLogger().setLevel(args.log_level.upper())
@@ -186,7 +182,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             tcp=TcpServerConfig(
                 connections_max=args.connections,
                 idle_s=_idle_s(args, RPC_IDLE_S),
-                xprtsec=least_of(args.exports),
+                xprtsec=least_protection(args.exports),
                 host_authentication=hosts,
             ),
             memory_octets_max=args.memory,

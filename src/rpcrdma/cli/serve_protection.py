@@ -17,20 +17,20 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
-__all__ = ["hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
+__all__ = ["hosts_of", "least_protection", "listen_at", "renew_on_hang_up", "tls_conflict"]
 
 
 def _weakest(exports: Sequence[Exported]) -> XprtSec:
     return min((export.xprtsec for export in exports), key=XPRTSEC_CHOICES.index)
 
 
-def least_of(exports: Sequence[Exported]) -> XprtSec:
-    """Returns the least protection with which the server answers calls over TCP at all."""
+def least_protection(exports: Sequence[Exported]) -> XprtSec:
+    """Returns the least protection with which the server answers any call over TCP."""
     return "none" if any(export.mount_in_clear for export in exports) else _weakest(exports)
 
 
 def hosts_of(args: argparse.Namespace) -> HostAuthentication:
-    """Returns the certificates: for TLS alone if an export asks for TLS, or if no authorities vouch for clients."""
+    """Returns the server's certificates; only for TLS if an export asks for TLS, or if there are no authorities."""
     in_tls = any(export.xprtsec != "none" for export in args.exports)
     hosts = host_authentication(args, in_tls=in_tls)
     return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
@@ -43,8 +43,8 @@ def listen_at(args: argparse.Namespace) -> list[str]:
     return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args.exports) == "none"]
 
 
-def unfit(args: argparse.Namespace) -> tuple[str, str] | None:
-    """Returns the first fault in these options, and its remedy; None if they fit together."""
+def tls_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
+    """Returns a cause and its remedy if the options about TLS contradict each other or lack files; else None."""
     from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
 
     wanted = [export.xprtsec for export in args.exports]

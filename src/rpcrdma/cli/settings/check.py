@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpcrdma.cli.export_options import Exported, allowed_networks, served_directory
-from rpcrdma.cli.serve_protection import hosts_of, least_of, unfit
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
 from rpcrdma.cli.settings.effective import Effective
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["checked", "report"]
+__all__ = ["find_mistakes", "report"]
 
 
-def checked(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistakes in files, and those that this machine shows: nothing is bound or changed.
+def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+    """Finds the mistakes in files, and settings that do not fit this machine; binds no socket and changes nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.
@@ -115,7 +115,7 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
 
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
-    if (fault := unfit(args)) is not None:
+    if (fault := tls_conflict(args)) is not None:
         asking = next((export for export in found.exports if export.xprtsec != "none"), found.exports[0])
         yield Mistake(asking.origins["xprtsec"], "; ".join(fault))
         return
@@ -126,7 +126,7 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
     from rpcrdma.transport.config import Role  # noqa: PLC0415
 
     try:
-        hosts_of(args).tls(Role.SERVER, least_of(found.exports))
+        hosts_of(args).tls(Role.SERVER, least_protection(found.exports))
         hosts_of(args).source(Role.SERVER)
     except HostAuthenticationFailed as error:
         message, hint, _ = describe(error)
@@ -144,9 +144,9 @@ def report(faults: list[Mistake], *, as_json: bool) -> int:
     if (more := len(faults) - CONFIGURATION_FAULTS_MAX) > 0:
         console.talk(f"and {more} more")
     if as_json:
-        told = [
+        entries = [
             {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
             for fault in faults
         ]
-        console.json_line({"ok": not failed, "faults": told})
+        console.json_line({"ok": not failed, "faults": entries})
     return ExitStatus.USAGE if failed else ExitStatus.DONE

@@ -18,13 +18,13 @@ COMMAND_LINE: Final = "command line"
 
 
 class Effective(NamedTuple):
-    """All values, by the names of their settings: of the server, the defaults of exports, and each export."""
+    """The values that take effect, by the names of their settings, with the mistakes in the files."""
 
     server: Mapping[str, Value]
     defaults: Mapping[str, Value]
     exports: tuple[Exported, ...]
     faults: list[Mistake]
-    """The mistakes in the files."""
+    """The mistakes in the files and in the names of exports."""
 
     def put_into(self, args: argparse.Namespace) -> None:
         """Sets the attributes of parsed arguments to the values of the server, and `exports`."""
@@ -49,7 +49,7 @@ def effective(args: argparse.Namespace) -> Effective:
     if args.directory is not None:
         given.insert(0, args.directory)
     exports = tuple(_complete(export, defaults) for export in given or file.exports)
-    return Effective(server, defaults, exports, [*file.faults, *_equal_names(file.exports)])
+    return Effective(server, defaults, exports, [*file.faults, *_equal_names(file.exports), *_equal_names(given)])
 
 
 def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:
@@ -64,12 +64,13 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
+    """Returns an export with all its terms: its own, else the defaults; `--read-only` replaces its own access."""
     terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
     origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
     terms |= export.own
     if not export.origins:
-        # Somebody is there to read the error.
+        # An export of the command line: the user who typed it reads the error.
         terms["missing"], origins["missing"] = "fail", COMMAND_LINE
     if defaults["access"] == Value("ro", COMMAND_LINE):
         # --read-only is a promise for all exports.
@@ -78,11 +79,11 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported
 
 
 def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:
+    """Yields a mistake for each export with the name of an earlier one."""
     first: dict[str, str] = {}
     for export in exports:
-        place = export.origins[""]
+        place = export.origins.get("", COMMAND_LINE)
         if export.name in first:
-            yield Mistake(
-                place, f"the name {export.name} is that of the export at {first[export.name]}; give each its own"
-            )
+            text = f"the name {export.name} is that of an earlier export ({first[export.name]}); give each its own"
+            yield Mistake(place, text)
         first.setdefault(export.name, place)

@@ -21,7 +21,7 @@ from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MA
 
 __all__ = ["FileSettings", "Mistake", "Value", "read_configuration"]
 
-_ARTICLES: Final = {
+_TYPE_NAMES: Final = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -68,7 +68,7 @@ class Mistake(NamedTuple):
 
 @dataclass(slots=True)
 class FileSettings:
-    """The values of configuration files by the names of their settings, and the faults, which leave values out."""
+    """The values of configuration files by the names of their settings; a value with a fault is left out."""
 
     server: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
@@ -135,13 +135,13 @@ class _File:
         except RecursionError:
             self._fault_at(1, "lists or tables are nested too deeply; write them flat")
         except ValueError as error:
-            self._tell_syntax(str(error), text)
+            self._fault_of_syntax(str(error), text)
         else:
             return document
         return {}
 
     def _octets(self) -> bytes:
-        # A pipe in the place of the file would keep the server waiting.
+        # Without O_NONBLOCK a pipe in the place of the file would keep the server waiting.
         descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -151,7 +151,8 @@ class _File:
             raise OSError(f"it has more than {CONFIGURATION_OCTETS_MAX} octets; split it into files in exports.d")
         return octets
 
-    def _tell_syntax(self, message: str, text: str) -> None:
+    def _fault_of_syntax(self, message: str, text: str) -> None:
+        """Notes an error of `tomllib`, whose `message` ends with its place in `text`."""
         found = _PLACE_IN_TOML.fullmatch(message)
         cause = message if found is None else found[1]
         line = int(found[2]) if found is not None and found[2] else text.count("\n") + (not text.endswith("\n"))
@@ -173,10 +174,10 @@ class _File:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
         sources = [setting.name for setting in SOURCES_OF_EXPORT if setting.name in table]
         if len(sources) != 1:
-            say = (
+            problem = (
                 "has both a directory and a url; keep one" if sources else 'has no directory; write directory = "/..."'
             )
-            self._fault(path, f"an export {say}")
+            self._fault(path, f"an export {problem}")
         if "url" in values:
             if "mount-point" in table:
                 self._fault((*path, "mount-point"), "mount-point is for a directory; leave it out beside a url")
@@ -213,7 +214,7 @@ class _File:
             return
         try:
             into[key] = Value(self._parsed(setting, raw), self._place(path))
-        except (argparse.ArgumentTypeError, ValueError) as error:
+        except ValueError as error:
             self._fault(path, str(error))
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
@@ -221,13 +222,12 @@ class _File:
 
         Raises:
             ValueError: the type or the value is wrong; the text names the key and a remedy.
-            argparse.ArgumentTypeError: as ValueError, without the key's name.
         """
         if not (setting.many or setting.separator):
             return self._item(setting, raw)
         if not isinstance(raw, list):
             raise ValueError(  # noqa: TRY004 - a value of the user, and no mistake of the program
-                f'{setting.name} is {_ARTICLES.get(type(raw), "a time")}; write a list such as ["..."]'
+                f'{setting.name} is {_TYPE_NAMES.get(type(raw), "a time")}; write a list such as ["..."]'
             )
         if not raw:
             raise ValueError(f"{setting.name} is empty; leave it out for the default")
@@ -236,13 +236,14 @@ class _File:
         if twice is not None:
             raise ValueError(f"{setting.name} has {twice!r} twice; leave one out")
         if setting.separator:
-            return _told(setting, setting.separator.join(raw))
+            return _value_of(setting, setting.separator.join(raw))
         return items
 
     def _item(self, setting: Setting, raw: Any, *, in_list: bool = False) -> Any:
+        """Makes the value of a setting, or of an item of its list; raises ValueError as `_parsed`."""
         if type(raw) not in _TYPES[setting.kind]:
             subject = f"an item of {setting.name}" if in_list else setting.name
-            raise ValueError(f"{subject} is {_ARTICLES.get(type(raw), 'a time')}; write {_WANTED[setting.kind]}")
+            raise ValueError(f"{subject} is {_TYPE_NAMES.get(type(raw), 'a time')}; write {_WANTED[setting.kind]}")
         if setting.kind is ValueType.SWITCH:
             return raw
         text = str(raw)
@@ -252,8 +253,8 @@ class _File:
             raise ValueError(f"{setting.name} is {text!r}; write {_either(setting.choices)}")
         if setting.separator and setting.separator in text:
             raise ValueError(f"{setting.name} has {text!r}; write each item in quotes of its own")
-        value = _told(setting, text)
-        # A unit's working directory is no place that a reader of the file knows.
+        value = _value_of(setting, text)
+        # Not of the working directory, which depends on the start of the server.
         return self._path.parent / value if isinstance(value, Path) else value
 
     def _place(self, path: KeyPath) -> str:
@@ -266,7 +267,8 @@ class _File:
         self._found.faults.append(Mistake(f"{self._path}:{line}", text))
 
 
-def _told(setting: Setting, text: str) -> Any:
+def _value_of(setting: Setting, text: str) -> Any:
+    """Parses text as `Setting.parse`; raises ValueError with the key's name."""
     try:
         return setting.parse(text)
     except argparse.ArgumentTypeError as error:

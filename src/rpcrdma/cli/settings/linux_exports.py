@@ -32,8 +32,9 @@ _WITHOUT_EFFECT: Final = frozenset(
     {"insecure", "secure", "no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"}
     | {"no_acl", "auth_nlm", "secure_locks"}
 )
-"""Options that change nothing here. The head of the output names `secure`, which is Linux's default."""
-_BOUND_BY_VALUE: Final = frozenset({"anonuid", "anongid"})
+"""Options that change nothing in this server. The head of the output names `secure`, which is Linux's default."""
+_NUMBERS: Final = frozenset({"anonuid", "anongid"})
+"""Options whose value is the number of a user or group; the term has the same name."""
 _HEAD: Final = """\
 # Made of {name}. A client may use any port here, as with the option `insecure`.
 """
@@ -88,7 +89,7 @@ class _Line:
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
         name = export_name(path)
         if not path.startswith("/") or name is None or not path.isprintable():
-            self._tell(f"{words[0]} is not the path of a directory in UTF-8; the line is left out")
+            self._fault(f"{words[0]} is not the path of a directory in UTF-8; the line is left out")
             return None
         defaults = ""
         groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
@@ -98,19 +99,21 @@ class _Line:
                 continue
             found = _CLIENT.fullmatch(word)
             if found is None:
-                self._tell(f"{word} is no client; it is left out")
+                self._fault(f"{word} is no client; it is left out")
                 continue
             host = self._host(found[1])
             terms = self._terms(",".join(filter(None, [defaults, found[2]])))
             if host is not None and terms is not None:
                 groups.setdefault(repr(terms), (terms, []))[1].append(host)
         if not groups:
-            self._tell(f"no client of {path} can be expressed; the line is left out")
+            self._fault(f"no client of {path} can be expressed; the line is left out")
             return None
         (terms, hosts), *others = groups.values()
         for _, more in others:
             clients = " ".join(host or "*" for host in more)
-            self._tell(f"{clients} of {path} has other options than {hosts[0] or '*'}; one export has one set of terms")
+            self._fault(
+                f"{clients} of {path} has other options than {hosts[0] or '*'}; one export has one set of terms"
+            )
         table = {"name": name, "directory": path, **terms}
         return table if "" in hosts else table | {"hosts": list(dict.fromkeys(hosts))}
 
@@ -119,38 +122,38 @@ class _Line:
         if client in {"", "*"}:
             return ""
         if not client.isprintable():
-            self._tell(f"{client} is no client; it is left out")
+            self._fault(f"{client} is no client; it is left out")
             return None
         if client.startswith("@"):
-            self._tell(f"the netgroup {client} cannot be expressed; name its hosts")
+            self._fault(f"the netgroup {client} cannot be expressed; name its hosts")
             return None
         if client.startswith("gss/"):
-            self._tell(f"{client} cannot be expressed; write sec=")
+            self._fault(f"{client} cannot be expressed; write sec=")
             return None
         if any(letter in client for letter in "*?["):
-            self._tell(f"the pattern {client} cannot be expressed; name hosts or networks")
+            self._fault(f"the pattern {client} cannot be expressed; name hosts or networks")
             return None
         if "/" in client:
             try:
                 return str(ipaddress.ip_network(client, strict=False))
             except ValueError:
-                self._tell(f"{client} is no network; it is left out")
+                self._fault(f"{client} is no network; it is left out")
                 return None
         return client
 
     def _terms(self, options: str) -> dict[str, Any] | None:
-        """Returns the terms of options; None if one of them would be granted to more callers than the line does."""
+        """Returns the terms of a client's options; None if a table would grant them to more callers than the line."""
         terms: dict[str, Any] = {"access": "ro"}
         sections = 0
         for option in filter(None, options.split(",")):
             word, _, value = option.partition("=")
             if word in _TERMS:
                 if sections:
-                    self._tell(f"{word} after sec= is for some flavors alone; write an export for each")
+                    self._fault(f"{word} after sec= is for some flavors alone; write an export for each")
                     return None
                 key, meant = _TERMS[word]
                 terms[key] = meant
-            elif word in _BOUND_BY_VALUE and re.fullmatch(r"-?[0-9]+", value) and abs(int(value)) < 1 << 32:
+            elif word in _NUMBERS and re.fullmatch(r"-?[0-9]+", value) and abs(int(value)) < 1 << 32:
                 # Linux takes -2 for the last but one number.
                 terms[word] = int(value) % (1 << 32)
             elif word == "sec":
@@ -158,19 +161,19 @@ class _Line:
                 try:
                     parse_security(value)
                 except argparse.ArgumentTypeError as error:
-                    self._tell(f"{option}: {error}; the client is left out")
+                    self._fault(f"{option}: {error}; the client is left out")
                     return None
                 if sections > 1:
-                    self._tell(f"a second {option} cannot be expressed; the client is left out")
+                    self._fault(f"a second {option} cannot be expressed; the client is left out")
                     return None
                 terms["sec"] = value.split(":")
             elif word == "xprtsec" and value and set(value.split(":")) <= set(XPRTSEC_WORDS):
                 terms["xprtsec"] = min(value.split(":"), key=XPRTSEC_WORDS.index)
             elif word not in _WITHOUT_EFFECT and not (word == "fsid" and value not in {"0", "root"}):
-                self._tell(f"the option {option} cannot be expressed; it is left out")
+                self._fault(f"the option {option} cannot be expressed; it is left out")
         return terms
 
-    def _tell(self, text: str) -> None:
+    def _fault(self, text: str) -> None:
         self._faults.append(Mistake(self._place, text))
 
 
