@@ -18,7 +18,7 @@ SLOTS = 64
 ATTRIBUTES = [0x0010011A, 0x00B0A23A]
 """The attributes that Linux asks for: type, change, size, owner, times and others."""
 _CHANNEL = nfs4.channel_attrs4(0, 1_049_620, 1_049_480, 7_584, 8, SLOTS, [])
-_SMALL = dataclasses.replace(COMPOUND, bound=ReplyBound(1024))
+_SMALL = dataclasses.replace(COMPOUND, bound=ReplyBound(1024), named=None)
 """With less memory offered than GETATTR of every attribute takes: Linux does not offer a Reply chunk for it, either."""
 
 

@@ -153,8 +153,9 @@ class Connection:
             check_loop(self._loop)
         if self.program is not None and procedure.program != self.program.number:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
-        if procedure.named is not None:
-            procedure = procedure.named(args)
+        # A caller's procedure with a bound of its own keeps both its bound and its name.
+        if procedure.named is not None and (named := procedure.named(args)).bound is procedure.bound:
+            procedure = named
         if timeout_s is None:
             timeout_s = self._call_timeout_s
         # The checks are made here: a call outside of any event loop is never awaited, and its caller has to be told.
