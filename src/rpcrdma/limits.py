@@ -118,6 +118,9 @@ RPC_STALLED_S = 10.0
 BUFFER_POOL_OCTETS_MAX = 64 << 20
 """Octets kept for reuse or in use, for results and for arguments each: 64 of 1 MiB."""
 
+SERVER_WORKERS = 8
+"""Threads in which handlers block in file systems at the same time; a Linux NFS server starts as many."""
+
 BUFFER_OCTETS_MAX = 256 << 20
 """Octets in use altogether, pooled or not, for results and for arguments each, before all further calls wait."""
 
@@ -357,7 +360,7 @@ NFS_FILES_OPEN_MAX = 512
 
 NFS_LEASES_MAX = 10_000
 """Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
-most a sixteenth of the descriptors."""
+most one for each 32 descriptors."""
 
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
@@ -395,6 +398,10 @@ NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
 # NFS server over file systems of fsspec
+
+NFS_FSSPEC_VALID_S = 5.0
+"""Seconds for which a server uses an answer of a file system of fsspec: with NFS's own 3 to 60 s they hardly count, and
+an object store is asked for an object that is in steady use 12 times a minute."""
 
 NFS_FSSPEC_OBJECTS_MAX = 32_768
 """Objects of exported file systems of fsspec whose state is in memory: 800 octets each, 5 KB with the longest paths.

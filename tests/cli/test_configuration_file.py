@@ -10,7 +10,8 @@ from rpcrdma.cli.settings.file import read_configuration
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of
 from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
-from rpcrdma.nfs.export.export import ANONYMOUS, VALID_S
+from rpcrdma.limits import NFS_FSSPEC_VALID_S
+from rpcrdma.nfs.export.export import ANONYMOUS
 from support.cases import each_case
 
 TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number", "true or false"
@@ -254,7 +255,7 @@ def test_each_key_of_a_document_has_its_line() -> None:
 def test_defaults_of_the_table_are_those_of_an_export() -> None:
     defaults = {setting.name: setting.default for setting in OF_EXPORTS}
     assert (defaults["anonuid"], defaults["anongid"]) == (ANONYMOUS, ANONYMOUS)
-    assert defaults["fsspec-valid"] == VALID_S
+    assert defaults["fsspec-valid"] == NFS_FSSPEC_VALID_S
 
 
 def test_each_key_has_a_text_and_one_meaning() -> None:

@@ -16,9 +16,8 @@ from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
-from rpcrdma.nfs.v4.server.delegations import AGAIN_S
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
-from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_RECALLS_MAX
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
@@ -57,9 +56,9 @@ class Two:
         self.server.files.leases = True
         self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
 
-    def delegated(self, client: Client | None = None, access: int = READ) -> Stateid | None:
+    def delegated(self, client: Client | None = None, access: int = READ, owner: bytes = b"owner") -> Stateid | None:
         """The delegation that an OPEN brings."""
-        reply = (client or self.client).run(FILE, open_(b"owner", access))
+        reply = (client or self.client).run(FILE, open_(owner, access))
         assert reply.status == "OK", reply
         found: Stateid | None = reply.value(18)[DELEG]
         return found
@@ -188,7 +187,7 @@ def test_after_a_recall_no_client_is_given_one_for_some_seconds() -> None:
     assert two.other.run(FILE, open_(b"o", WRITE)).status == "DELAY"
     two.client.run(FILE, delegreturn(stateid))
     assert two.delegated() is None
-    two.server.now_s += AGAIN_S
+    two.server.now_s += NFS4_DELEGATE_AGAIN_S
     assert two.delegated() is not None
 
 
@@ -330,6 +329,32 @@ def test_a_delegation_is_no_open_and_no_lock() -> None:
 def test_a_delegation_is_freed_by_its_return_alone() -> None:
     two = Two()
     assert two.client.run(free_stateid(two.given())).status == "LOCKS_HELD"
+
+
+def test_delegations_leave_room_for_opens() -> None:
+    two = Two()
+    two.server.state.held_max = 16
+    for number in range(20):
+        two.server.files.add(f"{number}")
+        file = putfh(b"%d" % number)
+        reply = two.client.run(file, open_(b"owner", READ))
+        assert reply.status == "OK"
+        assert two.client.run(file, close(reply.value(18)["stateid"])).status == "OK"
+    assert two.server.claims.delegations == 4
+    for number in range(20):
+        before = len(two.server.state._held)
+        opened = two.client.run(FILE, open_(b"%d" % number, READ)).status == "OK"
+        assert opened is (number < 4)
+        assert len(two.server.state._held) == before + opened, "an OPEN that is refused leaves nothing"
+
+
+def test_an_open_for_which_there_is_room_alone_brings_no_delegation() -> None:
+    two = Two()
+    two.server.state.held_max = 6
+    for number in (1, 2):
+        assert two.delegated(access=WRITE, owner=b"%d" % number) is None
+    assert two.delegated() is None
+    assert len(two.server.state._held) == 3
 
 
 @each_case("limit", ["NFS4_DELEGATIONS_MAX", "NFS4_DELEGATIONS_TOTAL_MAX"])

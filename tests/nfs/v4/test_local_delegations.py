@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -121,6 +123,24 @@ def test_a_local_writer_waits_until_the_delegation_is_back_and_the_program_keeps
     assert handled == [signal.SIGIO]
 
 
+def test_a_signal_that_cannot_be_queued_ends_nothing_and_the_sweep_finds_the_writer(leased: Leased) -> None:
+    handled: list[int] = []
+    limits = resource.getrlimit(resource.RLIMIT_SIGPENDING)
+    before = signal.signal(signal.SIGIO, lambda number, _frame: handled.append(number))
+    try:
+        stateid = leased.given()
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, limits[1]))
+        with pytest.raises(BlockingIOError):
+            os.open(leased.path, os.O_WRONLY | os.O_NONBLOCK)
+        leased.server.state.sweep(leased.server.now_s)
+    finally:
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, limits)
+        signal.signal(signal.SIGIO, before)
+    leased.take()
+    assert [each.other for each in leased.server.recalled] == [stateid.other]
+    assert handled == []
+
+
 def test_a_writer_passes_by_a_server_whose_event_loop_stands_still(
     leased: Leased, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +233,34 @@ def test_leases_are_bounded_and_shared_by_the_readers_of_a_file(leased: Leased) 
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors - 1
     assert leased.delegated(handle=inner) is not None
+
+
+def test_a_lack_of_descriptors_or_threads_leaves_none_open_and_passes(
+    leased: Leased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    def starts_not(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def descriptors() -> int:
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    assert leased.client.run(leased.file, open_(b"reader", READ | NONE_WANTED)).status == "OK"
+    before = descriptors()
+    for owner, name, lack in (
+        (local_leases, "change_events", fails),
+        (local_leases, "signal_events", fails),
+        (os, "eventfd", fails),
+        (threading.Thread, "start", starts_not),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, lack)
+            assert leased.delegated() is None
+        assert descriptors() == before, name
+    assert leased.delegated() is not None
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "gone", "closed"])

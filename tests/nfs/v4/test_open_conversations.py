@@ -431,7 +431,7 @@ def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pyt
 
 def test_a_client_gets_no_more_opens_than_are_left_for_others() -> None:
     server, client, other = two_clients()
-    server.state._held_max = 20
+    server.state.held_max = 20
     counts = []
     for each in (client, other, server.client("c").start()):
         owners = 0

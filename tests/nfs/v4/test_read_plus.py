@@ -11,6 +11,7 @@ import pytest
 
 from conversation import Conversation
 from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Stable
 from rpcrdma.nfs.v4.server import reading
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
@@ -180,6 +181,28 @@ def test_a_file_that_is_cut_meanwhile_ends_there(sparse: Sparse, monkeypatch: py
 
         monkeypatch.setattr("rpcrdma.nfs.v4.server.read_plus.lent_buffer", cut)
         assert sparse.found(0, BLOCK) == (True, [(0, A[:100])] if size else [])
+
+
+def test_data_that_is_cut_or_punched_between_two_looks_is_neither_a_hole_nor_a_refusal(
+    sparse: Sparse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seek = SparseObject.seek
+    for changed, blocks, expected in (
+        (False, (), (True, [])),
+        (False, (A,), (True, [(0, A)])),
+        (True, (None, None), (True, [(0, b"\0"), (1, 2 * BLOCK - 1)])),
+    ):
+        sparse.fill(A, A)
+
+        def look(
+            file: Any, offset: int, *, hole: bool, changed: bool = changed, blocks: tuple[bytes | None, ...] = blocks
+        ) -> int | None:
+            if hole is changed and offset <= BLOCK:
+                sparse.fill(*blocks)
+            return seek(file, offset, hole=hole)
+
+        monkeypatch.setattr(SparseObject, "seek", look)
+        assert sparse.found(0, 2 * BLOCK - 1) == expected
 
 
 def test_a_tree_without_holes_has_data_alone() -> None:

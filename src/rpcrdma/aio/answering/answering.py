@@ -1,9 +1,8 @@
-"""From a call that has arrived to its reply: its handler is found, and runs where and as often as it may.
+"""Finds, runs and answers a call that has arrived.
 
-Calls that must not run twice go by the reply cache:
-a requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
-the cache, or along with the first call if that still runs. So is a call that is sent again because its reply was larger
-than the memory that it had offered.
+The reply cache keeps calls that must not run twice from a second run: a requester that lost its connection cannot know
+whether its calls ran, and sends them again. Such a repeat is answered from the cache, or along with the first call if
+that still runs. So is a call that is sent again because its reply was larger than the memory that it had offered.
 """
 
 from __future__ import annotations
@@ -26,9 +25,13 @@ __all__ = ["Answering", "AtMostOnce"]
 
 
 class Answering:
-    """Finds the handlers of calls, runs them where their marks say, and answers.
+    """Finds the handlers of calls, runs them where their marks say, and answers; connections may share the object.
 
-    Shared by any number of connections. With `count_calls` calls are counted in the dispatcher's `statistics`.
+    Args:
+        dispatcher: finds the procedures, and opens calls under RPCSEC_GSS.
+        runner: runs the handlers.
+        at_most_once: runs the calls that must not run twice; None: one of its own.
+        count_calls: whether calls are counted in the dispatcher's `statistics`.
     """
 
     __slots__ = ("_at_most_once", "_statistics", "dispatcher", "runner")
@@ -124,6 +127,7 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
+        """Gives the reply to a repeat, in place of the last one."""
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:
             superseded.drop()
@@ -142,7 +146,7 @@ class _Run:
 
 
 class AtMostOnce:
-    """Runs each call once, however often it arrives; all connections of a server share the object."""
+    """Runs each call once, also if it arrives again; all connections of a server share the object."""
 
     def __init__(self, runner: HandlerRunner) -> None:
         self.time = asyncio.get_running_loop().time

@@ -14,18 +14,16 @@ from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
+from rpcrdma.limits import SERVER_WORKERS
 from rpcrdma.rpc.service import Execution
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["HandlerRunner"]
 
 _Result: TypeAlias = tuple[Payload, BaseException | None]
-"""The reply, and why it reports a failure."""
+"""The reply, and the error that it reports, if any."""
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-_WORKERS = 8
-"""Threads that block in file systems at the same time; a Linux NFS server starts as many."""
-
 _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
 
 _STOPPED = RuntimeError("the server has stopped")
@@ -34,7 +32,7 @@ _STOPPED = RuntimeError("the server has stopped")
 class HandlerRunner:
     """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
 
-    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+    def __init__(self, *, workers: int = SERVER_WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
         effects = effects_of(self._loop)
         self._before_handler = effects.before_handler
@@ -131,6 +129,7 @@ class HandlerRunner:
         return finished
 
     def _finished(self, call: ServerCall) -> None:
+        """Counts the end of a call in a thread or a task, and frees its share of memory."""
         if call.reserved:
             call.end_reservation()
         self.end_one()
@@ -142,9 +141,9 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Has the call run again when there is memory for it.
+        """Has the call run again when there is memory for it; returns whether it will.
 
-        False if `error` is no `OutOfBuffers`, if the call must not begin twice, or if it can never have its memory.
+        It will not if `error` is no `OutOfBuffers`, the call must not begin twice, or it can never have its memory.
         """
         if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
@@ -198,6 +197,7 @@ class HandlerRunner:
         )
 
     def _let_go(self, call: ServerCall) -> None:
+        """Ends a call that still waited for a thread when its connection ended."""
         try:
             if call.rest is not None:
                 call.rest.close()
@@ -209,6 +209,7 @@ class HandlerRunner:
             self._finished(call)
 
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
+        """Runs the handler, or the rest of it, in the worker's thread."""
         call.sent_ns = perf_counter_ns()
         try:
             rest, call.rest = call.rest, None
@@ -222,6 +223,7 @@ class HandlerRunner:
             return call.failure(error), error
 
     def _deliver(self, call: ServerCall, result: _Result) -> None:
+        """Answers a call whose handler has ended in a thread; runs in the event loop."""
         reply, failure = result
         try:
             if failure is not None:

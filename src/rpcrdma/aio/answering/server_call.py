@@ -40,9 +40,9 @@ class SingleRun(Protocol):
 class ServerCall(CallWithResults):
     """A call and its handler's `CallContext`, from arrival to reply; statistics count it.
 
-    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is the result's, or a name; before a reply is
-    made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent until
-    `release`, after the reply has been sent.
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or the name of a
+    refusal; until there is a reply it is REPEATED, for a repeat that gets the reply of another transmission. The memory
+    of `buffer` is lent until `release`, after the reply has been sent.
     """
 
     transmissions: ClassVar[int] = 1
@@ -50,9 +50,9 @@ class ServerCall(CallWithResults):
     client: ReverseCaller
     credential: Credential
     protection: OpenedCall | None = None
-    """Of a call under RPCSEC_GSS. Replies are made, and kept, without it."""
+    """The protection of a call under RPCSEC_GSS, else None. Replies are made, and kept, without it."""
     sealing: bool = False
-    """Whether its reply waits for the protection."""
+    """Whether the reply waits for its protection."""
     on_sealed: Callable[[ServerCall], None] | None = None
     """Is called when a reply that has waited for its protection was sent, or refused."""
     procedure: Procedure[Any, Any] | None = None
@@ -63,17 +63,17 @@ class ServerCall(CallWithResults):
     step: ActAs | None = None
     """The first step of that handler."""
     once: SingleRun | None = None
-    """Of a call that must not run twice, while its handler runs."""
+    """The run of a call that must not run twice, while its handler runs; else None."""
     statistics: CallStatistics | None = None
     began_ns: int
-    """When it arrived; this and the two times below are taken where calls are counted."""
+    """When the call arrived; this and the two times below are taken only where calls are counted."""
     sent_ns: int = 0
-    """When its handler began, or got a thread, memory or its turn as a task, after a wait for these."""
+    """When the handler began, or got a thread, memory or its turn as a task, after a wait for these."""
     ended_ns: int
     octets_received: int = 0
     octets_sent: int = 0
     unsent_octets: int = 0
-    """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
+    """Octets of the reply from its transfer to the transport until it has been sent; the connection sets them."""
 
     @property
     def peer(self) -> str:

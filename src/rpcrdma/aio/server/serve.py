@@ -27,7 +27,7 @@ from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerS
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import LocalProtocolError, UserAuthenticationFailed
-from rpcrdma.limits import BUFFER_OCTETS_MAX
+from rpcrdma.limits import BUFFER_OCTETS_MAX, SERVER_WORKERS
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
@@ -52,8 +52,8 @@ class ServeOptions:
         ValueError: `security` is empty or has an unknown name.
     """
 
-    workers: int = 8
-    """Threads for handlers that block; a Linux NFS server starts 8, too."""
+    workers: int = SERVER_WORKERS
+    """Threads for handlers that block."""
     memory_octets_max: int = BUFFER_OCTETS_MAX
     """Octets for the arguments of all calls in progress, and as many for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)

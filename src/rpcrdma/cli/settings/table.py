@@ -34,15 +34,21 @@ from rpcrdma.commands.options import (
     XPRTSEC,
 )
 from rpcrdma.commands.setting import Renewal, Setting, ValueType
-from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
+from rpcrdma.limits import (
+    BUFFER_OCTETS_MAX,
+    NFS_FSSPEC_VALID_S,
+    RDMA_IDLE_S,
+    RPC_CONNECTIONS_MAX,
+    RPC_IDLE_S,
+    SERVER_WORKERS,
+)
 
 __all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_SERVER", "SOURCES_OF_EXPORT"]
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
-"""The URLs of a server that is not told where to listen."""
+"""The URLs at which a server listens by default."""
 _MEMORY_MIN: Final = 8 << 20
 """Room for a few calls of the largest size, in octets."""
-_WORKERS: Final = 8
 
 
 def _memory(text: str) -> int:
@@ -53,6 +59,7 @@ def _memory(text: str) -> int:
 
 
 _ANONYMOUS: Final = 65534
+"""The user and group nobody, as `rpcrdma.nfs.export` has them, which the parser does not import."""
 
 _HOSTS = replace(
     TLS_NAME,
@@ -117,8 +124,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         kind=ValueType.NUMBER,
         parse=positive_count,
         metavar="N",
-        default=_WORKERS,
-        default_text=str(_WORKERS),
+        default=SERVER_WORKERS,
+        default_text=str(SERVER_WORKERS),
         help="threads for file system calls that block",
     ),
     Setting(
@@ -178,7 +185,7 @@ SOURCES_OF_EXPORT: Final = (
     Setting(name="directory", parse=Path, option=None, help="the directory of this machine"),
     Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
 )
-"""An export has one of them."""
+"""The settings of which an export has exactly one."""
 
 OF_EXPORTS: Final[tuple[Setting, ...]] = (
     Setting(
@@ -264,8 +271,8 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         kind=ValueType.SECONDS,
         parse=seconds,
         metavar="SECONDS",
-        default=5.0,
-        default_text="5",
+        default=NFS_FSSPEC_VALID_S,
+        default_text=f"{NFS_FSSPEC_VALID_S:g}",
         help="how long names, sizes and times of a URL's objects are used before they are asked for again: so much "
         "later changes are seen",
     ),

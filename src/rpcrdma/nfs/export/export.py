@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from rpcrdma.limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
@@ -15,7 +16,6 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 __all__ = [
     "ANONYMOUS",
     "UNPROVED",
-    "VALID_S",
     "Export",
     "ExportTerms",
     "Network",
@@ -32,9 +32,6 @@ ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The flavors of an export that asks nobody for a proof."""
-VALID_S = 5.0
-"""Seconds for which a server uses an answer of a file system of fsspec: with NFS's own 3 to 60 s they hardly count, and
-an object store is asked for an object that is in steady use 12 times a minute."""
 _NO_ID = 0xFFFFFFFF
 """No identity: to the kernel this number means that nothing is to be changed."""
 
@@ -137,7 +134,7 @@ class Export(ExportTerms):
     url: str | None = None
     """The URL of the directory, for fsspec and the package of its protocol, such as s3fs; None: it has a `directory`.
     Such an export is read-only."""
-    valid_s: float = VALID_S
+    valid_s: float = NFS_FSSPEC_VALID_S
     """Seconds for which the server uses an answer of the URL's file system: it sees changes made there after this
     time at the latest."""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)

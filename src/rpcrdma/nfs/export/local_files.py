@@ -78,14 +78,14 @@ class Files(LocalObject):
         """See `tree.Node.opened_for_writing`."""
         return self.tree.parts.files.open_for_writing(self)
 
-    def lease(self, told: Callable[[], object]) -> LocalLease | None:
+    def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
         """See `tree.Node.lease`."""
         parts, handle = self.tree.parts, self.handle
         return parts.leases.lease(
             self.proc_path,
             file_of(self.tree, handle),
             HandleSeal.identity_in(handle),
-            told,
+            on_writer,
             lambda: parts.files.drop_idle_writer(self),
         )
 

@@ -2,9 +2,9 @@
 
 A lease is that of `fcntl(F_SETLEASE, F_RDLCK)`: a process that opens the file for writing, or cuts it, waits until the
 lease is given up, or for /proc/sys/fs/lease-break-time. Such a lease knows nothing of names and permissions, which a
-client with a delegation does not look up again either. So the file also has a mark of fanotify, which tells after the
-fact of a rename, a link, a removal and a change of attributes, and of the process that made it: those of this server
-were made for a client, and its delegations have been asked for before.
+client with a delegation does not look up again either. So the file also has a mark of fanotify, which reports a rename,
+a link, a removal and a change of attributes afterwards, with the process that made it. Changes by this process are left
+out: the server made them for a client, and has recalled the delegations of others before.
 
 Both reports go to one thread. The kernel sends the signal of a broken lease to that thread alone (`F_SETOWN_EX`), which
 blocks it and reads it from a signalfd: the program in which the server runs keeps its own handlers, SIGIO included, and
@@ -27,7 +27,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from rpcrdma.limits import NFS_LEASES_MAX
@@ -52,19 +52,22 @@ _READ_OCTETS: Final = 64 << 10
 _STALLED_S: Final = 2.0
 """Seconds after which a writer goes on if the owner of a lease has not looked at it: the writer may be the very thread
 of the owner's event loop."""
+_PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Faults that say nothing about the next lease."""
 _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
+"""The masks of signals that a process blocks, ignores and handles, in /proc/self/status."""
 
 
 class _LeasedFile:
     """A file with a lease, which several delegations share."""
 
-    __slots__ = ("broken", "fd", "file", "identity", "locked", "seen", "told", "users")
+    __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
 
-    def __init__(self, fd: int, file: bytes, identity: bytes, told: Callable[[], object]) -> None:
+    def __init__(self, fd: int, file: bytes, identity: bytes, on_writer: Callable[[], object]) -> None:
         self.fd = fd
         self.file = file
         self.identity = identity
-        self.told = told
+        self.on_writer = on_writer
         self.users = 0
         self.locked = False
         """Whether the kernel has the lease; False: the server itself writes the file for a client."""
@@ -104,12 +107,12 @@ class LocalLeases:
     """The leases of a server on local files. Thread-safe; the thread begins with the first lease, and ends by `close`.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or a sixteenth of the descriptors.
+        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors.
     """
 
     def __init__(self, files_max: int | None = None) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.files_max = min(NFS_LEASES_MAX, descriptors // 16) if files_max is None else files_max
+        self.files_max = min(NFS_LEASES_MAX, descriptors // 32) if files_max is None else files_max
         # The garbage collector may drop a lease while this thread holds the lock.
         self._lock = threading.RLock()
         self._files: dict[bytes, _LeasedFile] = {}
@@ -123,16 +126,25 @@ class LocalLeases:
         return len(self._files)
 
     def lease(
-        self, path: bytes, file: bytes, identity: bytes, told: Callable[[], object], idle: Callable[[], bool]
+        self,
+        path: bytes,
+        file: bytes,
+        identity: bytes,
+        on_writer: Callable[[], object],
+        close_idle_writer: Callable[[], bool],
     ) -> LocalLease | None:
-        """A lease on a regular file; may block. None: it is open for writing, or takes no lease.
+        """Takes a lease on a regular file; may block.
 
         Args:
             path: leads to the file.
             file: the same for each handle of the file.
-            identity: see `object_identity`; only that of a kernel handle tells of changes.
-            told: is called, in any thread, when a writer has come.
-            idle: closes a descriptor for writing that the server keeps without need; returns whether it has.
+            identity: see `object_identity`; only files with a handle of the kernel can be watched for changes.
+            on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
+            close_idle_writer: closes the descriptor for writing that the server keeps for later calls, if any; returns
+                whether it has.
+
+        Returns:
+            The lease; None: the file is open for writing or can have no lease, or `files_max` files have one.
         """
         if identity[0] or not self._possible:
             return None
@@ -141,7 +153,7 @@ class LocalLeases:
             if leased is not None:
                 if leased.broken or not leased.locked:
                     return None
-                leased.told = told
+                leased.on_writer = on_writer
                 leased.users += 1
                 return LocalLease(self, leased)
             if len(self._files) >= self.files_max:
@@ -150,17 +162,18 @@ class LocalLeases:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
             return None
-        leased = _LeasedFile(fd, file, identity, told)
+        leased = _LeasedFile(fd, file, identity, on_writer)
         leased.users = 1
         with self._lock:
-            if file in self._files or not self._take(leased, idle):
+            if file in self._files or not self._take(leased, close_idle_writer):
                 os.close(fd)
                 return None
             self._files[file] = self._by_fd[fd] = leased
             self._by_identity.setdefault(identity, []).append(leased)
         return LocalLease(self, leased)
 
-    def _take(self, leased: _LeasedFile, idle: Callable[[], bool]) -> bool:
+    def _take(self, leased: _LeasedFile, close_idle_writer: Callable[[], bool]) -> bool:
+        """Marks a file and takes its lease; returns False if one of these is impossible."""
         reports = self._started()
         if reports is None:
             return False
@@ -171,7 +184,7 @@ class LocalLeases:
             try:
                 fcntl.fcntl(leased.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             except BlockingIOError:
-                if not idle():
+                if not close_idle_writer():
                     raise
                 fcntl.fcntl(leased.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         except OSError:
@@ -181,16 +194,19 @@ class LocalLeases:
         return True
 
     def _started(self) -> _Reports | None:
+        """Returns the thread for reports, and starts it at first; None if the system has no such reports."""
         if self._reports is None and self._possible:
             try:
                 self._reports = _Reports(self)
             except OSError as error:
+                if error.errno in _PASSING:
+                    return None
                 self._possible = False
                 _LOGGER.info("clients get no delegations of files in local directories: %s", error)
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Gives a lease up once for each `lease`."""
+        """Ends one use of a lease; the last one gives it up."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -210,8 +226,8 @@ class LocalLeases:
     def make_way(self, file: bytes) -> None:
         """Lets the server open a file for writing, for the client that has its only delegations.
 
-        The lease is gone then, and whoever else opens the file is told of: after the fact, since the kernel has no
-        lease on a file that is open for writing.
+        The kernel keeps no lease on a file that is open for writing. In place of the lease fanotify reports each local
+        process that opens the file, afterwards.
         """
         if file in self._files:
             with self._lock:
@@ -222,7 +238,7 @@ class LocalLeases:
                     leased.unlock()
 
     def writers_come(self, fds: list[int]) -> list[_LeasedFile]:
-        """Reports the files of these descriptors whose leases writers wait for."""
+        """Reports the files of these descriptors, whose leases writers wait for; returns those not reported before."""
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
         return _report(found)
@@ -243,10 +259,11 @@ class LocalLeases:
         """Gives up all leases, and ends the thread; may be called again."""
         with self._lock:
             self._possible = False
-            for leased in self._files.values():
+            # The garbage collector may release others meanwhile.
+            files, self._files = self._files, {}
+            for leased in files.values():
                 leased.unlock()
                 os.close(leased.fd)
-            self._files.clear()
             self._by_fd.clear()
             self._by_identity.clear()
             reports, self._reports = self._reports, None
@@ -255,7 +272,7 @@ class LocalLeases:
 
 
 class _Reports:
-    """The thread that the kernel reports to.
+    """The thread that receives the reports of the kernel.
 
     Raises:
         OSError: the system has no such reports.
@@ -264,15 +281,23 @@ class _Reports:
     def __init__(self, leases: LocalLeases) -> None:
         self._leases = leases
         self.signal = _unused_signal()
-        self.changes = change_events()
-        """The descriptor of fanotify."""
-        self._signals = signal_events(self.signal)
-        self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._waiting: list[tuple[float, _LeasedFile]] = []
         """Broken leases, each with the time at which its writers pass by."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rpcrdma-leases", daemon=True)
-        self._thread.start()
+        with ExitStack() as opened:
+            self.changes = change_events()
+            """The descriptor of fanotify."""
+            opened.callback(os.close, self.changes)
+            self._signals = signal_events(self.signal)
+            opened.callback(os.close, self._signals)
+            self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            opened.callback(os.close, self._end)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                raise OSError(errno.ENOMEM, str(error)) from error
+            self._close = opened.pop_all().close
         self._ready.wait()
         self.thread_id: int = self._thread.native_id or 0
 
@@ -280,11 +305,11 @@ class _Reports:
         """Ends the thread."""
         os.eventfd_write(self._end, 1)
         self._thread.join()
-        for fd in (self.changes, self._signals, self._end):
-            os.close(fd)
+        self._close()
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal})
+        # Where no more signals can be queued, the kernel sends SIGIO, which would end the process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {self.signal, signal.SIGIO})
         self._ready.set()
         poll = select.poll()
         for fd in (self.changes, self._signals, self._end):
@@ -303,6 +328,7 @@ class _Reports:
                 _LOGGER.exception("cannot report local writers")
 
     def _timeout_ms(self) -> float | None:
+        # poll cuts a fraction of a millisecond off, and would return early again and again.
         return max(0.0, self._waiting[0][0] - time.monotonic()) * 1000 + 1 if self._waiting else None
 
     def _take_signals(self) -> None:
@@ -332,22 +358,22 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Tells the owners of leases that were not broken so far; no lock is held. Returns these."""
+    """Calls the owners of those leases that were not broken before, and returns these; no lock is held."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True
-        leased.told()
+        leased.on_writer()
     return new
 
 
 def _identity_in(data: bytes) -> bytes:
-    """The identity, as of `object_identity`, in the rest of an event."""
+    """Returns the identity, as `object_identity` makes it, from the part of an event after its head."""
     _, _, octets, kind = _IDENTITY.unpack_from(data)
     return bytes((0, kind & 0xFF)) + data[_IDENTITY.size : _IDENTITY.size + octets]
 
 
 def _unused_signal() -> int:
-    """A real-time signal that the process neither handles nor ignores nor blocks.
+    """Returns a real-time signal that the process neither handles nor ignores nor blocks.
 
     Raises:
         OSError: there is none.

@@ -267,7 +267,7 @@ class MemoryNode(MemoryXattrs):
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
-    def lease(self, told: Callable[[], object]) -> MemoryLease:
+    def lease(self, on_writer: Callable[[], object]) -> MemoryLease:
         """See `tree.Node.lease`."""
         return MemoryLease()
 

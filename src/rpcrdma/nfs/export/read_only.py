@@ -17,8 +17,8 @@ class ReadOnlyNode:
 
     __slots__ = ()
 
-    def lease(self, told: Callable[[], object]) -> None:
-        """See `tree.Node.lease`: nothing tells of writers."""
+    def lease(self, on_writer: Callable[[], object]) -> None:
+        """See `tree.Node.lease`: nothing reports writers."""
 
     def range_locks(self) -> None:
         """See `tree.Node.range_locks`: no local process has the file."""

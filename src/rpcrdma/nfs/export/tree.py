@@ -337,11 +337,11 @@ class OpenFile(Protocol):
 
 
 class Lease(Protocol):
-    """Notices changes of a file by those that are no clients, until the last reference to it goes."""
+    """A watch on a file for changes by others than clients; it ends with the last reference to it."""
 
     @property
     def broken(self) -> bool:
-        """Whether a writer has come, who may wait, or another process has changed the file; never waits itself."""
+        """Whether another process wants to write the file and may wait, or has changed it; the property never waits."""
 
 
 class RangeLocks(Protocol):
@@ -416,11 +416,11 @@ class Node(Protocol):
     def opened_for_writing(self) -> OpenFile | None:
         """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
 
-    def lease(self, told: Callable[[], object]) -> Lease | None:
-        """A lease on this regular file; None: writers that are no clients would stay unnoticed.
+    def lease(self, on_writer: Callable[[], object]) -> Lease | None:
+        """Takes a lease on this regular file; None: writers that are no clients would stay unnoticed.
 
         To be taken before the file is opened for reading: it closes an idle descriptor for writing. Never waits where
-        the tree is in memory. `told` is called in any thread when the lease breaks.
+        the tree is in memory. `on_writer` is called in any thread when the lease breaks.
         """
 
     def range_locks(self) -> RangeLocks | None:

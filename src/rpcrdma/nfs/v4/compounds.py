@@ -55,7 +55,7 @@ _tuple = tuple.__new__
 _USUAL = struct.Struct(">4I16s4I")
 """An empty tag, the minor version, the number of operations, and SEQUENCE."""
 _SHORT = (-1,) * 9
-"""The values of `_USUAL` where the octets are too few."""
+"""Stands for the values of `_USUAL` if there are fewer octets."""
 _HEAD_OCTETS = 12
 _SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 
@@ -79,7 +79,7 @@ class CompoundCall(NamedTuple):
         minor_version: the minor version.
         shape: the operations up to the first that cannot be run.
         args: the arguments of each of these.
-        items: the most octets of each DDP-eligible result.
+        items: the largest length of each DDP-eligible result, in octets.
     """
 
     tag: bytes
@@ -90,7 +90,7 @@ class CompoundCall(NamedTuple):
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
-        """The call with operations by their numbers and arguments."""
+        """Makes a call of operations, each a number and its arguments."""
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
         return cls(tag, minor_version, shape, args, _items(shape, args))
@@ -113,9 +113,9 @@ class Shape:
         count: the number of operations that the call has announced.
         fault: the status of the last one if that cannot be run.
         operations: the operations.
-        refusals: for each operation the status with which it is refused where it stands; None if it may run.
+        refusals: for each operation the status that refuses it at its place in the call; None if it may run.
         bulk: the indices of the operations that have a DDP-eligible result.
-        plan: is for the server that runs the call.
+        plan: a cache of the server that runs calls of this shape; None until the first of them runs.
     """
 
     plan: Any = None
@@ -135,7 +135,7 @@ class Shape:
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
-        """COMPOUND under the names of the operations, for statistics."""
+        """COMPOUND under the names of the operations, for statistics; COMPOUND beyond `NFS4_KINDS_OF_CALLS_MAX`."""
         name = name_of(self.operations)
         found = _NAMED.get(name)
         if found is None:
@@ -146,7 +146,7 @@ class Shape:
 
 
 def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) -> nfsstat4 | None:
-    """The status with which an operation is refused that may not stand at its place, or did not decode."""
+    """Returns the status that refuses an operation which did not decode or may not stand at its place, else None."""
     place = operation.place
     if fault is not None and fault is not _S.NFS4ERR_BADXDR:
         return fault
@@ -163,7 +163,7 @@ def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) 
 
 
 class Result(NamedTuple):
-    """The result of one operation; `value` is None if it has no more than its status."""
+    """The result of one operation; `value` is None if the result is its status alone."""
 
     operation: Operation
     status: nfsstat4
@@ -184,7 +184,7 @@ class EncodedReply(Encoder):
 
     Attributes:
         status: the status.
-        kept: it is a copy, which may be sent again and again.
+        kept: whether it is a copy for the slot of the session, which may be sent more than once.
     """
 
     __slots__ = ("kept", "status")
@@ -198,7 +198,7 @@ class EncodedReply(Encoder):
         self.kept = False
 
     def to_keep(self) -> EncodedReply:
-        """A copy with memory of its own, also for the items."""
+        """Returns a copy with memory of its own, also for the items."""
         copy = EncodedReply(self.reduced)
         copy.items = [BulkItem(item.at, item.position, bytes(item.data)) for item in self.items]
         copy.begun, copy.removed, copy.status, copy.kept = self.begun, self.removed, self.status, True
@@ -206,9 +206,9 @@ class EncodedReply(Encoder):
 
 
 def name_of(operations: Sequence[Operation]) -> str:
-    """The names of operations without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
+    """Joins the names of operations, without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
 
-    It ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
+    The name ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
     """
     names = [operation.name for operation in operations]
     telling = [name for name in names if name not in _SILENT]
@@ -283,7 +283,7 @@ def decode_call(dec: Decoder) -> CompoundCall:
 
 
 def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
-    """The most octets of each DDP-eligible result."""
+    """Returns the largest length of each DDP-eligible result, in octets."""
     items = []
     for at in shape.bulk:
         item_octets = shape.operations[at].item_octets
@@ -294,7 +294,7 @@ def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _shape_of(kinds: tuple[int, ...]) -> Shape:
-    """The shape of a call without a fault."""
+    """Returns the shape of a call without a fault; calls with the same operations share it."""
     return Shape(kinds, len(kinds))
 
 
@@ -327,7 +327,10 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
 
 
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
-    """Appends a result that is encoded already; hands over one that is not kept behind the header of an RPC reply."""
+    """Appends a result that is encoded already.
+
+    A result that no slot keeps is not copied: `enc` takes over its memory, which has room for the header of the reply.
+    """
     header = len(enc.reduced)
     enc.begun = reply.begun
     if header == REPLY_HEADER_OCTETS and not reply.kept:
@@ -359,7 +362,7 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
     """Decodes the result.
 
     Raises:
-        DecodeError: also for an operation that is not defined.
+        DecodeError: also for the success of an operation that this library does not support.
     """
     status = nfs4.decode_nfsstat4(dec, "COMPOUND4res.status")
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
@@ -368,7 +371,7 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
-    """The sum of the results' bounds; each DDP-eligible result has an item (RFC 8267 section 6.4.1)."""
+    """Returns the sum of the results' bounds; each DDP-eligible result has an item (RFC 8267 section 6.4.1)."""
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets

@@ -50,8 +50,16 @@ NFS4_DELEGATIONS_TOTAL_MAX = 10_000
 """The same of all clients. On local directories each file with delegations has a lease with a descriptor
 (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
+NFS4_DELEGATIONS_PARTS = 4
+"""Delegations take at most one part in so many of the states that the server may hold (`NFS4_HELD_TOTAL_MAX`): clients
+keep them for long, and would have no room for opens."""
+
+NFS4_DELEGATE_AGAIN_S = 10.0
+"""Seconds after a recall in which no client gets a delegation of the same file: two clients that compete for it would
+spend their time with recalls."""
+
 NFS4_RECALLED_FILES_MAX = 1024
-"""Files of which it is remembered for a few seconds that their delegations were recalled."""
+"""Files whose last recall is remembered for `NFS4_DELEGATE_AGAIN_S`; beyond them the oldest is forgotten."""
 
 NFS4_RECALLS_MAX = 256
 """Recalls in flight: calls to clients that may not answer; further ones wait for up to 10 s."""

@@ -79,10 +79,10 @@ class Compound:
 
     Attributes:
         server: the parts of the server.
-        acting: the thread has taken on the identity that the operation has asked for by `wait`.
-        context: the call; its memory for results.
+        acting: whether the thread has taken on the identity that the operation has asked for by `wait`.
+        context: the call, which lends memory for results.
         call: the decoded call.
-        now_s: the time at which it has begun, in seconds of a monotonic clock.
+        now_s: the time at which the COMPOUND has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
         stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
         session, client: set by SEQUENCE; None without it.
@@ -91,10 +91,10 @@ class Compound:
         encoded: the reply so far.
         position: the index of the operation that runs.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
-        uncached: SEQUENCE has found that the call has run and its reply is lost: no operation may run.
+        uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once, under the lock of the state, with the reply in memory of its own if it is kept; set by
             SEQUENCE for a new request.
-        keeps_reply: the slot keeps the reply.
+        keeps_reply: whether the slot keeps the reply.
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class Compound:
         return hash((self.context.credential, call.shape.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
-        """Octets that a result may have besides its number, its status and a bulk item of this length.
+        """Returns the octets that a result may have besides its number, its status and a bulk item of this length.
 
         Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
         not fit.
@@ -174,7 +174,7 @@ class Compound:
         return self.current
 
     def file_of(self, node: Node) -> bytes:
-        """The name of an object for claims."""
+        """Returns the octets by which claims know an object."""
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
@@ -182,7 +182,7 @@ class Compound:
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
-        """`found`, the result of a method with `at_once`.
+        """Returns `found`, the result of a method with `at_once`.
 
         Raises:
             MustWait: it is None, and the operation is run again in a worker thread.
@@ -223,6 +223,12 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
     Args:
         compound: the COMPOUND, of which nothing has run yet.
         handlers: the supported operations by number.
+
+    Yields:
+        The identity with which a worker thread continues; `MAY_BLOCK`: that of the server.
+
+    Returns:
+        The reply, or the one that the slot has kept of an earlier transmission.
     """
     call, enc = compound.call, compound.encoded
     reduced, shape, tag = enc.reduced, call.shape, call.tag

@@ -1,9 +1,9 @@
 """Read delegations: a client that has one reads a file without asking whether it has changed (RFC 8881 section 10).
 
-A delegation is given with an OPEN for reading, while no other client has the file open for writing, and its tree tells
-of writers that are no clients (`Node.lease`). Whatever changes the file is answered with DELAY until the delegations of
-the other clients have come back; a client never waits for its own. `back_channel` asks for them. A delegation that has
-not come back within a lease is revoked.
+The server gives a delegation with an OPEN for reading while no other client has the file open for writing, if the tree
+reports writers that are no clients (`Node.lease`). A call that changes the file is answered with DELAY until the other
+clients have returned their delegations; a client never waits for its own. `back_channel` recalls them. A delegation
+that is not returned within a lease is revoked.
 
 The caller holds the lock of the state, unless a docstring says otherwise.
 """
@@ -11,7 +11,6 @@ The caller holds the lock of the state, unless a docstring says otherwise.
 from __future__ import annotations
 
 import functools
-from typing import Final
 
 from rpcrdma.nfs.export.claims import WRITE
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
@@ -33,10 +32,14 @@ from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATIONS_MAX, NFS4_DELEGATIONS_TOTAL_MAX
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_DELEGATE_AGAIN_S,
+    NFS4_DELEGATIONS_MAX,
+    NFS4_DELEGATIONS_PARTS,
+    NFS4_DELEGATIONS_TOTAL_MAX,
+)
 
 __all__ = [
-    "AGAIN_S",
     "check_delegations",
     "delegate",
     "give_back",
@@ -47,13 +50,10 @@ __all__ = [
 ]
 
 _S, _TYPE, _WHY = nfsstat4, open_delegation_type4, why_no_delegation4
-AGAIN_S: Final = 10.0
-"""Seconds after a recall in which no client is given a delegation of the same file: two that fight for it would spend
-their time with recalls."""
 
 
 def no_delegation(wish: int) -> open_delegation4:
-    """The answer of an OPEN that gives none, by the wish of the client."""
+    """Returns the answer of an OPEN that gives no delegation; `wish` are the client's WANT bits of OPEN, 0 if none."""
     if not wish:
         return open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
     why = {
@@ -64,13 +64,16 @@ def no_delegation(wish: int) -> open_delegation4:
 
 
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
-    """A lease for the delegation that an OPEN may bring, before it opens the file; the lock is free.
+    """Takes a lease for the delegation that an OPEN may bring, before it opens the file; the lock is free.
 
     Args:
         compound: the COMPOUND.
         node: the file.
         wish: the client's wish for a delegation, in the bits of OPEN.
         access: bits of share access of the OPEN.
+
+    Returns:
+        The lease; None if the OPEN brings no delegation.
     """
     state = state_of(compound)
     wanted = wish not in {OPEN4_SHARE_ACCESS_WANT_NO_DELEG, OPEN4_SHARE_ACCESS_WANT_CANCEL}
@@ -86,12 +89,12 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 
 
 def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> open_delegation4:
-    """The delegation of the current file that an OPEN brings; the lock is free.
+    """Gives the delegation of the current file that an OPEN brings, if any; the lock is free.
 
     Args:
         compound: the COMPOUND.
         wish: see `lease_for`.
-        reader: the file.
+        reader: the opened file.
         lease: the result of `lease_for`.
     """
     if lease is None:
@@ -116,9 +119,10 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
     claims = state.claims
     return (
         (Delegation, b"", handle) not in client.held
-        and claims.delegations < NFS4_DELEGATIONS_TOTAL_MAX
+        and claims.delegations < min(NFS4_DELEGATIONS_TOTAL_MAX, state.held_max // NFS4_DELEGATIONS_PARTS)
         and client.delegations < NFS4_DELEGATIONS_MAX
-        and now_s - state.recalled_files.get(file, float("-inf")) >= AGAIN_S
+        and state.has_room(client)
+        and now_s - state.recalled_files.get(file, float("-inf")) >= NFS4_DELEGATE_AGAIN_S
         and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
     )
 

@@ -54,10 +54,10 @@ def set_xattr(compound: Compound, args: SETXATTR4args) -> SETXATTR4resok:
 
 
 def list_xattrs(compound: Compound, args: LISTXATTRS4args) -> LISTXATTRS4resok:
-    """LISTXATTRS: names behind a cookie, up to the sizes of the call and of the session.
+    """LISTXATTRS: returns the names after a cookie, up to the sizes of the call and of the session.
 
-    The cookie of a name is a digest of it, and names stand in the order of their cookies, so that a listing goes on
-    behind the same names after others have been created and removed.
+    The cookie of a name is a digest of it, and names stand in the order of their cookies, so that a listing continues
+    after the same name when others have been created or removed.
     """
     _, extended = _extended(compound)
     room = min(args.lxa_maxcount, compound.left()) - _ENDS_OCTETS
@@ -87,7 +87,7 @@ def remove_xattr(compound: Compound, args: REMOVEXATTR4args) -> REMOVEXATTR4reso
 
 
 def _checked(name: bytes) -> bytes:
-    """A name that an attribute may have; INVAL or NAMETOOLONG for others."""
+    """Returns a name that an attribute may have; refuses others with INVAL or NAMETOOLONG."""
     if not name or b"\0" in name:
         raise Refused(_S.NFS4ERR_INVAL)
     if len(name) > NFS4_XATTR_NAME_OCTETS_MAX:
@@ -96,12 +96,15 @@ def _checked(name: bytes) -> bytes:
 
 
 def _cookie(name: bytes) -> int:
-    """The cookie of a name, never 0, with which a listing begins."""
+    """Returns the cookie of a name: never 0, which stands for the beginning of a listing."""
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") or 1
 
 
 def _extended(compound: Compound) -> tuple[Node, Extended]:
-    """The current object, in a thread that may block; refuses with NOTSUPP or WRONG_TYPE."""
+    """Returns the current object, twice for its two types, in a thread that may block.
+
+    Refuses with NOTSUPP an object of a tree without extended attributes, and with WRONG_TYPE one that can have none.
+    """
     node = compound.node
     if not node.tree.xattrs:
         raise Refused(_S.NFS4ERR_NOTSUPP)

@@ -25,14 +25,14 @@ __all__ = ["read_plus"]
 _ENDS_OCTETS: Final = 8
 """Octets of the result besides its parts: whether the file ends, and their number."""
 _DATA_OCTETS: Final = 4 + 8 + 4
-"""Octets of a part with data besides these: what it is, the offset, the length."""
+"""Octets of a part with data besides the data: its type, the offset, the length."""
 _HOLE_OCTETS: Final = 4 + 8 + 8
 
 
 def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
-    """READ_PLUS: data and holes of a range, as many as the reply has room for; a client asks for the rest.
+    """READ_PLUS: returns data and holes of a range, as far as the reply has room; the client asks for the rest.
 
-    The result is no larger than one part with all octets that the client asks for: Linux has no more room.
+    The result has at most the size of one part with all requested octets: Linux has no more room.
     """
     node = compound.node
     file = file_to_read(compound, args.rpa_stateid)
@@ -45,16 +45,23 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
     parts: list[read_plus_content] = []
     while at < end and len(parts) < NFS4_READ_PLUS_PARTS_MAX:
         data = _next(file, at, size, hole=False)
+        if data == size:
+            # No data follows: the file may have been cut meanwhile.
+            size = data = min(size, file.attributes().size)
+            end = min(end, size)
+            if at >= end:
+                break
         if data > at:
             room -= _HOLE_OCTETS
             if room < 0:
                 break
-            # A hole is told whole, but no lock must hide its rest from the owner of the lock (section 15.10.3).
-            behind = min(data, end) if _is_locked(compound) else data
-            parts.append(read_plus_content(data_content4.NFS4_CONTENT_HOLE, data_info4(at, behind - at)))
-            at = behind
+            # A hole is reported up to its end, unless the rest of it may be locked (section 15.10.3).
+            hole_end = min(data, end) if _is_locked(compound) else data
+            parts.append(read_plus_content(data_content4.NFS4_CONTENT_HOLE, data_info4(at, hole_end - at)))
+            at = hole_end
             continue
-        octets = min(end, _next(file, at, size, hole=True)) - at
+        # Where somebody has made a hole meanwhile, its octets are data.
+        octets = min(end, _next(file, at + 1, size, hole=True)) - at
         octets = min(octets, room - _DATA_OCTETS & ~3)
         if octets <= 0:
             break
@@ -67,7 +74,7 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
             room -= _DATA_OCTETS + (got + 3 & ~3)
             at += got
         if got < octets:
-            # Cut meanwhile.
+            # Another call has cut the file meanwhile.
             size = end = file.attributes().size
             break
     if not parts and at < end:
@@ -76,7 +83,7 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
 
 
 def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
-    """The offset at which data, or a hole, begins; a file of a tree without holes has data up to its end."""
+    """Returns the offset at which data, or a hole, begins; a file of a tree without holes has data up to its end."""
     if not isinstance(file, SparseFile):
         return size if hole else offset
     found = file.seek(offset, hole=hole)
@@ -84,6 +91,7 @@ def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
 
 
 def _is_locked(compound: Compound) -> bool:
+    """Returns whether any range of the current file is locked."""
     state = state_of(compound)
     with state.lock:
         return state.claims.range_holders(compound.file_of(compound.node)) > 0

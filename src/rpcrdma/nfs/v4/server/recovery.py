@@ -62,7 +62,7 @@ class RecoveryDatabase:
         path: the database; None keeps it in memory.
         random_bytes: makes the number of the first run, lest it repeat one that a lost database had.
         addresses: the addresses at which the server listens.
-        exports: texts that tell the exports from others; without any, the rows of all exports count.
+        exports: texts that identify the exports; without any, the rows of all exports count.
 
     Raises:
         OSError: the database cannot be used.
@@ -120,7 +120,7 @@ class RecoveryDatabase:
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
 
-        A principal is another client: an owner that somebody else takes up deletes nothing.
+        The rows of the same owner with another principal stay: they are those of another client.
         """
         try:
             with self._lock, self._database:
@@ -141,14 +141,14 @@ class RecoveryDatabase:
 
 
 class Grace:
-    """The grace period: who may reclaim, and until when. The caller holds the lock of the state.
+    """The grace period: the clients that may reclaim, and its end. The caller holds the lock of the state.
 
-    The log has its start and its end, since meanwhile clients of all versions wait.
+    Logs its start and its end, since clients of all versions wait meanwhile.
 
     Args:
         rows: the clients of the last run; without any there is no grace period.
         lease_s: seconds of a lease, for which the period lasts. Each reclaim prolongs it, to two leases at most.
-        now_s: the time.
+        now_s: the present time, in seconds of a monotonic clock.
     """
 
     def __init__(self, rows: Iterable[ClientRow], lease_s: float, now_s: float) -> None:
@@ -170,7 +170,7 @@ class Grace:
             )
 
     def knows(self, row: ClientRow) -> bool:
-        """Whether this incarnation of a client may reclaim."""
+        """Returns whether this incarnation of a client may reclaim."""
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
@@ -195,11 +195,11 @@ class Grace:
         self.waiting.clear()
 
     def _names(self) -> str:
-        """A few of the owners that are awaited, for the log: octets of peers."""
+        """Returns the first awaited owners for the log; their octets, which peers choose, are escaped and cut."""
         shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def is_over(self, now_s: float) -> bool:
-        """Whether the period has ended: by its time, or since nobody may reclaim any more."""
+        """Returns whether the period has ended: its time is over, or no client may reclaim any more."""
         return not self.waiting or now_s >= self._ends_s

@@ -72,10 +72,10 @@ class State:
         claims: the claims that all versions obey.
         database: the clients on the disk.
         random_bytes: makes session ids.
-        now_s: the time, of the clock of all calls.
-        identity: octets that no other server has: clients take servers with equal ones for one.
+        now_s: the present time, in seconds of the clock of all calls.
+        identity: octets that no other server has: clients take servers with equal octets for one server.
         lease_s: seconds of a lease.
-        held_max: opens, lock states and delegations of all clients.
+        held_max: the largest number of opens, lock states and delegations of all clients together.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class State:
         self._disk = threading.Lock()
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
-        self._held_max = held_max
+        self.held_max = held_max
+        """The most states of all clients."""
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
@@ -111,15 +112,15 @@ class State:
         self.recalls: deque[Delegation] = deque()
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
-        """Tells the event loop that has the connections of new `recalls`."""
+        """Wakes the event loop of the connections for new `recalls`."""
         self.broken: deque[bytes] = deque()
         """Files whose leases a local writer has broken, for `recall_broken`."""
         self.wake_broken: Callable[[], object] = lambda: None
-        """Tells the event loop that has the connections of new `broken`."""
+        """Wakes the event loop of the connections for new `broken`."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
-        """The time of the last recall, by file."""
+        """The time of the last recall, by file, the oldest first; at most `NFS4_RECALLED_FILES_MAX`."""
         self._shrunk: set[bytes] = set()
-        """Files whose local locks follow when the lock is free."""
+        """Files whose local locks are reduced when the lock is free."""
         self.mirrors = LockMirrors(claims)
         """The locks of clients, as local processes see them."""
 
@@ -127,11 +128,12 @@ class State:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock for a step in which states may end; their files and local locks follow after it."""
+        """Holds the lock for a step in which states may end; closes their files and reduces local locks after it."""
         try:
             with self.lock:
                 yield
         finally:
+            # A file closes with its last reference.
             self._ended = []
             shrunk, self._shrunk = self._shrunk, set()
             for file in shrunk:
@@ -199,18 +201,21 @@ class State:
                 self.database.forget([row_of(client)])
 
     def sweep(self, now_s: float) -> None:
-        """Makes clients courteous whose lease has passed, and ends unconfirmed ones. `now_s`: the service's clock.
+        """Makes clients courteous whose lease has passed, and ends unconfirmed clients whose lease has passed.
 
         Ends courteous clients that hold nothing, have been silent for long or are in the way of callers without state,
-        recalls delegations in their way, and ends the grace period if its time has come. May block; to be called every
-        few seconds.
+        recalls delegations in the way of these callers, and ends the grace period if its time has come. May block; to
+        be called every few seconds.
+
+        Args:
+            now_s: the present time, in seconds of the clock of all calls.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
             self.sessions.drop_ended_connections()
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
-            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
+            self._recall_in_the_way(now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         self._recall_again(now_s)
@@ -249,7 +254,7 @@ class State:
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Writes a client to the disk, which has reclaimed all that it wanted; may block."""
+        """Writes a client to the disk that has reclaimed its state, and ends its right to reclaim; may block."""
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
@@ -291,8 +296,10 @@ class State:
     def recall_those_in_the_way(self, now_s: float) -> None:
         """Recalls the delegations that callers without state wait for; the lock is free."""
         with self.lock:
-            found = [each for each in self.claims.in_the_way if isinstance(each, Delegation)]
-            self.recall(found, now_s)
+            self._recall_in_the_way(now_s)
+
+    def _recall_in_the_way(self, now_s: float) -> None:
+        self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
 
     def lease_broke(self, file: bytes) -> None:
         """Notes a local writer of a delegated file; for any thread, whether or not it holds the lock."""
@@ -307,7 +314,7 @@ class State:
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
-        """Recalls delegations of which a local writer has come, and again those whose clients have not heard of it."""
+        """Recalls delegations that local writers wait for, and repeats recalls that have not reached their clients."""
         with self.lock:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
@@ -326,14 +333,18 @@ class State:
 
     # Stateids
 
+    def has_room(self, client: Client) -> bool:
+        """Whether a client may have one more state: it does not end, and has fewer than it may have."""
+        most = min(NFS4_HELD_MAX, self.held_max - len(self._held))
+        return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
+
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that ends, or has as many states as it may have."""
-        most = min(NFS4_HELD_MAX, self._held_max - len(self._held))
-        if len(client.held) >= most or client.state in {ClientState.EXPIRING, ClientState.GONE}:
+        """Refuses with DELAY a client that ends, or has reached the bound on its states or on those of all clients."""
+        if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
-        """The `other` of a new stateid; refused as `check_room` says."""
+        """Makes the `other` of a new stateid; refuses as `check_room` does."""
         self.check_room(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
@@ -358,11 +369,11 @@ class State:
         self._ended.append(held)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
-        """The state of a client's stateid (RFC 8881 section 8.2.4).
+        """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
 
         Raises:
-            Refused: BAD_STATEID: the client has none, or not yet; OLD_STATEID: it has changed since; DELEG_REVOKED: it
-                is lost, unless `revoked`.
+            Refused: BAD_STATEID: the client has no such state, or the seqid is a later one; OLD_STATEID: the seqid is
+                an earlier one; DELEG_REVOKED: the delegation is revoked, and `revoked` is False.
         """
         held = self._held.get(stateid.other)
         if held is None or held.client is not client:
