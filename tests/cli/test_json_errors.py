@@ -38,7 +38,8 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     assert (error["kind"], error["path"], error["errno"], error["exit_status"]) == ("file", path, "ENOENT", 1)
     assert error["url"] == remote.url("/none")
     assert error["message"] == f"{error['url']}: no such file or directory"
-    assert ran.err == f"error: {error['message']}\n"
+    hint = "hint: -p makes missing parents\n" if command == "mkdir" else ""
+    assert ran.err == f"error: {error['message']}\n{hint}"
     ran = remote.run(command, remote.url("/none/x" if command == "mkdir" else "/none"))
     assert (ran.status, ran.out) == (1, b""), "without --json errors are talk alone"
 

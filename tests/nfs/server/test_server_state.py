@@ -40,6 +40,14 @@ def test_the_key_is_made_once_and_kept_private_and_lost_data_changes_the_verifie
     assert sorted(path.name for path in (tmp_path / "new" / "state").iterdir()) == ["file-handle.key", "places.sqlite3"]
 
 
+def test_keys_are_unpredictable_by_default(tmp_path: Path) -> None:
+    opened = [open_state(tmp_path / name) for name in ("one", "other")]
+    for state in opened:
+        state.close()
+    assert len({bytes(32), *(state.key for state in opened)}) == 3
+    assert opened[0].write_verifier != opened[1].write_verifier
+
+
 def test_a_key_that_others_may_read_or_replace_is_refused(tmp_path: Path) -> None:
     open_state(tmp_path, os.urandom).close()
     (tmp_path / "file-handle.key").chmod(0o640)

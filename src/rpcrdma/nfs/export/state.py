@@ -207,12 +207,12 @@ class ServerState:
         self.places.close()
 
 
-def open_state(directory: Path, random_bytes: Callable[[int], bytes]) -> ServerState:
+def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
     """Opens the state that a server keeps from one run to the next, so that file handles of clients stay valid.
 
     Args:
         directory: its directory, which is made if missing, for the owner alone.
-        random_bytes: returns the given number of unpredictable octets, as `os.urandom` does.
+        random_bytes: returns the given number of unpredictable octets; a test may hand in known ones.
 
     Returns:
         The state; its `close` ends it.
