@@ -16,7 +16,9 @@ from support.cases import each_case
 TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number", "true or false"
 LIST, SIZE = 'a list such as ["..."]', 'a size such as "64Mi"'
 SERVER = {
-    **dict.fromkeys(("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics"), TEXT),
+    **dict.fromkeys(
+        ("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
+    ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
     **dict.fromkeys(("busy-poll", "workers", "connections"), NUMBER),
     "listen": LIST,
@@ -36,6 +38,8 @@ EXPORT = {
     "sec": LIST,
     "hosts": LIST,
     "fsspec-valid": SECONDS,
+    "mount-point": SWITCH,
+    "missing": TEXT,
 }
 WRONG = {
     TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},
@@ -105,6 +109,10 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         (
             '[[export]]\nname = "/a"\nurl = "s3://b"\naccess = "rw"',
             '4: a url is exported read-only; leave out access, or write "ro"',
+        ),
+        (
+            '[[export]]\nname = "/a"\nurl = "s3://b"\nmount-point = true',
+            "4: mount-point is for a directory; leave it out beside a url",
         ),
         (GOOD + "fsspec-valid = 1", "4: fsspec-valid is for a url; leave it out beside a directory"),
         ('workers = 1\nnfs = "3"\nworkers = 2\n', "3: this is no TOML, column 12: cannot overwrite a value"),

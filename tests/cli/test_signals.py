@@ -272,9 +272,12 @@ def test_a_sweep_that_fails_keeps_no_later_one_from_running(
                 loop.call_soon_threadsafe(stop.set)
 
         services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=fail))
-        nfs4: Any = SimpleNamespace(sweep=sweep)
-        await serve._wait(stop, services, nfs4)
+        nfs4: Any = SimpleNamespace(sweep=sweep, exports=None)
+        waiting: Any = SimpleNamespace(look=lambda *_: [len(swept)])
+        looked.extend([export async for export in serve._wait(stop, services, nfs4, waiting)])
 
+    looked: list[Any] = []
     asyncio.run(main())
+    assert looked[:2] == [1, 2], "exports that are served from then on are told"
     assert len(swept) >= 2
     assert "the disk has failed" in caplog.text

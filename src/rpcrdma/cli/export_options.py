@@ -29,6 +29,7 @@ __all__ = [
     "parse_export",
     "parse_root",
     "parse_security",
+    "served_directory",
 ]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
@@ -70,6 +71,8 @@ class Exported:
     mount_in_clear: bool
     hosts: Sequence[str]
     fsspec_valid: float
+    mount_point: bool
+    missing: str
     origins: Mapping[str, str]
     """The place of the export in a file under "", and that of each term by its attribute."""
 
@@ -219,6 +222,20 @@ def existing_directory(directory: Path) -> Path:
         error.filename = str(directory.absolute())
         raise
     return found
+
+
+def served_directory(export: Exported) -> Path | None:
+    """Returns the absolute path of an export's directory; None for a URL.
+
+    Raises:
+        OSError: it is no directory, cannot be read, or has no file system mounted, if it must be a mount point.
+    """
+    if isinstance(export.source, str):
+        return None
+    directory = existing_directory(export.source)
+    if export.mount_point and not directory.is_mount():
+        raise OSError(f"{directory}: no file system is mounted there; mount it")
+    return directory
 
 
 def allowed_networks(texts: Sequence[str]) -> list[Network]:

@@ -12,12 +12,12 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory
+from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.serve_protection import hosts_of, least_of, listen_at, renew_on_hang_up, unfit
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
@@ -26,6 +26,7 @@ from rpcrdma.cli.settings.check import checked, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
+from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
@@ -139,6 +140,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
+    from rpcrdma.nfs.server import build_services  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
@@ -159,7 +161,10 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
-        services = _services(args.exports, state)
+        waiting = WaitingExports(args.exports)
+        if not (ready := waiting.ready()):
+            return console.error("no directory of the exports is there", "make or mount one")
+        services = build_services(ready, state=state)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
@@ -200,7 +205,9 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             return console.error(message, hint)
         if reload is None and hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, server, metrics, as_callers=services.nfs.local.parts.callers.switches)
+        served = [export for export in args.exports if export not in waiting.absent]
+        as_callers = services.nfs.local.parts.callers.switches
+        _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
         status = f"listening at {', '.join(server.listening)}"
         manager.ready(status)
@@ -208,7 +215,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         if reload is not None:
             renew = None if hosts.certificate is None else server.reload_certificates
             reloads = asyncio.create_task(reload.run(manager, status, renew, functools.partial(_event, args)))
-        await _wait(stop, services, nfs4)
+        async for export in _wait(stop, services, nfs4, waiting):
+            _announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
             reloads.cancel()
         manager.tell("STOPPING=1")
@@ -263,33 +271,6 @@ def _idle_s(args: argparse.Namespace, default: float) -> float | None:
     return (default if args.idle_timeout is None else args.idle_timeout) or None
 
 
-def _services(exports: list[Exported], state: ServerState) -> NfsServices:
-    from rpcrdma.nfs.server import Export, build_services  # noqa: PLC0415
-
-    return build_services(
-        [
-            Export(
-                name=export.name,
-                directory=existing_directory(export.source) if isinstance(export.source, Path) else None,
-                url=export.source if isinstance(export.source, str) else None,
-                valid_s=export.fsspec_valid,
-                read_only=export.is_read_only,
-                synchronous=export.sync,
-                root_squash=export.squash != "none",
-                all_squash=export.squash == "all",
-                anonymous_uid=export.anonuid,
-                anonymous_gid=export.anongid,
-                hosts=tuple(allowed_networks(export.hosts)),
-                xprtsec=export.xprtsec,
-                mount_in_clear=export.mount_in_clear,
-                security=export.security,
-            )
-            for export in exports
-        ],
-        state=state,
-    )
-
-
 def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
     """Returns the service of version 4 over the same exports; None unless it is wanted."""
     if "4" not in args.nfs:
@@ -311,22 +292,37 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
     )
 
 
-async def _wait(stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None) -> None:
-    """Waits for `stop`; meanwhile closes files that are no longer in use, and ends leases."""
+async def _wait(
+    stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, waiting: WaitingExports
+) -> AsyncIterator[Exported]:
+    """Waits for `stop`; meanwhile closes files that are no longer in use, ends leases, and looks for exports.
+
+    Yields:
+        Exports that are served from now on.
+    """
+    above = None if nfs4 is None else nfs4.exports
+    found: list[Exported] = []
+
+    def look() -> None:
+        found.extend(waiting.look(services.nfs, above, time.time_ns()))
+
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep]), look):
             try:
                 await asyncio.to_thread(work)
             except Exception:  # the next time may succeed, and the server goes on
-                _LOGGER.exception("cannot close idle files, or end leases")
+                _LOGGER.exception("cannot close idle files, end leases, or look for exports")
+        while found:
+            yield found.pop(0)
 
 
 def _announce(
     args: argparse.Namespace,
+    exports: list[Exported],
     server: Server,
     metrics: MetricsExporter | None,
     *,
@@ -345,25 +341,8 @@ def _announce(
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
             console.announce(f"metrics at {metrics.url}")
-    for export in args.exports:
-        directory, is_local = export.shown, isinstance(export.source, Path)
-        mode = "read-only" if export.is_read_only else "read-write"
-        security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
-        _event(
-            args,
-            {
-                "event": "exported",
-                "name": export.name,
-                "directory": directory,
-                "mode": mode,
-                "security": security,
-                "acts_as_caller": as_callers and is_local,
-                "root_squash": as_callers and is_local and export.squash != "none",
-                "xprtsec": export.xprtsec,
-            },
-            f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
-            f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
-        )
+    for export in exports:
+        _announce_export(args, export, as_callers=as_callers)
     if hosts_of(args).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is nothing without --xprtsec mtls")
     proved = any(flavor.service is not None for export in args.exports for flavor in export.security)
@@ -376,6 +355,27 @@ def _announce(
     if "4" not in args.nfs and not any(url.startswith("tcp://") for url in server.listening):
         console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
     sys.stdout.flush()
+
+
+def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
+    directory, is_local = export.shown, isinstance(export.source, Path)
+    mode = "read-only" if export.is_read_only else "read-write"
+    security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
+    _event(
+        args,
+        {
+            "event": "exported",
+            "name": export.name,
+            "directory": directory,
+            "mode": mode,
+            "security": security,
+            "acts_as_caller": as_callers and is_local,
+            "root_squash": as_callers and is_local and export.squash != "none",
+            "xprtsec": export.xprtsec,
+        },
+        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
+        f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
+    )
 
 
 def _in_tls(export: Exported) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpcrdma.cli.export_options import Exported, allowed_networks, existing_directory
+from rpcrdma.cli.export_options import Exported, allowed_networks, served_directory
 from rpcrdma.cli.serve_protection import hosts_of, least_of, unfit
 from rpcrdma.cli.settings.effective import Effective
 from rpcrdma.cli.settings.file import Mistake
@@ -49,15 +49,18 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
     place = export.origins[""]
     if isinstance(export.source, Path):
         try:
-            existing_directory(export.source)
+            served_directory(export)
         except OSError as error:
-            yield Mistake(place, f"{describe(error)[0]}; make the directory, or name another one")
+            message, hint, _ = describe(error)
+            text = f"{message}; {hint or 'make the directory, or name another one'}"
+            yield Mistake(place, text, is_warning=export.missing == "skip")
     elif importlib.util.find_spec("fsspec") is None:
         yield Mistake(place, "a url takes the package fsspec; install it")
     try:
         allowed_networks(export.hosts)
     except OSError as error:
-        yield Mistake(export.origins["hosts"], f"{describe(error)[0]}; correct the name, or write its address")
+        text = f"{describe(error)[0]}; correct the name, or write its address"
+        yield Mistake(export.origins["hosts"], text, is_warning=export.missing == "skip")
     if export.squash == "none" and not export.hosts and export.sec is None and export.xprtsec != "mtls":
         text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
         yield Mistake(export.origins["squash"], text, is_warning=True)

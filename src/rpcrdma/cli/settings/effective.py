@@ -68,6 +68,9 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported
     origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
     terms |= export.own
+    if not export.origins:
+        # Somebody is there to read the error.
+        terms["missing"], origins["missing"] = "fail", COMMAND_LINE
     if defaults["access"] == Value("ro", COMMAND_LINE):
         # --read-only is a promise for all exports.
         terms["access"], origins["access"] = defaults["access"]

@@ -178,6 +178,8 @@ class _File:
             )
             self._fault(path, f"an export {say}")
         if "url" in values:
+            if "mount-point" in table:
+                self._fault((*path, "mount-point"), "mount-point is for a directory; leave it out beside a url")
             if values.get("access", Value("ro", "")).value == "rw":
                 self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
         elif "directory" in values and "fsspec-valid" in table:

@@ -269,5 +269,22 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         help="how long names, sizes and times of a URL's objects are used before they are asked for again: so much "
         "later changes are seen",
     ),
+    Setting(
+        name="mount-point",
+        kind=ValueType.SWITCH,
+        default=False,
+        default_text="false",
+        option=None,
+        help="serve the directory only while a file system is mounted there",
+    ),
+    Setting(
+        name="missing",
+        choices=("skip", "fail"),
+        default="skip",
+        default_text="skip",
+        option=None,
+        help="without the directory, or the address of a host: skip serves the other exports, and this one when it is "
+        "there; fail starts no server",
+    ),
 )
 """The settings of one export; an option of the command line, and `[defaults]` in a file, sets it for all exports."""

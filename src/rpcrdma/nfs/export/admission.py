@@ -32,6 +32,10 @@ class HostAdmission:
         self._guard = threading.Lock()
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
 
+    def forget(self) -> None:
+        """Drops the decisions about hosts, after the hosts of an export have changed."""
+        self._known = {}
+
     def check(self, export: ExportTerms, context: CallContext, *, mounts: bool = False) -> None:
         """Lets a call pass whose host, connection and security flavor the export takes; else logs the refusal.
 

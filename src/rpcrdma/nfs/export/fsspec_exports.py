@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.export import Export, Network, check_names
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Refused, Tree, check_changeable
@@ -41,6 +42,13 @@ class FsspecExports:
     def trees(self) -> list[FsspecTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
+
+    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
+        """Sets the networks that may use the export of a name."""
+        for tree in self.trees:
+            if tree.export.name == name:
+                tree.export = replace(tree.export, hosts=hosts)
+                self.admission.forget()
 
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`."""

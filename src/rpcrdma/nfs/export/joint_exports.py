@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.export import Export, Network, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports
@@ -37,6 +37,15 @@ class JointExports:
     def trees(self) -> list[Tree]:
         """See `tree.Exports.trees`."""
         return self._trees
+
+    def add(self, export: Export) -> None:
+        """Serves one more directory of this machine: see `LocalExports.add`."""
+        self._trees = [*self._trees, self.local.add(export)]
+
+    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
+        """Sets the networks that may use the export of a name."""
+        self.local.admit_hosts(name, hosts)
+        self._remote.admit_hosts(name, hosts)
 
     def locate(self, handle: bytes, context: CallContext) -> Node | None:
         """See `tree.Exports.locate`."""

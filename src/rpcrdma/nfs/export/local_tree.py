@@ -8,10 +8,11 @@ import resource
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.export import Export, Network, check_names
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
@@ -57,20 +58,40 @@ class LocalExports:
         self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
         self.admission = HostAdmission()
         self._trees: dict[bytes, LocalTree] = {}
-        locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
+        self._locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
         )
         check_names(exports)
         for export in exports:
-            self.parts.callers.try_out(export)
-            tree = LocalTree(export, self.parts, self.nodes, locks)
-            self._trees[tree.identity] = tree
-        self._file_systems = len({tree.file_system for tree in self._trees.values()})
+            self.add(export)
 
     @property
     def trees(self) -> list[LocalTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
+
+    def add(self, export: Export) -> LocalTree:
+        """Serves one more directory.
+
+        Args:
+            export: its terms, with a name that no other export has.
+
+        Raises:
+            OSError: the directory cannot be exported.
+        """
+        self.parts.callers.try_out(export)
+        tree = LocalTree(export, self.parts, self.nodes, self._locks)
+        # Calls may be looking through the present table.
+        self._trees = {**self._trees, tree.identity: tree}
+        self._file_systems = len({each.file_system for each in self._trees.values()})
+        return tree
+
+    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
+        """Sets the networks that may use the export of a name."""
+        for tree in self.trees:
+            if tree.export.name == name:
+                tree.export = replace(tree.export, hosts=hosts)
+                self.admission.forget()
 
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`."""

@@ -65,14 +65,32 @@ class PseudoRoot(Exports):
 
     def __init__(self, exports: Exports, made_at_ns: int) -> None:
         self._exports = exports
-        self._roots: dict[_Path, Tree] = {_path_of(tree): tree for tree in exports.trees}
-        self._paths = {tree.root.handle: path for path, tree in self._roots.items()}
-        above = {path[:length] for path in self._roots for length in range(len(path))} - self._roots.keys()
         self._tree = _PseudoTree(self)
-        self._directories = {
-            path: _Directory(self, path, number, made_at_ns) for number, path in enumerate(sorted(above), 1)
-        }
+        self._roots: dict[_Path, Tree] = {}
+        self._paths: dict[bytes, _Path] = {}
+        self._directories: dict[_Path, _Directory] = {}
+        self._by_handle: dict[bytes, _Directory] = {}
+        self._numbers: dict[_Path, int] = {}
+        self.changed_at_ns = made_at_ns
+        self.renew(made_at_ns)
+
+    def renew(self, now_ns: int) -> None:
+        """Takes the exports that are served by now; each directory keeps its handle and its number.
+
+        Args:
+            now_ns: the time of the change.
+        """
+        roots = {_path_of(tree): tree for tree in self._exports.trees}
+        above = {path[:length] for path in roots for length in range(len(path))} - roots.keys()
+        for path in (*sorted(above), *roots):
+            self._numbers.setdefault(path, len(self._numbers) + 1)
+        added = {path: _Directory(self, path, self._numbers[path]) for path in above - self._directories.keys()}
+        # Calls look at them meanwhile: a root is never found before the directories that lead to it.
+        self._directories = self._directories | added
         self._by_handle = {directory.handle: directory for directory in self._directories.values()}
+        self._paths = {tree.root.handle: path for path, tree in roots.items()}
+        self._roots = roots
+        self.changed_at_ns = now_ns
 
     @property
     def trees(self) -> Sequence[Tree]:
@@ -128,8 +146,7 @@ class PseudoRoot(Exports):
         path = self._paths.get(node.handle)
         if path is None:
             return None
-        # A number that no directory of the pseudo file system has.
-        return len(self._directories) + 1 + list(self._roots).index(path)
+        return self._numbers[path]
 
     def names_below(self, path: _Path) -> list[bytes]:
         """The names in a directory of the pseudo file system."""
@@ -215,19 +232,18 @@ class _Directory:
 
     kind = FileKind.DIRECTORY
 
-    def __init__(self, exports: PseudoRoot, path: _Path, number: int, made_at_ns: int) -> None:
+    def __init__(self, exports: PseudoRoot, path: _Path, number: int) -> None:
         self._exports = exports
         self.path = path
         self.handle = _HANDLE_BEGINS + hashlib.sha256(b"/".join(path)).digest()[:16]
         self.number = number
-        self._made_at_ns = made_at_ns
 
     @property
     def tree(self) -> Tree:
         return self._exports.pseudo_tree
 
     def attributes(self) -> Attributes:
-        time = self._made_at_ns
+        time = self._exports.changed_at_ns
         return Attributes(
             kind=FileKind.DIRECTORY,
             mode=0o555,

@@ -1,0 +1,138 @@
+"""A missing directory, or a host without an address, keeps no other export from being served."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.waiting_exports import WaitingExports
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.server import build_services
+from rpcrdma.nfs.server.services import ServedNfs
+from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+
+
+def waiting(folder: Path, text: str) -> WaitingExports:
+    file = folder / "c.toml"
+    file.write_text(text)
+    found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
+    assert found.faults == []
+    return WaitingExports(found.exports)
+
+
+def table(name: str, *more: str) -> str:
+    return "\n".join(["[[export]]", f'name = "{name}"', f'directory = "dirs{name}"', *more, ""])
+
+
+@contextmanager
+def served(found: WaitingExports, folder: Path) -> Iterator[ServedNfs]:
+    with closing(open_state(folder / "state", bytes)) as state:
+        services = build_services(found.ready(), state=state)
+        yield services.nfs
+        services.nfs.close()
+
+
+def names(nfs: ServedNfs) -> list[str]:
+    return [tree.export.name for tree in nfs.exports.trees]
+
+
+@pytest.mark.parametrize("url", ["", '[[export]]\nname = "/url"\nurl = "file:///usr"\n'])
+def test_an_export_is_served_when_its_directory_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, url: str
+) -> None:
+    (tmp_path / "dirs" / "a").mkdir(parents=True)
+    found = waiting(tmp_path, table("/a") + table("/late/b") + url)
+    with served(found, tmp_path) as nfs:
+        at_first = ["/a", *(["/url"] if url else [])]
+        assert names(nfs) == at_first
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        directory = tmp_path / "dirs/late/b"
+        assert caplog.messages == [
+            f"/late/b is not served: {directory}: no such file or directory; it will be when the directory is there"
+        ]
+        above = PseudoRoot(nfs.exports, 5)
+        number, a = above.root.attributes().number, above.at((b"a",))
+        mounted_on, handle = above.mounted_on(a), above.root.handle
+        assert found.look(nfs, above, 6) == []
+        assert len(caplog.records) == 1, "told once"
+        assert above.names_below(()) == [name[1:].encode() for name in at_first]
+        directory.mkdir(parents=True)
+        (now,) = found.look(nfs, above, 7)
+        assert (now.name, names(nfs)) == ("/late/b", [*at_first, "/late/b"])
+        assert above.names_below(()) == sorted([name[1:].encode() for name in at_first] + [b"late"])
+        # Clients that know the root see that it has changed, and that it is the same.
+        root = above.root.attributes()
+        assert (root.number, root.change, above.root.handle) == (number, 7, handle)
+        assert above.mounted_on(above.at((b"a",))) == mounted_on
+        late = above.at((b"late", b"b"))
+        assert above.export_of(late.handle) is late.tree
+        assert above.mounted_on(late) not in {None, mounted_on, number, above.at((b"late",)).attributes().number}
+        assert found.look(nfs, above, 8) == []
+
+
+def test_hosts_without_an_address_are_admitted_once_they_have_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: dict[str, str] = {}
+
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host not in addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (addresses[host], 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    for name in ("a", "b"):
+        (tmp_path / "dirs" / name).mkdir(parents=True)
+    found = waiting(tmp_path, table("/a", 'hosts = ["one"]') + table("/b", 'hosts = ["one", "192.0.2.1"]'))
+    with served(found, tmp_path) as nfs:
+        a, b = nfs.exports.trees
+        assert not a.export.admits("192.0.2.7")
+        assert [b.export.admits(host) for host in ("192.0.2.1", "192.0.2.7")] == [True, False]
+        assert [message.partition(" (")[0] for message in caplog.messages] == [
+            f"{name} does not admit one: neither an address, a network nor a host name" for name in ("/a", "/b")
+        ]
+        found.look(nfs, None, 6)
+        assert not a.export.admits("192.0.2.7")
+        nfs.local.admission._known["/a", "192.0.2.7"] = False
+        addresses["one"] = "192.0.2.7"
+        found.look(nfs, None, 7)
+        assert [tree.export.hosts for tree in (a, b)] == [
+            (ipaddress.ip_network("192.0.2.7/32"),),
+            (ipaddress.ip_network("192.0.2.7/32"), ipaddress.ip_network("192.0.2.1/32")),
+        ]
+        assert nfs.local.admission._known == {}, "an earlier refusal is forgotten"
+
+
+def test_a_mount_point_is_served_while_something_is_mounted_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "dirs" / name).mkdir(parents=True)
+    mounted: set[str] = set()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name in mounted)
+    found = waiting(tmp_path, table("/a") + table("/b", "mount-point = true"))
+    with served(found, tmp_path) as nfs:
+        assert names(nfs) == ["/a"]
+        mounted.add("b")
+        found.look(nfs, None, 7)
+        assert names(nfs) == ["/a", "/b"]
+
+
+def test_an_export_that_must_be_there_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "dirs" / "a").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError):
+        waiting(tmp_path, table("/a") + table("/b", 'missing = "fail"')).ready()
+    with pytest.raises(OSError, match="no file system is mounted there; mount it"):
+        waiting(tmp_path, table("/a", 'missing = "fail"', "mount-point = true")).ready()
+    # Of the command line every export must be there.
+    found = effective(build_parser().parse_args(["serve", "--export", f"b={tmp_path}/dirs/b"]))
+    with pytest.raises(FileNotFoundError):
+        WaitingExports(found.exports).ready()
