@@ -165,7 +165,7 @@ def test_a_removed_export_is_named(file: Path) -> None:
         (FILE.replace("info", "loud"), '1: log-level is \'loud\'; write "debug", "info", "warning" or "error"'),
         ("workers = 0\nlog-level", "2: this is no TOML"),
         (FILE.replace('"one"', '"absent"') + "squish = 1\n", "7: unknown key"),
-        (FILE.replace("info", "error").replace('"one"', '"absent"'), "4: /"),
+        (FILE.replace("info", "error").replace('"one"', '"absent"\nmissing = "fail"'), "4: /"),
         ("", " there is no export"),
     ],
 )
