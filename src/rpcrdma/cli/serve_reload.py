@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import checked
+from rpcrdma.cli.settings.check import find_mistakes
 from rpcrdma.cli.settings.effective import DEFAULT, Effective, effective
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
@@ -102,7 +102,7 @@ def _examined(args: argparse.Namespace) -> tuple[Effective, list[Mistake]]:
     """Reads the files, sets the values of `args` and examines them as `--check` does."""
     found = effective(args)
     found.put_into(args)
-    return found, checked(args, found)
+    return found, find_mistakes(args, found)
 
 
 def _waiting(in_use: Effective, found: Effective, path: str) -> Iterator[Mistake]:
