@@ -12,6 +12,8 @@ from support.cases import each_case
 if TYPE_CHECKING:
     from support.commands import Command
 
+HOME = "/" + "home"
+
 
 def export(name: str, directory: str, more: str = "") -> str:
     return f'[[export]]\nname = "/{name}"\ndirectory = "{directory}"\n{more}\n'
@@ -39,12 +41,12 @@ def lines_of(command: Command, file: Path, text: str) -> list[str]:
              "ReadWritePaths=-/srv/ab"],
         ),
         (export("a", "/srv/a b%i"), ['RequiresMountsFor="/srv/a b%%i"', 'ReadWritePaths="-/srv/a b%%i"']),
-        (export("h", "/home/h"), ["RequiresMountsFor=/home/h", "ReadWritePaths=-/home/h", "ProtectHome=no"]),
+        (export("h", f"{HOME}/h"), [f"RequiresMountsFor={HOME}/h", f"ReadWritePaths=-{HOME}/h", "ProtectHome=no"]),
         (export("h", "/homes"), ["RequiresMountsFor=/homes", "ReadWritePaths=-/homes"]),
         (export("t", "/var/tmp/t"), ["RequiresMountsFor=/var/tmp/t", "ReadWritePaths=-/var/tmp/t", "PrivateTmp=no"]),
         (export("r", "/"), ["RequiresMountsFor=/", "ReadWritePaths=-/", "ProtectHome=no", "PrivateTmp=no"]),
         (
-            'tls-cert = "/root/s.pem"\nstate-dir = "/var/other"\n' + export("a", "/srv/a", 'access = "ro"'),
+            f'tls-cert = "{HOME}/s.pem"\nstate-dir = "/var/other"\n' + export("a", "/srv/a", 'access = "ro"'),
             ["RequiresMountsFor=/srv/a", "RequiresMountsFor=/var/other", "ReadWritePaths=-/var/other",
              "ReadOnlyPaths=-/srv/a", "ProtectHome=no"],
         ),

@@ -213,7 +213,7 @@ async def test_many_requests_at_once_are_one_reading(file: Path) -> None:
 async def test_a_fault_of_the_program_ends_no_later_reload(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reloading = Reloading(file)
     with monkeypatch.context() as patch:
-        patch.setattr(serve_reload, "checked", lambda *_: 1 / 0)
+        patch.setattr(serve_reload, "find_mistakes", lambda *_: 1 / 0)
         assert await reloading.again() == ["RELOADING=1", "READY=1", "STATUS=reload refused: see the log"]
     assert await reloading.again() == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
 
