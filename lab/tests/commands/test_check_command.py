@@ -279,7 +279,9 @@ def test_a_run_that_fails_before_its_checks_has_its_files(
 @pytest.mark.thorough
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
     before = sorted(ours[1].iterdir())
-    report = command.done("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json").json
+    report = command.done(
+        "check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--timeout", "300", "--json"
+    ).json
     unseen = [row["id"] for row in report["checks"] if row["verdict"] == "not seen"]
     assert unseen == []
     assert sorted(ours[1].iterdir()) == before
