@@ -54,4 +54,4 @@ CONFIGURATION_FILES_MAX = 1000
 """Files of exports beside a configuration file: one for each export of a large server, several times over."""
 
 CONFIGURATION_FAULTS_MAX = 100
-"""Errors of a configuration that are told, the first ones by place: people read no more of them."""
+"""Mistakes of a configuration in one report, the first ones by place: people read no more of them."""

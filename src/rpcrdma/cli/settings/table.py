@@ -273,8 +273,8 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         metavar="SECONDS",
         default=NFS_FSSPEC_VALID_S,
         default_text=f"{NFS_FSSPEC_VALID_S:g}",
-        help="how long names, sizes and times of a URL's objects are used before they are asked for again: so much "
-        "later changes are seen",
+        help="how long names, sizes and times of a URL's objects are used before they are asked for again; a change "
+        "of an object is seen after at most this time",
     ),
     Setting(
         name="mount-point",

@@ -26,7 +26,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["ClientSession", "OperationRefused", "session_with"]
+__all__ = ["Called", "ClientSession", "OperationRefused", "session_with"]
 
 _O = nfs_opnum4
 _MINOR_VERSION: Final = 1
@@ -108,7 +108,7 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
     try:
         yield ClientSession(caller, made.csr_sessionid, timeout_s)
     finally:
-        # What stays ends with its lease.
+        # A client that could not be destroyed ends at the server with its lease.
         with contextlib.suppress(RpcRdmaError):
             await _called(caller, timeout_s, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
             await _called(caller, timeout_s, (_O.OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args(client.eir_clientid)))
