@@ -232,9 +232,11 @@ class _File:
         if not raw:
             raise ValueError(f"{setting.name} is empty; leave it out for the default")
         items = [self._item(setting, item, in_list=True) for item in raw]
-        twice = next((item for number, item in enumerate(raw) if item in raw[:number]), None)
-        if twice is not None:
-            raise ValueError(f"{setting.name} has {twice!r} twice; leave one out")
+        seen: set[Any] = set()
+        for item in raw:
+            if item in seen:
+                raise ValueError(f"{setting.name} has {item!r} twice; leave one out")
+            seen.add(item)
         if setting.separator:
             return _value_of(setting, setting.separator.join(raw))
         return items
