@@ -130,11 +130,11 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
     return found
 
 
-def _flavors(found: SECINFO4resok) -> tuple[int, ...]:
+def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
     """The flavors of a server by their numbers, those of Kerberos by the numbers that MOUNT has for them."""
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
-    for each in found.flavors:
+    for each in answer.flavors:
         number = each.flavor if each.value is None else by_service.get(int(each.value.service))
         if number is not None:
             found.append(number)
