@@ -394,6 +394,10 @@ with fewer names is read again only when it has changed."""
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
 
+NFS_DECISIONS_MAX = 1024
+"""Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
+server has. Beyond that the rules are looked through again."""
+
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 

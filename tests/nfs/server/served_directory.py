@@ -6,27 +6,32 @@ import contextlib
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from conversation import Conversation
 from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
+from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["Server"]
+__all__ = ["Server", "with_version_4"]
 
 ROOT = AuthSys(uid=0, gid=0)
 
 
 class FakeContext:
-    def __init__(self, credential: Credential, peer: str) -> None:
+    def __init__(self, credential: Credential, origin: CallOrigin) -> None:
         self.credential = credential
-        self.peer = peer
+        self.peer = origin.host
+        self.client = SimpleNamespace(origin=origin)
         self.xid = 1
         self.may_block = False
         self.buffers: list[int] = []
@@ -58,14 +63,16 @@ class Server:
         self.peer = "127.0.0.1"
         self.contexts: list[FakeContext] = []
 
-    def call(self, name: str, args: Any = None, *, as_: Credential | None = None, peer: str | None = None) -> Any:
+    def call(
+        self, name: str, args: Any = None, *, as_: Credential | None = None, peer: str | None = None, **origin: Any
+    ) -> Any:
         service = self.services.nfs if hasattr(v3.NFS_V3_Service, name) else self.services.mount
         procedure = next(p for p in service.PROGRAM.procedures.values() if p.method == name)
         enc = Encoder()
         procedure.encode_args(enc, args)
         decoded = procedure.decode_args(Decoder(b"".join(enc.gather())))
         handler = getattr(service, name)
-        context = FakeContext(as_ or self.credential, peer or self.peer)
+        context = FakeContext(as_ or self.credential, CallOrigin(peer or self.peer, **{"transport": "tcp", **origin}))
         self.contexts.append(context)
         context.may_block = execution_of(handler) is Execution.WORKER
         result = handler(decoded, context)
@@ -182,3 +189,12 @@ class Server:
     def close(self) -> None:
         assert self.services.nfs.close() == []
         self.state.close()
+
+
+def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
+    """Conversations with version 4 beside the version 3 of `server`."""
+    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
+    conversation = Conversation()
+    service._recalls = conversation.recalled
+    conversation.service, conversation.state = service, service.state
+    return conversation

@@ -14,6 +14,7 @@ from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
 from rpcrdma.nfs.v4.server.service import Nfs4Service
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.xdr.codec import Decoder, Encoder
 from state_rig import LEASE_S, counted_octets
 from support.nfs4_client import Client
@@ -29,6 +30,7 @@ class FakeConnection:
     def __init__(self) -> None:
         self.closed = False
         self.is_ready = False
+        self.origin = CallOrigin("192.0.2.7", "tcp")
 
     def ready(self, _credential: Any = None) -> None:
         self.is_ready = True

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, EncodedReply, decode_call, name_of
 from rpcrdma.nfs.v4.nfs4 import (
     GETFH4resok,
@@ -138,6 +139,7 @@ def decoded(reply: EncodedReply) -> CompoundReply:
 
 def put(compound: Compound, _args: Any) -> None:
     compound.set_current(Object())  # type: ignore[arg-type]
+    compound.caller = Grant(ServingUser())
 
 
 def nothing(_compound: Compound, _args: Any) -> None:
