@@ -21,7 +21,7 @@ SERVER = {
         ("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
     ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
-    **dict.fromkeys(("busy-poll", "workers", "connections"), NUMBER),
+    **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
     "idle-timeout": SECONDS,

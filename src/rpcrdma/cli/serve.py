@@ -174,6 +174,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
                 iwarp=IwarpConfig(crc=args.crc),
                 verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=hosts,
@@ -182,6 +183,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             ),
             tcp=TcpServerConfig(
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RPC_IDLE_S),
                 xprtsec=least_protection(args.exports),
                 host_authentication=hosts,

@@ -36,6 +36,8 @@ from rpcrdma.commands.options import (
 from rpcrdma.commands.setting import Renewal, Setting, ValueType
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
+    CONNECTIONS_OF_HOST_MIN,
+    CONNECTIONS_OF_HOST_PARTS,
     NFS_FSSPEC_VALID_S,
     RDMA_IDLE_S,
     RPC_CONNECTIONS_MAX,
@@ -136,6 +138,14 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         default=RPC_CONNECTIONS_MAX,
         default_text=str(RPC_CONNECTIONS_MAX),
         help="the largest number of client connections, for RDMA and for TCP each",
+    ),
+    Setting(
+        name="connections-per-host",
+        kind=ValueType.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
+        help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
     Setting(
         name="idle-timeout",
