@@ -71,13 +71,7 @@ def of(*durations_ns: int) -> Histogram:
 def test_what_is_counted_is_told_in_microseconds() -> None:
     # Middles of their buckets: 10 ms is in one from 8,388,608 to 10,485,760, 100 ms in one from 83,886,080 on.
     histogram = of(*[10_000_000] * 90, *[100_000_000] * 9, 333_000_000)
-    assert histogram.as_json() == {
-        "mean": 21_330.0,
-        "p50": 9_437.2,
-        "p90": 9_437.2,
-        "p99": 92_274.7,
-        "max": 333_000.0,
-    }
+    assert histogram.as_json() == {"mean": 21_330.0, "p50": 9_437.2, "p90": 9_437.2, "p99": 92_274.7, "max": 333_000.0}
 
 
 def test_means_and_times_are_told_to_a_tenth_of_a_microsecond() -> None:

@@ -6,15 +6,7 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc import auth
-from rpcrdma.rpc.auth import (
-    NO_AUTH,
-    AuthNone,
-    AuthSys,
-    OpaqueAuth,
-    decode_auth_sys,
-    encode_auth_sys,
-    opaque_auth,
-)
+from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthSys, OpaqueAuth, decode_auth_sys, encode_auth_sys, opaque_auth
 from rpcrdma.rpc.message import CallRefused, decode_call
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case

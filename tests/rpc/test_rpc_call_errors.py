@@ -75,11 +75,7 @@ def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
         (errors.GarbageArguments, (": why",), "could not decode the arguments: why"),
         (errors.RemoteSystemError, (), "failed to carry out the call (SYSTEM_ERR)"),
         (errors.RpcVersionMismatch, (1, 3), "speaks RPC versions 1 to 3"),
-        (
-            errors.AuthError,
-            (AuthStat.AUTH_TOOWEAK,),
-            "credential: AUTH_TOOWEAK; it asks for more protection",
-        ),
+        (errors.AuthError, (AuthStat.AUTH_TOOWEAK,), "credential: AUTH_TOOWEAK; it asks for more protection"),
         (errors.AuthError, (77,), "the responder refused the credential: 77"),
     ],
 )
