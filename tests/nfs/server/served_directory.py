@@ -11,18 +11,16 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
 from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
-from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["Server", "with_version_4"]
+__all__ = ["Server"]
 
 ROOT = AuthSys(uid=0, gid=0)
 
@@ -189,12 +187,3 @@ class Server:
     def close(self) -> None:
         assert self.services.nfs.close() == []
         self.state.close()
-
-
-def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
-    """Conversations with version 4 beside the version 3 of `server`."""
-    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
-    conversation = Conversation()
-    service._recalls = conversation.recalled
-    conversation.service, conversation.state = service, service.state
-    return conversation

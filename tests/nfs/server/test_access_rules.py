@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation, FakeConnection
+from conversation import Conversation, FakeConnection, with_version_4
 from rpcrdma import limits
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import admission as admission_module
@@ -26,7 +26,7 @@ from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, Transport, XprtSec
 from rpcrdma.rpc.service import CredentialTooWeak
-from served_directory import Server, with_version_4
+from served_directory import Server
 from support.cases import each_case
 from support.nfs4_client import (
     WRITE,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from conversation import with_version_4
 from rpcrdma.nfs import v3
-from served_directory import with_version_4
 from support.nfs4_client import READ, WRITE, Client, close, putfh
 
 NO_DELEGATION = 0x400
