@@ -102,6 +102,13 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
         yield Mistake(state.origin, f"{place} is no directory, so that it cannot hold the state; set another state-dir")
     elif not os.access(place, os.W_OK | os.X_OK):
         yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
+    else:
+        from rpcrdma.nfs.export.state import check_format  # noqa: PLC0415 - the database takes its time
+
+        try:
+            check_format(directory)
+        except OSError as error:
+            yield Mistake(state.origin, str(error))
 
 
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
