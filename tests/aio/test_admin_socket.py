@@ -19,6 +19,7 @@ from rpcrdma.aio.drivers.sockets import local_socket
 from rpcrdma.aio.server import admin_socket
 from rpcrdma.aio.server.admin_socket import AdminSocket, SocketInUse, reachable_path
 from rpcrdma.limits import ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_OCTETS_MAX
+from support.waiting import time_passes
 
 
 async def echo(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +124,7 @@ async def test_what_is_no_request_is_refused_and_a_failed_one_says_why(
 async def test_connections_are_bounded_and_one_that_asks_nothing_ends(tmp_path: Path) -> None:
     admin = made(tmp_path / "s")
     silent = [local_socket(str(tmp_path / "s")) for _ in range(ADMIN_CONNECTIONS_MAX)]
-    await asyncio.sleep(0.1)
+    await time_passes(0.1)
     with local_socket(str(tmp_path / "s")) as one_more:
         assert await until_closed(one_more) == b""
     for sock in silent:

@@ -172,7 +172,7 @@ def _show_status(found: Mapping[str, Any]) -> None:
         ("connections", f"{connections['rdma']} over RDMA, {connections['tcp']} over TCP"),
         ("calls", f"{calls['rdma']} over RDMA, {calls['tcp']} over TCP, {calls['running']} running"),
         ("memory", f"{_octets(memory['used_bytes'])} of {_octets(memory['limit_bytes'])}"),
-        ("exports", f"{exports['available']}{absent}"),
+        ("exports", f"{exports['available']} available{absent}"),
     ]
     console.table(rows)
 
