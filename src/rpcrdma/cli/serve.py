@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.serve_admin import start_admin
+from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
@@ -192,10 +193,12 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
+        health = ServerHealth(lambda: args.exports, lambda: waiting.absent, hosts.certificate)
+        stack.callback(health.close)
         try:
             server = await serve(offered, listen_at(args), options=options)
             registered = await _started(register(args.register, offered, server), server)
-            metrics = await _started(_start_metrics(args, server), server, registered)
+            metrics = await _started(_start_metrics(args, server, health), server, registered)
             answers = start_admin(args, server, services, nfs4, lambda: waiting.absent, reload)
             admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
@@ -210,6 +213,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         manager = ServiceManager()
         status = f"listening at {', '.join(server.listening)}"
         manager.ready(status)
+        health.start()
+        health.ready(registered)
         reloads = None
         if reload is not None:
             renew = None if hosts.certificate is None else server.reload_certificates
@@ -218,6 +223,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             _announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
             reloads.cancel()
+        health.stopping()
         manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
@@ -245,12 +251,12 @@ async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms |
         raise
 
 
-async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
+async def _start_metrics(args: argparse.Namespace, server: Server, health: ServerHealth) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
-    exporter = MetricsExporter(server)
+    exporter = MetricsExporter(server, health.state)
     exporter.start(*args.metrics)
     return exporter
 
@@ -263,7 +269,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
     except OSError as error:
         message, hint, _ = describe(error)
         remedy = hint or "name another place with --state-dir"
-        raise OSError(f"cannot keep the key of the file handles: {message}; {remedy}") from None
+        raise OSError(f"cannot use the state directory: {message}; {remedy}") from None
 
 
 def _idle_s(args: argparse.Namespace, default: float) -> float | None:
