@@ -541,6 +541,27 @@ METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
 
+# The admin socket
+
+ADMIN_CONNECTIONS_MAX = 8
+"""Connections to the admin socket of a server, all of its owner: several scripts at once; a further one is closed."""
+
+ADMIN_REQUEST_OCTETS_MAX = 4 << 10
+"""Octets of a request: it names a client or a host, of at most 1 KiB."""
+
+ADMIN_REQUEST_S = 5.0
+"""Seconds for a request to arrive, which the command sends as soon as it is connected."""
+
+ADMIN_ANSWER_S = 30.0
+"""Seconds in which an answer is read; that of a thousand clients has 400 KB."""
+
+ADMIN_ANSWER_OCTETS_MAX = 16 << 20
+"""Octets of an answer that the command takes: 4 KiB for each of NFS4_CLIENTS_MAX clients."""
+
+ADMIN_CONNECTIONS_AT_ONCE = 64
+"""Connections of clients whose counts the event loop reads for the administrator before it answers calls again: 0.1 ms
+of work."""
+
 # Registering at rpcbind
 
 RPCBIND_ANSWERS_S = 3.0

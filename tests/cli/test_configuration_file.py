@@ -18,7 +18,7 @@ TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number"
 LIST, SIZE = 'a list such as ["..."]', 'a size such as "64Mi"'
 SERVER = {
     **dict.fromkeys(
-        ("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
+        ("nfs", "admin", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
     ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
     **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),

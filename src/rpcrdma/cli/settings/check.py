@@ -38,6 +38,9 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
         faults += _faults_of_export(export, found)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
+    admin = found.server["admin"]
+    if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
+        faults.append(Mistake(admin.origin, f"there is no directory {admin.value.parent} for the socket; make it"))
     faults += _faults_of_certificates(args, found)
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):

@@ -45,7 +45,16 @@ from rpcrdma.limits import (
     SERVER_WORKERS,
 )
 
-__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_SERVER", "SOURCES_OF_EXPORT"]
+__all__ = [
+    "ADMIN",
+    "DEFAULT_LISTEN",
+    "HOST_SETTINGS",
+    "NAME_OF_EXPORT",
+    "OF_EXPORTS",
+    "OF_SERVER",
+    "SOURCES_OF_EXPORT",
+    "STATE_DIR",
+]
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 """The URLs at which a server listens by default."""
@@ -76,6 +85,28 @@ HOST_SETTINGS: Final = (
 )
 """Settings of the server about certificates."""
 
+STATE_DIR: Final = Setting(
+    name="state-dir",
+    parse=Path,
+    metavar="DIR",
+    default=default_state_dir,
+    default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
+    help="where to keep the key of the file handles and clients of version 4",
+)
+
+
+def _path_or_off(text: str) -> Path | str:
+    return text if text == "off" else Path(text)
+
+
+ADMIN: Final = Setting(
+    name="admin",
+    parse=_path_or_off,
+    metavar="PATH",
+    default_text="admin.sock in the directory of state-dir",
+    help="the local socket at which the server answers rpcrdma admin, for its owner and root alone; off: none",
+)
+
 OF_SERVER: Final[tuple[Setting, ...]] = (
     Setting(
         name="listen",
@@ -94,14 +125,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="VERSIONS",
         help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or 3,4",
     ),
-    Setting(
-        name="state-dir",
-        parse=Path,
-        metavar="DIR",
-        default=default_state_dir,
-        default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
-        help="where to keep the key of the file handles and clients of version 4",
-    ),
+    STATE_DIR,
+    ADMIN,
     Setting(
         name="keytab",
         parse=Path,
