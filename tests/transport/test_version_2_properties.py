@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialect_messages import RpcMessage, simple
-from rpcrdma import limits
-from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects import header_v2
@@ -109,26 +107,3 @@ def test_values_of_properties_survive_the_round_trip(data: st.DataObject) -> Non
         data.draw(st.none() | st.binary(max_size=300)),
     )
     assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
-
-
-OCTETS = st.binary(max_size=120) | st.lists(st.integers(0, 13)).map(
-    lambda words: b"".join(word.to_bytes(4, "big") for word in words)
-)
-
-
-@given(received=st.lists(OCTETS, max_size=8))
-def test_any_messages_are_taken_without_an_exception(received: list[bytes]) -> None:
-    dialect = Version2()
-    for octets in received:
-        found = dialect.decode(octets)
-        assert found is None or len(found.data) <= limits.CONTINUED_OCTETS_MAX
-
-
-@given(octets=OCTETS)
-def test_any_octets_decode_or_raise_decode_error(octets: bytes) -> None:
-    try:
-        header = header_v2.decode_header(octets)
-    except DecodeError:
-        return
-    encoded = header_v2.encode_header(header)
-    assert header_v2.encode_header(header_v2.decode_header(encoded)) == encoded
