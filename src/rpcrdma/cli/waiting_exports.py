@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import Exported, Network, allowed_networks, served_directory
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, Network, allowed_networks, served_directory
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _export(exported: Exported) -> tuple[Export, list[OSError]]:
     Raises:
         OSError: there is no directory.
     """
-    from rpcrdma.nfs.server import Export  # noqa: PLC0415
+    from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
 
     unknown: list[OSError] = []
     export = Export(
@@ -103,23 +103,38 @@ def _export(exported: Exported) -> tuple[Export, list[OSError]]:
         directory=served_directory(exported),
         url=exported.source if isinstance(exported.source, str) else None,
         valid_s=exported.fsspec_valid,
-        read_only=exported.is_read_only,
+        rules=tuple(AccessTerms(**_terms(rule, exported, unknown)) for rule in exported.rules),
         synchronous=exported.sync,
-        root_squash=exported.squash != "none",
-        all_squash=exported.squash == "all",
-        anonymous_uid=exported.anonuid,
-        anonymous_gid=exported.anongid,
-        hosts=_networks(exported.hosts, unknown),
-        xprtsec=exported.xprtsec,
         mount_in_clear=exported.mount_in_clear,
-        security=exported.security,
+        transports=tuple(exported.transports),
+        versions=tuple(exported.versions),
+        hidden=exported.hidden,
+        reserved_port=exported.reserved_port,
+        **_terms(exported, exported, unknown),
     )
     return export, unknown
 
 
+def _terms(rule: ExportedRule, exported: Exported, unknown: list[OSError]) -> dict[str, Any]:
+    """Returns a rule as arguments of `AccessTerms`; adds the errors of names without an address to `unknown`."""
+    return {
+        "hosts": _networks(rule.hosts, unknown),
+        "principals": tuple(rule.principals),
+        "certificates": tuple(rule.certificates),
+        "denied": rule.access == "none",
+        "read_only": rule.access == "ro" or isinstance(exported.source, str),
+        "root_squash": rule.squash != "none",
+        "all_squash": rule.squash == "all",
+        "anonymous_uid": rule.anonuid,
+        "anonymous_gid": rule.anongid,
+        "xprtsec": rule.xprtsec,
+        "security": rule.flavors,
+    }
+
+
 def _networks(hosts: Sequence[str], unknown: list[OSError]) -> tuple[Network, ...] | None:
     """Returns the networks of hosts, None for all hosts; adds the errors of names without an address to `unknown`."""
-    if not hosts:
+    if not hosts or ALL_HOSTS in hosts:
         return None
     networks: list[Network] = []
     for host in hosts:

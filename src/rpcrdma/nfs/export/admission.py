@@ -189,7 +189,7 @@ class HostAdmission:
 
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
         """Logs a refusal; `kind` tells it from others of the same export and host."""
-        event = {"event": "refused", "client": origin.host, "export": export.name, **more}
+        event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
             self._log.log(
                 logging.WARNING,
