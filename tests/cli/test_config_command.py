@@ -182,7 +182,7 @@ def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Pa
     assert not (file.parent / "state").exists(), "a check changes nothing"
 
 
-def test_a_check_finds_a_state_directory_that_cannot_be_made(command: Command, file: Path) -> None:
+def test_a_check_finds_a_state_directory_that_cannot_be_made_or_used(command: Command, file: Path) -> None:
     (file.parent / "taken").touch()
     for state, place in (("taken", "taken"), ("taken/below/state", "taken")):
         ran = command.run("serve", "--check", "--state-dir", str(file.parent / state), str(file.parent / "one"))
@@ -190,6 +190,14 @@ def test_a_check_finds_a_state_directory_that_cannot_be_made(command: Command, f
         assert ran.status == 2
         told = f"error: command line: {at} is no directory, so that it cannot hold the state; set another state-dir\n"
         assert ran.err == told
+    newer = file.parent / "newer"
+    newer.mkdir()
+    (newer / "format").write_text("99\n")
+    ran = command.run("serve", "--check", "--state-dir", str(newer), str(file.parent / "one"))
+    assert ran.status == 2
+    assert ran.err.startswith(
+        f"error: command line: {newer} has format 99, and this version of rpcrdma knows formats up"
+    )
 
 
 RULES = """\

@@ -19,10 +19,10 @@ ACCOUNT = "a name in quotes, or a whole number"
 LIST, SIZE = 'a list such as ["..."]', 'a size such as "64Mi"'
 SERVER = {
     **dict.fromkeys(
-        ("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
+        ("nfs", "admin", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
     ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
-    **dict.fromkeys(("busy-poll", "workers", "connections"), NUMBER),
+    **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
     "idle-timeout": SECONDS,

@@ -25,15 +25,7 @@ from rpcrdma.nfs.export.tree import Change, Create, CreateHow
 from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
-from rpcrdma_lab.check import (
-    CATALOGUE,
-    FRESH_FILES,
-    Check,
-    Result,
-    recalled_delegations,
-    run_checks,
-    spoken_versions,
-)
+from rpcrdma_lab.check import CATALOGUE, FRESH_FILES, Check, Result, recalled_delegations, run_checks, spoken_versions
 from rpcrdma_lab.check.export_files import prepared_export
 from rpcrdma_lab.scripted import RawTarget
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.serve_admin import start_admin
 from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
@@ -99,7 +100,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, reload, grace, grace_over, stopping, stopped, error",
+        "refused, certificates, reload, grace, grace_over, revoked, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -170,6 +171,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
                 iwarp=IwarpConfig(crc=args.crc),
                 verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=hosts,
@@ -178,6 +180,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             ),
             tcp=TcpServerConfig(
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RPC_IDLE_S),
                 xprtsec=least_protection(args.exports),
                 host_authentication=hosts,
@@ -194,6 +197,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             server = await serve(offered, listen_at(args), options=options)
             registered = await _started(register(args.register, offered, server), server)
             metrics = await _started(_start_metrics(args, server, health), server, registered)
+            answers = start_admin(args, server, services, nfs4, lambda: waiting.absent, reload)
+            admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
@@ -222,8 +227,9 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         if registered is not None:
             await registered.close()
         await server.close()
-        if metrics is not None:
-            await metrics.close()
+        for part in (metrics, admin):
+            if part is not None:
+                await part.close()
         failures = await asyncio.to_thread(services.nfs.close)
     for failure in failures:
         message, _, _ = describe(failure)
@@ -232,7 +238,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
-async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | None) -> Any:
+async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
     """Awaits the start of a part of the server; if that fails, closes the `others`."""
     try:
         return await start

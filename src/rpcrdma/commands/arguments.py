@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import grp
-import pwd
 from typing import TYPE_CHECKING
 
 from rpcrdma.commands import console
@@ -131,6 +129,8 @@ def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
 
 def user_number(text: str) -> int:
     """Parses the name of a user of this machine, or a number: 0 to 2^32 - 2, as the kernel takes the last for none."""
+    import pwd  # noqa: PLC0415 - commands of clients start without it
+
     try:
         return pwd.getpwnam(text).pw_uid
     except KeyError:
@@ -139,6 +139,8 @@ def user_number(text: str) -> int:
 
 def group_number(text: str) -> int:
     """Parses the name of a group of this machine, or a number as `user_number`."""
+    import grp  # noqa: PLC0415
+
     try:
         return grp.getgrnam(text).gr_gid
     except KeyError:

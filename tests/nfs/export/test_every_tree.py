@@ -40,7 +40,6 @@ from rpcrdma.nfs.export.tree import (
     OpenFile,
     Stable,
     Wanted,
-    check_changeable,
 )
 from support.cases import each_case
 
@@ -550,14 +549,6 @@ def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: P
         assert reader.read(memoryview(buffer), 1, at_once=True) == 3
         many = found(root_of(exports), b"a").lookup(ME, b"many", at_once=True)
         assert many is None or many.kind is FileKind.DIRECTORY
-
-
-def test_nothing_changes_in_a_tree_that_is_read_only(tmp_path: Path) -> None:
-    with exported("local", tmp_path, read_only=True) as exports:
-        root = root_of(exports)
-        who = exports.admit(exports.trees[0], CONTEXT)
-        assert refused(lambda: check_changeable(who)) == errno.EROFS
-        assert root.access(who, READ | MODIFY) == READ
 
 
 def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,6 +374,11 @@ class TcpConnection(CallsMade):
         return bool(self.calls_taken.outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
+    def octets_sent(self) -> int:
+        """Octets of the records that the kernel has taken."""
+        return self._stream.octets_sent
+
+    @property
     def idle_since(self) -> float | None:
         """Loop time at which the connection became idle.
 

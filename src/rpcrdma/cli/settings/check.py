@@ -35,6 +35,9 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
         faults += _faults_of_export(export, found)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
+    admin = found.server["admin"]
+    if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
+        faults.append(Mistake(admin.origin, f"there is no directory {admin.value.parent} for the socket; make it"))
     faults += _faults_of_certificates(args, found)
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):
@@ -110,6 +113,13 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
         yield Mistake(state.origin, f"{place} is no directory, so that it cannot hold the state; set another state-dir")
     elif not os.access(place, os.W_OK | os.X_OK):
         yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
+    else:
+        from rpcrdma.nfs.export.state import check_format  # noqa: PLC0415 - the database takes its time
+
+        try:
+            check_format(directory)
+        except OSError as error:
+            yield Mistake(state.origin, str(error))
 
 
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:

@@ -46,6 +46,8 @@ from rpcrdma.commands.options import (
 from rpcrdma.commands.setting import Renewal, Setting, ValueType
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
+    CONNECTIONS_OF_HOST_MIN,
+    CONNECTIONS_OF_HOST_PARTS,
     NFS_FSSPEC_VALID_S,
     RDMA_IDLE_S,
     RPC_CONNECTIONS_MAX,
@@ -55,7 +57,8 @@ from rpcrdma.limits import (
 from rpcrdma.rpc.host_identity import TRANSPORTS
 
 __all__ = [
-    "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER", "SOURCES_OF_EXPORT",
+    "ADMIN", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
+    "SOURCES_OF_EXPORT", "STATE_DIR",
 ]  # fmt: skip
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
@@ -87,6 +90,28 @@ HOST_SETTINGS: Final = (
 )
 """Settings of the server about certificates."""
 
+STATE_DIR: Final = Setting(
+    name="state-dir",
+    parse=Path,
+    metavar="DIR",
+    default=default_state_dir,
+    default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
+    help="where to keep the key of the file handles and clients of version 4",
+)
+
+
+def _path_or_off(text: str) -> Path | str:
+    return text if text == "off" else Path(text)
+
+
+ADMIN: Final = Setting(
+    name="admin",
+    parse=_path_or_off,
+    metavar="PATH",
+    default_text="admin.sock in the directory of state-dir",
+    help="the local socket at which the server answers rpcrdma admin, for its owner and root alone; off: none",
+)
+
 OF_SERVER: Final[tuple[Setting, ...]] = (
     Setting(
         name="listen",
@@ -105,14 +130,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="VERSIONS",
         help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or 3,4",
     ),
-    Setting(
-        name="state-dir",
-        parse=Path,
-        metavar="DIR",
-        default=default_state_dir,
-        default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
-        help="where to keep the key of the file handles and clients of version 4",
-    ),
+    STATE_DIR,
+    ADMIN,
     Setting(
         name="keytab",
         parse=Path,
@@ -149,6 +168,14 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         default=RPC_CONNECTIONS_MAX,
         default_text=str(RPC_CONNECTIONS_MAX),
         help="the largest number of client connections, for RDMA and for TCP each",
+    ),
+    Setting(
+        name="connections-per-host",
+        kind=ValueType.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
+        help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
     Setting(
         name="idle-timeout",

@@ -50,6 +50,9 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     }
     state = found.server["state-dir"]
     own = [] if state.origin == DEFAULT else [Path(state.value).resolve()]
+    admin = found.server["admin"].value
+    if isinstance(admin, Path):
+        own.append(admin.parent.resolve())
     read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
     # The empty value takes away /srv, which may lie within an export.
     service = ["ReadWritePaths="]

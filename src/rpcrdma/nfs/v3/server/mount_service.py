@@ -72,18 +72,27 @@ class MountService(MOUNT_V3_Service):
         return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, flavors))
 
     def dump(self, args: None, context: CallContext) -> list[mountbody]:  # noqa: ARG002 - the protocol's signature
-        with self._lock:
-            return [mountbody(host, path) for host, path in self._mounts]
+        return [mountbody(host, path) for host, path in self.mounts()]
 
     def umnt(self, args: str, context: CallContext) -> None:
         with self._lock:
             self._mounts.pop((context.peer[:MNTNAMLEN], args), None)
 
     def umntall(self, args: None, context: CallContext) -> None:  # noqa: ARG002 - the protocol's signature
-        host = context.peer[:MNTNAMLEN]
+        self.forget_host(context.peer)
+
+    def mounts(self) -> list[tuple[str, str]]:
+        """Copies the list of mounts: addresses of clients, and paths."""
         with self._lock:
-            for mount in [mount for mount in self._mounts if mount[0] == host]:
+            return list(self._mounts)
+
+    def forget_host(self, address: str) -> list[str]:
+        """Removes the mounts of an address from the list; returns their paths."""
+        with self._lock:
+            found = [mount for mount in self._mounts if mount[0] == address[:MNTNAMLEN]]
+            for mount in found:
                 del self._mounts[mount]
+        return [path for _, path in found]
 
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
         shown = (tree.export for tree in self._exports.trees)

@@ -91,6 +91,7 @@ _UNCHANGED: Final = change_info4(True, 0, 0)
 class Open(Held):
     """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
 
+    COUNTED_AS = "opens"
     __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:

@@ -39,7 +39,8 @@ from rpcrdma.nfs.v4.nfs4 import (
     state_protect_ops4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, ClientState, principal_of
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, principal_of
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
 from rpcrdma.nfs.v4.server.state import State, state_of
