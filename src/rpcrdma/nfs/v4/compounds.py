@@ -135,13 +135,17 @@ class Shape:
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
-        """COMPOUND under the names of the operations, for statistics; COMPOUND beyond `NFS4_KINDS_OF_CALLS_MAX`."""
-        name = name_of(self.operations)
-        found = _NAMED.get(name)
+        """COMPOUND under the names of the operations, for statistics.
+
+        Beyond `NFS4_KINDS_OF_CALLS_MAX` that of the first one alone, such as "OPEN+...": there are few operations.
+        """
+        name, names = name_of(self.operations), _NAMED
+        if name not in names and len(names) >= NFS4_KINDS_OF_CALLS_MAX:
+            first = name.partition("+")[0]
+            name, names = f"{first}+...", _NAMED_BY_FIRST
+        found = names.get(name)
         if found is None:
-            if len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
-                return COMPOUND
-            found = _NAMED[name] = dataclasses.replace(COMPOUND, name=name)
+            found = names[name] = dataclasses.replace(COMPOUND, name=name)
         return found
 
 
@@ -381,6 +385,7 @@ def _bound(call: CompoundCall) -> ReplyBound:
 
 
 _NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
+_NAMED_BY_FIRST: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
 COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     program=nfs4.NFS_V4.number,
     version=nfs4.NFS_V4.version,
