@@ -68,9 +68,16 @@ RPC_CONNECTIONS_MAX = 1024
 """Connections of RDMA to one server, and of TCP: fewer where the limit of open files does not allow both beside the
 files that an NFS server opens."""
 
+CONNECTIONS_OF_HOST_PARTS = 4
+"""One part in this many of the places for connections is what one address has at most, unless `connections_per_host`
+says otherwise: four of them have to act together to take all places by connections that are in use, and may not be
+ended. The calls in progress of a host follow: 128 on each connection."""
+
+CONNECTIONS_OF_HOST_MIN = 16
+"""Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
+
 CONNECTIONS_KEPT_PARTS = 8
-"""One part in this many of the places for connections is reserved from any single address: even if all its
-connections are in use, so that none may be ended, others find a place."""
+"""One part in this many of the places is kept from any single address even then: others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -397,6 +404,10 @@ with fewer names is read again only when it has changed."""
 
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
+
+NFS_DECISIONS_MAX = 1024
+"""Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
+server has. Beyond that the rules are looked through again."""
 
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""

@@ -24,7 +24,7 @@ from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, 
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import find_mistakes, report
+from rpcrdma.cli.settings.check import find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
@@ -112,12 +112,8 @@ def run(args: argparse.Namespace) -> int:
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    if (status := report(found.faults, as_json=False)) is not ExitStatus.DONE:
+    if (status := report([*found.faults, *no_exports(args, found)], as_json=False)) is not ExitStatus.DONE:
         return status
-    if not args.exports:
-        return console.error(
-            "nothing to serve", "name a directory, or use --export NAME=DIR or --config FILE", status=ExitStatus.USAGE
-        )
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
     if args.log_level is not None:
@@ -175,6 +171,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
                 iwarp=IwarpConfig(crc=args.crc),
                 verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=hosts,
@@ -183,6 +180,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             ),
             tcp=TcpServerConfig(
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RPC_IDLE_S),
                 xprtsec=least_protection(args.exports),
                 host_authentication=hosts,
@@ -376,12 +374,18 @@ def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: 
             "mode": mode,
             "security": security,
             "acts_as_caller": as_callers and is_local,
-            "root_squash": as_callers and is_local and export.squash != "none",
-            "xprtsec": export.xprtsec,
+            "root_squash": as_callers and is_local and all(rule.squash != "none" for rule in export.admitting),
+            "xprtsec": export.least_protection,
+            "rules": len(export.rules),
         },
-        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
+        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
         f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
     )
+
+
+def _by_rules(export: Exported) -> str:
+    count = len(export.rules)
+    return f", by {count} {'rule' if count == 1 else 'rules'}" if count else ""
 
 
 def _in_tls(export: Exported) -> str:
@@ -389,7 +393,7 @@ def _in_tls(export: Exported) -> str:
         "none": "",
         "tls": ", over TLS alone",
         "mtls": ", over TLS with a certificate of the client alone",
-    }[export.xprtsec]
+    }[export.least_protection]
 
 
 def _proof(security: list[str]) -> str:
@@ -399,11 +403,13 @@ def _proof(security: list[str]) -> str:
 def _acting(export: Exported, *, as_callers: bool) -> str:
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
+    if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:
+        return "callers act as the rule for them says"
     return {
         "root": "callers act as themselves, root as nobody",
         "none": "callers act as themselves, root too",
-        "all": f"everybody acts as user {export.anonuid}",
-    }[export.squash]
+        "all": f"everybody acts as user {export.admitting[0].anonuid}",
+    }[export.admitting[0].squash]
 
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:

@@ -128,6 +128,8 @@ def _waiting(in_use: Effective, found: Effective, path: str) -> Iterator[Mistake
         if old is None:
             yield _restart(place, f"the new export {export.name}")
             continue
+        if export.rules != old.rules:
+            yield _restart(place, f"a rule of {export.name}")
         if export.source != old.source:
             yield _restart(place, f"the source of {export.name}")
         for setting in OF_EXPORTS:

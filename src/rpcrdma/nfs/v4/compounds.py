@@ -137,15 +137,16 @@ class Shape:
     def procedure(self) -> Procedure[CompoundCall, Any]:
         """COMPOUND under the names of the operations, for statistics.
 
-        Beyond `NFS4_KINDS_OF_CALLS_MAX` that of the first one alone, such as "OPEN+...": there are few operations.
+        Beyond `NFS4_KINDS_OF_CALLS_MAX` names it is that of the first operation, "OPEN+...": a client that uses up the
+        names does not hide the calls of others.
         """
-        name, names = name_of(self.operations), _NAMED
-        if name not in names and len(names) >= NFS4_KINDS_OF_CALLS_MAX:
-            first = name.partition("+")[0]
-            name, names = f"{first}+...", _NAMED_BY_FIRST
-        found = names.get(name)
+        name = name_of(self.operations)
+        if name not in _NAMED and len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
+            first, more, _ = name.partition("+")
+            name = f"{first}+..." if more else first
+        found = _NAMED.get(name)
         if found is None:
-            found = names[name] = dataclasses.replace(COMPOUND, name=name)
+            found = _NAMED[name] = dataclasses.replace(COMPOUND, name=name)
         return found
 
 
@@ -385,7 +386,6 @@ def _bound(call: CompoundCall) -> ReplyBound:
 
 
 _NAMED: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
-_NAMED_BY_FIRST: Final[dict[str, Procedure[CompoundCall, Any]]] = {}
 COMPOUND: Final[Procedure[CompoundCall, Any]] = Procedure(
     program=nfs4.NFS_V4.number,
     version=nfs4.NFS_V4.version,

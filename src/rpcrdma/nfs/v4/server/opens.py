@@ -215,7 +215,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
     node = target.node
     check_regular(node)
     if access & WRITE or target.cut:
-        check_changeable(node)
+        check_changeable(compound.caller)
     if not target.created and not reclaims:
         _check_access(compound, node, access)
     changes = bool(access & WRITE or deny & READ or target.cut)
@@ -332,7 +332,7 @@ def _name(name: Any) -> bytes:
 def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) -> _Target:
     """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
     compound.wait()
-    check_changeable(directory)
+    check_changeable(compound.caller)
     mode, value = how.mode, how.value
     verifier, later = b"", Wanted()
     if isinstance(value, creatverfattr):
