@@ -515,6 +515,9 @@ NFS4_KINDS_OF_CALLS_MAX = 64
 Further ones are counted by their first operation that tells something, so that a client that sends many does not hide
 the calls of others. And sets of attributes whose encoding is prepared: it has some ten."""
 
+NFS4_CALL_LAYOUT_OCTETS_MAX = 512
+"""Octets of the arguments of COMPOUNDs whose layout is remembered, one for each multiple of 4: a path of ten names."""
+
 NFS4_PSEUDO_CALLS_MAX = 256
 """Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
 exports, and an exported root with many directories and no file would be walked."""
