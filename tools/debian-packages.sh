@@ -24,9 +24,9 @@ for suite in "$@"; do
     kerberos) # a KDC, clocks that differ, and the headers that the extra `kerberos` is built with
         needed="/usr/sbin/krb5kdc /usr/sbin/kadmin.local kinit faketime krb5-config"
         of_suite="krb5-kdc krb5-admin-server krb5-user faketime libkrb5-dev gcc" ;;
-    kernel) # QEMU, and what builds modules of Linux kernels
-        needed="qemu-system-x86_64 gcc make readelf xz ip"
-        of_suite="qemu-system-x86 gcc make xz-utils iproute2" ;;
+    kernel) # QEMU, what builds modules of Linux kernels, and what makes a disk with Debian
+        needed="qemu-system-x86_64 gcc make readelf xz ip debootstrap mke2fs"
+        of_suite="qemu-system-x86 gcc make xz-utils iproute2 debootstrap e2fsprogs" ;;
     *)
         echo "error: there is no suite $suite: native, interop, kerberos, kernel" >&2
         exit 2 ;;

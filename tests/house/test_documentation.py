@@ -19,7 +19,7 @@ from packages import LAB, LIBRARY, ROOT, module_name, modules
 from rpcrdma import file_limits, limits
 from rpcrdma.cli.command_table import OWN
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
@@ -80,7 +80,9 @@ def test_the_manual_has_every_command_of_the_library_and_every_setting() -> None
     named = set(re.findall(r"^## ([a-z]+)$", pages["rpcrdma.md"], re.MULTILINE))
     assert named == OWN.keys() - {"serve"}
     keys = re.findall(r"^`([a-z-]+)`\n: ", pages["rpcrdma.toml.md"], re.MULTILINE)
-    assert keys == [each.name for each in (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)]
+    of_rules = [each for each in OF_RULES if each not in OF_EXPORTS]
+    settings = (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *of_rules)
+    assert keys == [each.name for each in settings]
 
 
 def test_the_reference_has_every_command(reference: Path) -> None:
@@ -102,7 +104,7 @@ def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
 def test_the_page_on_version_4_has_the_values_of_the_limits_of_clients_state() -> None:
     page = (DOCS / "nfsv4.md").read_text().partition("\n## Limits\n")[2]
     shown = re.findall(r"^\| .* \| ([\d,]+) \| .* \|$", page, re.MULTILINE)
-    inner = {"NFS4_SLOT_OCTETS", "NFS4_DELEGATIONS_PARTS"}
+    inner = {"NFS4_SLOT_OCTETS", "NFS4_DELEGATIONS_PARTS", "NFS4_ENDED_AT_ONCE"}
     values = [value for name, value in vars(state_limits).items() if name.isupper() and name not in inner]
     assert sorted(shown) == sorted(f"{value:,.0f}" for value in (*values, limits.NFS4_COMPOUND_OPERATIONS_MAX))
 
