@@ -22,6 +22,7 @@ from rpcrdma.rpc.call_statistics import (
     OperationStatistics,
     added_up,
     by_procedure,
+    in_order,
 )
 from rpcrdma.rpc.histogram import Histogram
 from rpcrdma.rpc.program import Procedure, null_procedure
@@ -235,6 +236,19 @@ def test_calls_that_are_noted_are_counted_however_many_there_are(calls: int) -> 
 def operation(**changes: object) -> OperationStatistics:
     made = counts().snapshot_as(PLACE, SUCCESS, served=False)
     return OperationStatistics(**{**{name: getattr(made, name) for name in type(made).__slots__}, **changes})
+
+
+def test_operations_are_in_order_of_names_and_success_comes_first() -> None:
+    changes: list[dict[str, object]] = [
+        {"procedure": "B"},
+        {"status": "Z"},
+        {"version": 4},
+        {"status": "B"},
+        {},
+        {"program": 5},
+    ]
+    operations = [operation(**{"procedure": "A"} | change) for change in changes]
+    assert [operations.index(each) for each in in_order(operations)] == [5, 4, 3, 1, 2, 0]
 
 
 def test_sums_are_for_each_procedure_or_for_each_status() -> None:
