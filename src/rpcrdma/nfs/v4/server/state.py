@@ -240,8 +240,7 @@ class State:
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
         with self._disk:
-            aware = _S.NFS4ERR_ADMIN_REVOKED not in client.lost
-            if aware and client.reclaim_complete and client.state is not ClientState.GONE:
+            if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
                 self.database.keep(row_of(client))
 
     def destroy(self, client: Client) -> None:
@@ -321,7 +320,7 @@ class State:
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            if _S.NFS4ERR_ADMIN_REVOKED not in client.lost:
+            if not client.unaware:
                 self.database.keep(row_of(client))
             with self.lock:
                 client.reclaim_complete = True
@@ -428,7 +427,7 @@ class State:
             client.delegations -= 1
             self.delegations.pop(held, None)
         if held.lost is not None:
-            client.count_lost(held.lost, -1)
+            client.count_lost(held, -1)
         held.release(self.claims)
         self._ended.append(held)
 
@@ -456,7 +455,7 @@ class State:
         self._ended.append(held.take_files())
         held.lost = status
         client.held[held.key] = held
-        client.count_lost(status, 1)
+        client.count_lost(held, 1)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
