@@ -30,6 +30,7 @@ from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from support import nfs4_client
 from support.cases import each_case
 
 OP, S = nfs_opnum4, nfsstat4
@@ -299,6 +300,25 @@ def test_layouts_of_long_calls_are_not_remembered(monkeypatch: pytest.MonkeyPatc
             decoded_call(call_of(SEQUENCE, *[SAVEFH] * saves, *[PUTFH] * (12 * names_after)))
     assert max(layouts.by_length) == NFS4_CALL_LAYOUT_OCTETS_MAX
     assert len(layouts.by_length) <= NFS4_CALL_LAYOUT_OCTETS_MAX // 4
+
+
+def test_items_of_a_call_are_as_long_as_the_definition_allows() -> None:
+    stateid = nfs4_client.ANONYMOUS
+    for most, item in (
+        (1024, lambda count: nfs4_client.exchange_id(b"o" * count, bytes(8))),
+        (1024, lambda count: nfs4_client.open_(b"o" * count, nfs4_client.READ)),
+        (1024, lambda count: nfs4_client.lockt(b"o" * count, 1, 0, 1)),
+        (1024, lambda count: nfs4_client.lookup("n" * count)),
+        (1024, lambda count: nfs4_client.test_stateid(*[stateid] * count)),
+        (128, lambda count: nfs4_client.putfh(bytes(count))),
+        (8, lambda count: nfs4_client.getattr_(*[0] * count)),
+    ):
+        for count, fault in ((most, None), (most + 1, S.NFS4ERR_BADXDR)):
+            call = decode_call(Decoder(call_of(item(count))))
+            assert (call.shape.fault, call.shape.kinds) == (fault, call.shape.kinds[:1]), (count, call)
+    assert decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1024))).tag == b"t" * 1024
+    with pytest.raises(DecodeError):
+        decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1025)))
 
 
 @pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
