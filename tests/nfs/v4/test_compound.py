@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX
 from rpcrdma.nfs.export.grant import Grant, ServingUser
@@ -548,6 +550,13 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(*[GETFH] * 6, READ) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+READ"
     assert name(*[GETFH] * 7) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+..."
     assert name(*[GETFH] * 64) == name(*[GETFH] * 7)
+
+
+def test_the_log_names_a_call_by_its_operations(caplog: pytest.LogCaptureFixture) -> None:
+    procedure = decode_call(Decoder(call_of(SEQUENCE, PUTFH, GETFH, READ))).shape.procedure
+    call: Any = SimpleNamespace(route=SimpleNamespace(name="COMPOUND"), procedure=procedure)
+    AnswerLog(logging.getLogger("rpcrdma.server")).unfit_reply(call, "it is too long")
+    assert caplog.messages == ["the reply to GETFH+READ could not be sent: it is too long"]
 
 
 def test_calls_are_counted_by_their_operations_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
