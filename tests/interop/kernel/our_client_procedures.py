@@ -60,18 +60,17 @@ async def _mount_procedures(server: Guest) -> None:
 
 @check()
 def exports_listed_by_version_4(lab: Lab) -> None:
-    """`rpcrdma exports` finds the exports of nfsd by its pseudo root, where it does not offer MOUNT."""
+    """The exports of nfsd are found by version 4, since it does not offer MOUNT at the same port."""
     below, terms = f"{EXPORT}/pseudo/below", "/etc/exports.d/below.exports"
+    # A root of its own, without files: it is a directory above exports.
     lab.server.run(
-        f"set -e; mkdir -p {below} /etc/exports.d; mount -t tmpfs none {below}\n"
-        f"echo '{below} *(ro,insecure,no_subtree_check,fsid=25,sec=sys)' >{terms}; exportfs -ra"
+        f"set -e; mount -t tmpfs none {EXPORT}; mkdir -p {below} /etc/exports.d; mount -t tmpfs none {below}\n"
+        f"echo '{below} *(ro,insecure,no_subtree_check,fsid=25,sec=sys)' >{terms}; exportfs -ra; exportfs -f"
     )
     for url in (f"rdma://{lab.server.address}:20049", f"tcp://{lab.server.address}:2049"):
         found = asyncio.run(list_exports(parse_url(url), rpcrdma.ConnectOptions(connect_timeout_s=60.0)))
-        equal(
-            f"exports of {url}", [(each.name, each.clients) for each in found], [("/", None), ("/pseudo/below", None)]
-        )
-    lab.server.run(f"rm {terms}; exportfs -ra; umount {below}; rm -r {EXPORT}/pseudo")
+        equal(f"exports of {url}", [(each.name, each.clients) for each in found], [("/pseudo/below", None)])
+    lab.server.run(f"rm {terms}; exportfs -ra; exportfs -f; umount {below}; umount {EXPORT}; exportfs -f")
 
 
 @check(quick=True)
