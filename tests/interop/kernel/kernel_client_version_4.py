@@ -142,6 +142,24 @@ def lock_is_kept_over_a_kill(lab: Lab) -> None:
         lab.client.run("set -e;" + COMPARE.format(directory="/mnt/copy"), 120)
 
 
+@check(newer=True)
+def newer_kernel_reads_holes_by_read_plus(lab: Lab) -> None:
+    """Linux 6.12 reads by READ_PLUS, which Debian has switched on there; data and holes are those of the file."""
+    with lab.our_server(*_AT_NFS_PORT) as server:
+        parts = [os.urandom(70_001), bytes(3 << 20), os.urandom(5), bytes(1 << 20), os.urandom(1 << 20)]
+        with (server.directory / "holes").open("wb") as file:
+            for part in parts:
+                file.seek(len(part), os.SEEK_CUR) if not any(part) else file.write(part)
+        lab.newer.run(f"mount.nfs {HOST}:/ /mnt -o {_OVER_TCP}", 100)
+        found = lab.newer.run("md5sum </mnt/holes").output.split()[0]
+        if found != hashlib.md5(b"".join(parts)).hexdigest():
+            raise CheckFailed("the client has read other octets")
+        calls = lab.newer.run("busybox grep -o 'READ_PLUS: [0-9]*' /proc/self/mountstats").output
+        lab.newer.run("umount /mnt")
+        if int(calls.split()[-1]) < 4:
+            raise CheckFailed(f"the client has read otherwise: {calls}")
+
+
 @check()
 def several_exports(lab: Lab) -> None:
     """The pseudo root has the exports as mounts of their own: one to write to, one read-only, one of an fsspec URL."""

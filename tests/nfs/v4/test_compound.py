@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX
 from rpcrdma.nfs.export.grant import Grant, ServingUser
@@ -30,6 +32,7 @@ from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from support import nfs4_client
 from support.cases import each_case
 
 OP, S = nfs_opnum4, nfsstat4
@@ -301,6 +304,25 @@ def test_layouts_of_long_calls_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     assert len(layouts.by_length) <= NFS4_CALL_LAYOUT_OCTETS_MAX // 4
 
 
+def test_items_of_a_call_are_as_long_as_the_definition_allows() -> None:
+    stateid = nfs4_client.ANONYMOUS
+    for most, item in (
+        (1024, lambda count: nfs4_client.exchange_id(b"o" * count, bytes(8))),
+        (1024, lambda count: nfs4_client.open_(b"o" * count, nfs4_client.READ)),
+        (1024, lambda count: nfs4_client.lockt(b"o" * count, 1, 0, 1)),
+        (1024, lambda count: nfs4_client.lookup("n" * count)),
+        (1024, lambda count: nfs4_client.test_stateid(*[stateid] * count)),
+        (128, lambda count: nfs4_client.putfh(bytes(count))),
+        (8, lambda count: nfs4_client.getattr_(*[0] * count)),
+    ):
+        for count, fault in ((most, None), (most + 1, S.NFS4ERR_BADXDR)):
+            call = decode_call(Decoder(call_of(item(count))))
+            assert (call.shape.fault, call.shape.kinds) == (fault, call.shape.kinds[:1]), (count, call)
+    assert decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1024))).tag == b"t" * 1024
+    with pytest.raises(DecodeError):
+        decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1025)))
+
+
 @pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
 @each_case(
     "operations, answers",
@@ -528,6 +550,13 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(*[GETFH] * 6, READ) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+READ"
     assert name(*[GETFH] * 7) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+..."
     assert name(*[GETFH] * 64) == name(*[GETFH] * 7)
+
+
+def test_the_log_names_a_call_by_its_operations(caplog: pytest.LogCaptureFixture) -> None:
+    procedure = decode_call(Decoder(call_of(SEQUENCE, PUTFH, GETFH, READ))).shape.procedure
+    call: Any = SimpleNamespace(route=SimpleNamespace(name="COMPOUND"), procedure=procedure)
+    AnswerLog(logging.getLogger("rpcrdma.server")).unfit_reply(call, "it is too long")
+    assert caplog.messages == ["the reply to GETFH+READ could not be sent: it is too long"]
 
 
 def test_calls_are_counted_by_their_operations_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,10 @@ class Compound:
 
     @property
     def room(self) -> int:
-        """Octets that the session leaves for the result of this operation, besides its number and its status."""
+        """Octets that the session leaves for the result of this operation, besides its number and its status.
+
+        It decides whether an operation runs whose result must not be lost; `left` bounds results of any length.
+        """
         return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
@@ -171,9 +174,8 @@ class Compound:
         items = [len(item.data) for item in enc.items] if enc.items else []
         if item_octets:
             items.append(item_octets)
-        used = len(enc.reduced) + 8
-        offered = self.context.result_octets_max(items) - used + REPLY_HEADER_OCTETS
-        return min(self.reply_octets_max - used - enc.removed - (item_octets + 3 & ~3), offered)
+        offered = self.context.result_octets_max(items) - len(enc.reduced) - 8 + REPLY_HEADER_OCTETS
+        return min(self.room - (item_octets + 3 & ~3), offered)
 
     @property
     def node(self) -> Node:
