@@ -7,11 +7,14 @@ import socket
 import pytest
 
 from rpcrdma.aio.client.connect import connect
-from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
 from support.cases import each_case
+from support.waiting import until
 
 
 class _Nothing(v3.NFS_V3_Service):
@@ -62,6 +65,38 @@ async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
         assert server.listening == urls
         assert await answers(f"tcp://[::1]:{port}")
         assert await answers(f"tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.thorough
+@pytest.mark.providers("iwarp")
+async def test_an_address_is_left_and_its_connections_stay(scheme: str) -> None:
+    ports = free_port(), free_port()
+    urls = [f"{scheme}://127.0.0.1:{port}" for port in ports]
+    async with serve([_Nothing()], urls) as server, connect(urls[0], v3.PROGRAM) as connection:
+        server.stop_listening(urls[0], "tcp://127.0.0.1:1")
+        assert (server.listening, list(server.providers)) == (urls[1:], urls[1:])
+        await connection.call(v3.NULL, None)
+        assert [await answers(url) for url in urls] == [False, True]
+        await server.listen(urls[0])
+        assert sorted(server.listening) == sorted(urls)
+        assert await answers(urls[0])
+
+
+@pytest.mark.thorough
+@pytest.mark.providers("iwarp")
+async def test_limits_of_a_running_server_change(scheme: str) -> None:
+    options = ServeOptions(rdma=RdmaServerConfig(connections_max=4), tcp=TcpServerConfig(connections_max=4))
+    async with serve([_Nothing()], [f"{scheme}://127.0.0.1:0"], options=options) as server:
+        (url,) = server.listening
+        async with connect(url, v3.PROGRAM) as connection:
+            await connection.call(v3.NULL, None)
+            # An idle connection makes room for the next one.
+            server.set_limits(connections_max=1, rdma_idle_s=0.05, tcp_idle_s=0.05, memory_octets_max=64 << 20)
+            assert server.statistics().buffer_octets_max == 2 * 64 << 20
+            assert await answers(url)
+            # Real time passes until the connections of the new limit are idle; a bound of time only ends a hang.
+            statistics = server.statistics
+            await until(lambda: not statistics().rdma.connections and not statistics().tcp.connections)
 
 
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.export_options import Exported, Network, allowed_networks, served_directory
+from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.host_names import HostNames, Network
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.server import Export
-    from rpcrdma.nfs.server.services import ServedNfs
-    from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 
 __all__ = ["WaitingExports"]
 
@@ -27,24 +27,33 @@ class WaitingExports:
 
     Args:
         exports: all exports. One with `missing` "fail" raises its error at once.
+        names: looks up names of hosts.
     """
 
-    def __init__(self, exports: Sequence[Exported]) -> None:
+    def __init__(self, exports: Sequence[Exported], names: HostNames | None = None) -> None:
         self.absent = list(exports)
         """Those that are not served yet."""
-        self._unresolved: list[Exported] = []
+        self._exports = list(exports)
+        self._names = names or HostNames()
+        self._made: dict[str, Export] = {}
+        """Those that can be served, by name."""
+        self._unresolved: set[str] = set()
+        """The names of those whose hosts have not all had an address."""
         self._told = False
 
     def ready(self) -> list[Export]:
-        """Returns the exports that can be served from now on; the log has the first reason of each other one.
+        """Returns all exports that can be served, with the present addresses of their hosts; may block.
+
+        The log has the first reason of each other one.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, or a host without an address.
         """
-        found = []
+        # At once, so that all of them together wait for their name servers once.
+        self._names.look_up(host for export in self._exports for host in export.hosts)
         for export in tuple(self.absent):
             try:
-                found.append(self._made(export))
+                self._made[export.name] = self._export(export)
             except OSError as error:
                 if export.missing == "fail":
                     raise
@@ -55,69 +64,50 @@ class WaitingExports:
             else:
                 self.absent.remove(export)
         self._told = True
-        return found
+        for export in self._exports:
+            if export.hosts and export.name in self._made:
+                self._admit_hosts(export)
+        return [self._made[export.name] for export in self._exports if export.name in self._made]
 
-    def look(self, nfs: ServedNfs, above: PseudoRoot | None, now_ns: int) -> list[Exported]:
-        """Serves the exports that have become ready, and admits hosts that have an address by now.
+    def _admit_hosts(self, exported: Exported) -> None:
+        """Takes the addresses that the hosts of an export have by now."""
+        networks, unknown = _networks(exported, self._names)
+        if not unknown and exported.name in self._unresolved:
+            self._unresolved.remove(exported.name)
+            _LOGGER.info("all hosts of %s have addresses now", exported.name)
+        if networks != self._made[exported.name].hosts:
+            self._made[exported.name] = replace(self._made[exported.name], hosts=networks)
 
-        Args:
-            nfs: the running service.
-            above: the pseudo file system of version 4; None: it is not offered.
-            now_ns: the time in nanoseconds since 1970.
-
-        Returns:
-            The exports that are served from now on.
-        """
-        before = tuple(self.absent)
-        for export in self.ready():
-            nfs.exports.add(export)
-            if above is not None:
-                above.renew(now_ns)
-        for exported in tuple(self._unresolved):
-            networks, unknown = _networks(exported)
-            tree = next((tree for tree in nfs.exports.trees if tree.export.name == exported.name), None)
-            if tree is not None and not unknown:
-                self._unresolved.remove(exported)
-                nfs.exports.admit_hosts(exported.name, networks)
-                _LOGGER.info("all hosts of %s have addresses now", exported.name)
-        return [export for export in before if export not in self.absent]
-
-    def _made(self, export: Exported) -> Export:
+    def _export(self, exported: Exported) -> Export:
         from rpcrdma.nfs.server import Export  # noqa: PLC0415
 
-        directory = served_directory(export)
-        networks, unknown = _networks(export)
+        directory = served_directory(exported)
+        networks, unknown = _networks(exported, self._names)
         if unknown:
-            if export.missing == "fail":
+            if exported.missing == "fail":
                 raise unknown[0]
-            self._unresolved.append(export)
+            self._unresolved.add(exported.name)
             for error in unknown:
-                _LOGGER.warning("%s does not admit %s until the name has an address", export.name, describe(error)[0])
+                _LOGGER.warning("%s does not admit %s until the name has an address", exported.name, describe(error)[0])
         return Export(
-            name=export.name,
+            name=exported.name,
             directory=directory,
-            url=export.source if isinstance(export.source, str) else None,
-            valid_s=export.fsspec_valid,
-            read_only=export.is_read_only,
-            synchronous=export.sync,
-            root_squash=export.squash != "none",
-            all_squash=export.squash == "all",
-            anonymous_uid=export.anonuid,
-            anonymous_gid=export.anongid,
+            url=exported.source if isinstance(exported.source, str) else None,
+            valid_s=exported.fsspec_valid,
+            read_only=exported.is_read_only,
+            synchronous=exported.sync,
+            root_squash=exported.squash != "none",
+            all_squash=exported.squash == "all",
+            anonymous_uid=exported.anonuid,
+            anonymous_gid=exported.anongid,
             hosts=networks,
-            xprtsec=export.xprtsec,
-            mount_in_clear=export.mount_in_clear,
-            security=export.security,
+            xprtsec=exported.xprtsec,
+            mount_in_clear=exported.mount_in_clear,
+            security=exported.security,
         )
 
 
-def _networks(export: Exported) -> tuple[tuple[Network, ...], list[OSError]]:
+def _networks(export: Exported, names: HostNames) -> tuple[tuple[Network, ...], list[OSError]]:
     """Returns the networks of the hosts, and the errors of names without an address."""
-    networks: list[Network] = []
-    unknown = []
-    for host in export.hosts:
-        try:
-            networks += allowed_networks([host])
-        except OSError as error:
-            unknown.append(error)
+    networks, unknown = names.networks_of(export.hosts)
     return tuple(networks) if networks or not unknown else (_NOBODY,), unknown

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,34 @@ class MetricsExporter(MetricsEndpoint[ServerStatistics]):
         super().__init__({"/healthz": self._health})
         self._server = server
         self._loop = asyncio.get_running_loop()
+        self._configuration: tuple[bool, float] | None = None
+
+    def configuration_read(self, taken: bool) -> None:
+        """Counts a reading of the server's configuration.
+
+        Args:
+            taken: whether its settings are in use; otherwise the earlier ones stay.
+        """
+        last_s = time.time() if taken or self._configuration is None else self._configuration[1]
+        self._configuration = taken, last_s
 
     async def close(self) -> None:
         """Stops the HTTP server."""
         await asyncio.to_thread(self.stop_listening)
 
     def _ask(self) -> Asked[ServerStatistics]:
-        return Asked([asked_of(self._loop, self._server.statistics)], lambda answers: _metrics(answers[0]))
+        return Asked([asked_of(self._loop, self._server.statistics)], self._metrics)
+
+    def _metrics(self, answers: Sequence[ServerStatistics]) -> Iterator[Metric]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+        yield from _metrics(answers[0])
+        if self._configuration is not None:
+            begin = "rpcrdma_config_last_reload_success"
+            taken, last_s = self._configuration
+            yield GaugeMetricFamily(f"{begin}ful", "1 if the last configuration is in use, else 0.", value=taken)
+            text = "When a configuration was last taken, in seconds since 1970."
+            yield GaugeMetricFamily(f"{begin}_timestamp_seconds", text, value=last_s)
 
     async def _health(self, _request: Request) -> Answer:
         """Answers 200 while the server takes calls; 503 while it stops, or its event loop does not answer."""

@@ -8,23 +8,27 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpcrdma.cli.export_options import Exported, allowed_networks, served_directory
+from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
 from rpcrdma.cli.settings.effective import Effective
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["find_mistakes", "report"]
+__all__ = ["as_entries", "find_mistakes", "first_ones", "report"]
 
 
-def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
     """Finds the mistakes in files, and settings that do not fit this machine; binds no socket and changes nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.
         found: the settings.
+        names: looks up names of hosts.
     """
+    names = names or HostNames()
+    names.look_up(host for export in found.exports for host in export.hosts)
     faults = list(found.faults)
     if not found.exports:
         place = str(args.config or "command line")
@@ -33,7 +37,7 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
             *([] if faults else [Mistake(place, "there is no export; write [[export]], or name a directory")]),
         ]
     for export in found.exports:
-        faults += _faults_of_export(export, found)
+        faults += _faults_of_export(export, found, names)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
     faults += _faults_of_certificates(args, found)
@@ -46,7 +50,7 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     return faults
 
 
-def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
+def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> Iterator[Mistake]:
     place = export.origins[""]
     if isinstance(export.source, Path):
         try:
@@ -57,10 +61,8 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
             yield Mistake(place, text, is_warning=export.missing == "skip")
     elif (fault := _fault_of_url(export)) is not None:
         yield Mistake(place, fault)
-    try:
-        allowed_networks(export.hosts)
-    except OSError as error:
-        text = f"{describe(error)[0]}; correct the name, or write its address"
+    for unknown in names.networks_of(export.hosts)[1][:1]:
+        text = f"{describe(unknown)[0]}; correct the name, or write its address"
         yield Mistake(export.origins["hosts"], text, is_warning=export.missing == "skip")
     if export.squash == "none" and not export.hosts and export.sec is None and export.xprtsec != "mtls":
         text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
@@ -136,17 +138,28 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
 def report(faults: list[Mistake], *, as_json: bool) -> int:
     """Prints the faults, with `as_json` as one object on standard output; returns the exit status."""
     failed = any(not fault.is_warning for fault in faults)
-    for fault in faults[:CONFIGURATION_FAULTS_MAX]:
+    shown, more = first_ones(faults)
+    for fault in shown:
         if fault.is_warning:
             console.talk(f"warning: {fault}")
         else:
             console.error(str(fault), status=ExitStatus.USAGE, in_report=as_json)
-    if (more := len(faults) - CONFIGURATION_FAULTS_MAX) > 0:
-        console.talk(f"and {more} more")
+    if more:
+        console.talk(more)
     if as_json:
-        entries = [
-            {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
-            for fault in faults
-        ]
-        console.json_line({"ok": not failed, "faults": entries})
+        console.json_line({"ok": not failed, "faults": as_entries(faults)})
     return ExitStatus.USAGE if failed else ExitStatus.DONE
+
+
+def first_ones(faults: list[Mistake]) -> tuple[list[Mistake], str]:
+    """Returns the faults that people are shown, and the line about the others, "" if there are none."""
+    more = len(faults) - CONFIGURATION_FAULTS_MAX
+    return faults[:CONFIGURATION_FAULTS_MAX], f"and {more} more" if more > 0 else ""
+
+
+def as_entries(faults: list[Mistake]) -> list[dict[str, str]]:
+    """Returns the faults as JSON has them."""
+    return [
+        {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
+        for fault in faults
+    ]

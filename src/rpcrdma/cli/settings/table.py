@@ -80,6 +80,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=listening_url,
         many=True,
         metavar="URL",
+        renewal=Renewal.HANG_UP,
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
         f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
         "--xprtsec the latter alone)",
@@ -135,6 +136,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="N",
         default=RPC_CONNECTIONS_MAX,
         default_text=str(RPC_CONNECTIONS_MAX),
+        renewal=Renewal.HANG_UP,
         help="the largest number of client connections, for RDMA and for TCP each",
     ),
     Setting(
@@ -143,6 +145,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        renewal=Renewal.HANG_UP,
         help="end connections that are idle for this long, 0: never",
     ),
     Setting(
@@ -152,6 +155,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="SIZE",
         default=BUFFER_OCTETS_MAX,
         default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi",
+        renewal=Renewal.INCREASE,
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
     ),
     Setting(
@@ -187,7 +191,7 @@ SOURCES_OF_EXPORT: Final = (
 )
 """The settings of which an export has exactly one."""
 
-OF_EXPORTS: Final[tuple[Setting, ...]] = (
+_OF_EXPORTS: Final[tuple[Setting, ...]] = (
     Setting(
         name="access",
         choices=("rw", "ro"),
@@ -294,4 +298,5 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         "there; fail starts no server",
     ),
 )
+OF_EXPORTS: Final = tuple(replace(setting, renewal=Renewal.HANG_UP) for setting in _OF_EXPORTS)
 """The settings of one export; an option of the command line, and `[defaults]` in a file, sets it for all exports."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, Network, check_names
+from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Refused, Tree, check_changeable
@@ -33,22 +33,48 @@ class FsspecExports:
         self.parts = FsspecParts(state, clock or loop_clock())
         self.admission = HostAdmission()
         self._trees: dict[bytes, FsspecTree] = {}
-        check_names(exports)
-        for export in exports:
-            tree = FsspecTree(export, self.parts)
-            self._trees[tree.identity] = tree
+        self.install(self.plan(exports))
 
     @property
     def trees(self) -> list[FsspecTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
 
-    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
-        """Sets the networks that may use the export of a name."""
-        for tree in self.trees:
-            if tree.export.name == name:
-                tree.export = replace(tree.export, hosts=hosts)
-                self.admission.forget()
+    def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
+        """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
+
+        Raises:
+            ValueError, OSError: as for the class.
+        """
+        check_names(exports)
+        planned = []
+        for export in exports:
+            tree = self._trees.get(export_identity(export.name))
+            if tree is None or not tree.stands_for(export):
+                tree = FsspecTree(export, self.parts)
+            planned.append((tree, export))
+        return planned
+
+    def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
+        """Serves planned trees alone from the next call on; never waits. Returns the trees that are gone."""
+        for tree, export in planned:
+            tree.set_terms(export)
+        before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
+        gone = {tree for identity, tree in before.items() if self._trees.get(identity) is not tree}
+        for tree in gone:
+            tree.gone = True
+        self.admission.forget()
+        return gone
+
+    def retire(self, gone: Collection[FsspecTree]) -> None:
+        """Lets go of the objects and the data of trees that are gone; may block."""
+        if gone:
+            names = {tree.identity for tree in gone}
+            self.parts.nodes.drop_those(lambda node: node.tree in gone)
+            self.parts.listings.forget_those(lambda handle: self.parts.seal.export_in(handle) in names)
+            self.parts.blocks.drop_all()
+        for tree in gone:
+            tree.store.flush()
 
     def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
         """See `tree.Exports.admit`."""
@@ -66,6 +92,8 @@ class FsspecExports:
         """See `tree.Exports.locate`."""
         node = self.parts.nodes.held.get(handle)
         tree = self._tree_of(handle) if node is None else node.tree
+        if tree.gone:
+            raise Refused(errno.ESTALE)
         export = tree.export
         if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
             self.admission.check(export, context)

@@ -95,8 +95,14 @@ class PartedTree(ObjectTree[N]):
         super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
         self.parts = parts
         self.xattrs = has_user_xattrs(self.root.proc_path)
-        self.acting_as: Callable[[Credential], CallerIdentity] = partial(parts.callers.of, export=export)
+        self.acting_as: Callable[[Credential], CallerIdentity]
         """See `tree.Tree.acting_as`."""
+        self.set_terms(export)
+
+    def set_terms(self, export: Export) -> None:
+        """Lets the next calls have other terms, for the same name and directory; never waits."""
+        self.export = export
+        self.acting_as = partial(self.parts.callers.of, export=export)
 
 
 class LocalObject(HeldNode):

@@ -26,6 +26,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_HELD_TOTAL_MAX,
     NFS4_LEASE_S,
     NFS4_RECALLED_FILES_MAX,
+    NFS4_STATEIDS_AT_ONCE,
 )
 
 __all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
@@ -426,6 +427,29 @@ class State:
         held.lost = status
         client.held[held.key] = held
         client.count_lost(status, 1)
+
+    def states(self) -> list[Held]:
+        """All states at this moment, revoked ones included; the lock is free."""
+        with self.lock:
+            return list(self._held.values())
+
+    def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
+        """Revokes the states of all clients for which `concerns` is true, with their parts; may block.
+
+        Args:
+            concerns: is called without the lock.
+
+        Returns:
+            The number of states, parts not counted.
+        """
+        found = [held for held in self.states() if held.lost is None and concerns(held)]
+        for start in range(0, len(found), NFS4_STATEIDS_AT_ONCE):
+            with self.locked():
+                for held in found[start : start + NFS4_STATEIDS_AT_ONCE]:
+                    # It may have ended meanwhile.
+                    if self._held.get(held.other) is held:
+                        self.revoke(held)
+        return len(found)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
