@@ -12,7 +12,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,10 +309,10 @@ async def _wait(
                 return
         found: list[Exported] = []
         sweeps = [services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])]
-        works = [*(functools.partial(asyncio.to_thread, sweep) for sweep in sweeps), exports.look]
-        for work in works:
+        works: list[Callable[[], Awaitable[Any]]] = [functools.partial(asyncio.to_thread, sweep) for sweep in sweeps]
+        for work in (*works, exports.look):
             try:
-                found = await work() or found
+                found = await work() or []
             except Exception:  # the next time may succeed, and the server goes on
                 _LOGGER.exception("cannot close idle files, end leases, or look for exports")
         for export in found:
