@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma.aio import metrics
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server import metrics as metrics_of_server
 from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
@@ -171,6 +172,26 @@ async def test_prometheus_is_told_what_the_server_counts() -> None:
             assert samples["rpcrdma_workers",] == 8
         with pytest.raises(OSError, match="refused"):
             await scrape(url)
+
+
+@pytest.mark.thorough
+@not_simulated
+async def test_prometheus_is_told_how_the_last_reading_of_the_configuration_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken, last_s = ("rpcrdma_config_last_reload_successful",), (
+        "rpcrdma_config_last_reload_success_timestamp_seconds",
+    )  # fmt: skip
+    async with serving() as server:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        assert taken not in await scrape(exporter.url), "a server without a configuration file"
+        for now_s, success, expected in ((5.0, True, (1, 5)), (6.0, False, (0, 5)), (7.0, True, (1, 7))):
+            monkeypatch.setattr(metrics_of_server.time, "time", lambda now_s=now_s: now_s)
+            exporter.configuration_read(success)
+            samples = await scrape(exporter.url)
+            assert (samples[taken], samples[last_s]) == expected
+        await exporter.close()
 
 
 def status_of(url: str) -> tuple[int, bytes]:

@@ -189,7 +189,7 @@ def _exports(served: Any) -> list[str]:
         text=True,
         check=True,
     ).stdout
-    return sorted(json.loads(line)["path"] for line in lines.splitlines())
+    return sorted(json.loads(line)["export"] for line in lines.splitlines())
 
 
 STEPS = ("plan", "install", "retire")

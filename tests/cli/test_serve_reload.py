@@ -44,6 +44,7 @@ listen = ["tcp://127.0.0.1:0"]
 name = "/one"
 directory = "one"
 """
+ONE = FILE[FILE.index("[[export]]") :]
 TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
 LISTENING = "listening at tcp://127.0.0.1:2049"
 
@@ -178,6 +179,7 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
         ('"one"\n', '"one"\nsec = ["krb5p"]\n', "c.toml:7: sec of /one needs a restart"),
         ("[[export]]", '[defaults]\nsec = ["krb5p"]\n[[export]]', "c.toml:5: sec of /one needs a restart"),
         ('"one"\n', '"one"\n' + TWO + 'sec = ["krb5i"]\n', "c.toml:10: sec of /two needs a restart"),
+        (ONE, TWO + 'sec = ["krb5i"]\n', "c.toml:7: sec of /two needs a restart"),
         ("workers", "# a comment moves all lines\nworkers", None),
     ],
 )

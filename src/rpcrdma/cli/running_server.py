@@ -90,6 +90,9 @@ class RunningServer:
                 origin = export.origins[name]
                 waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
             exports += fitting
+        if not exports:
+            # All of them wait for a restart, and so does the removal of the present ones.
+            exports = list(before.exports)
         return found._replace(server=server, exports=tuple(exports)), waiting
 
     def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[str]]:

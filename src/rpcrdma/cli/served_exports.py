@@ -95,7 +95,10 @@ class ServedExports:
             self._install(change, ready)
             self.waiting = waiting
             if change.gone:
-                await self._retire(change)
+                try:
+                    await self._retire(change)
+                except Exception:  # the other exports are served already
+                    _LOGGER.exception("cannot close removed exports")
 
     def _change(self, ready: list[Export]) -> ExportsChange:
         from rpcrdma.nfs.server.exports_change import ExportsChange  # noqa: PLC0415

@@ -6,6 +6,7 @@ import gc
 import ipaddress
 import os
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,9 @@ from support.nfs4_client import (
     READ,
     WRITE,
     Client,
+    Stateid,
     commit,
+    free_stateid,
     getattr_,
     lock,
     lookup,
@@ -355,3 +358,37 @@ def test_the_swap_of_many_exports_enters_few_functions_and_no_system_call(
     assert _entered(lambda: change.install(7)) < 40 * many
     monkeypatch.undo()
     change.retire(close=True)
+
+
+@pytest.mark.thorough
+def test_a_hundred_changes_leave_no_memory_behind(changing: Changing) -> None:
+    a, b = changing.exports
+    versions = [[b], [a, b], [replace(a, read_only=True), b], [changing.export("a", directory=changing.place / "c"), b]]
+
+    def turn() -> None:
+        for exports in versions:
+            changing.to(*exports)
+            for tree in changing.server.services.nfs.exports.trees:
+                file = changing.file(tree.export.name[1:])
+                opened = changing.client.run(putfh(file), open_(b"owner", READ)).value(18)
+                assert changing.server.read(file)
+                for stateid in filter(None, (opened["stateid"], opened["delegation"])):
+                    changing.client.run(putfh(file), free_stateid(stateid))
+        revoked = [each.other for each in changing.service.state.states() if each.lost is not None]
+        for other in revoked:
+            assert changing.client.run(free_stateid(Stateid(0, other))).status == "OK"
+        changing.server.contexts.clear()
+
+    tracemalloc.start()
+    try:
+        for _ in range(5):
+            turn()
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(25):
+            turn()
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 100 * 100, f"{grown / 100:.0f} octets for each change"
