@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import platform
 import re
 import socket
 import sys
@@ -24,8 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma.aio import metrics
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.server import metrics as metrics_of_server
-from rpcrdma.aio.server.metrics import MetricsExporter
+from rpcrdma.aio.server.metrics import Health, MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
@@ -174,26 +174,6 @@ async def test_prometheus_is_told_what_the_server_counts() -> None:
             await scrape(url)
 
 
-@pytest.mark.thorough
-@not_simulated
-async def test_prometheus_is_told_how_the_last_reading_of_the_configuration_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    taken, last_s = ("rpcrdma_config_last_reload_successful",), (
-        "rpcrdma_config_last_reload_success_timestamp_seconds",
-    )  # fmt: skip
-    async with serving() as server:
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
-        assert taken not in await scrape(exporter.url), "a server without a configuration file"
-        for now_s, success, expected in ((5.0, True, (1, 5)), (6.0, False, (0, 5)), (7.0, True, (1, 7))):
-            monkeypatch.setattr(metrics_of_server.time, "time", lambda now_s=now_s: now_s)
-            exporter.configuration_read(success)
-            samples = await scrape(exporter.url)
-            assert (samples[taken], samples[last_s]) == expected
-        await exporter.close()
-
-
 def status_of(url: str) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
@@ -216,27 +196,47 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
 
     slow = Slow()
     server = await serve([slow], ["rdma://127.0.0.1:0"])
-    exporter = MetricsExporter(server)
+    state = [Health("the server starts")]
+    exporter = MetricsExporter(server, lambda: state[0])
     exporter.start("127.0.0.1", 0)
     health = exporter.url.replace("/metrics", "/healthz")
+    ready = exporter.url.replace("/metrics", "/readyz")
 
     async def look(url: str) -> tuple[int, bytes]:
         return await asyncio.to_thread(status_of, url)
 
     async with connect(server.listening[0], v3.PROGRAM) as client:
         assert await look(health) == (200, b"ok\n")
+        assert await look(ready) == (503, b"the server starts\n")
+        state[0] = Health(
+            exports={"/a": True, "/b": False},
+            registered=True,
+            certificate_expires_s=5.5,
+            reload_taken=False,
+            reload_taken_at_s=6.5,
+            version="7.8",
+        )
+        assert await look(ready) == (200, b"ok\n")
+        samples = await scrape(exporter.url)
+        assert [samples["rpcrdma_export_available", name] for name in ("/a", "/b")] == [1, 0]
+        assert samples["rpcrdma_rpcbind_registered",] == 1
+        assert samples["rpcrdma_certificate_expiry_timestamp_seconds",] == 5.5
+        assert samples["rpcrdma_config_last_reload_successful",] == 0
+        assert samples["rpcrdma_config_last_reload_success_timestamp_seconds",] == 6.5
+        assert samples["rpcrdma_build_info", platform.python_version(), "7.8"] == 1
         assert (await look(exporter.url + "/more"))[0] == 404
         with monkeypatch.context() as patch:
             patch.setattr(metrics, "SNAPSHOT_S", 0.05)
             # The event loop waits for these answers.
-            for url in (health, exporter.url):
+            for url in (health, ready, exporter.url):
                 with ThreadPoolExecutor(1) as pool:
                     assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
         call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
         await slow.asked.wait()
         closing = asyncio.create_task(server.close())
         await asyncio.sleep(0)
-        assert await look(health) == (503, b"the server takes no calls: it stops\n")
+        for url in (health, ready):
+            assert await look(url) == (503, b"the server takes no calls: it stops\n")
         slow.gate.set()
         await asyncio.wait([call, closing])
     await exporter.close()

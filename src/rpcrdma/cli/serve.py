@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
+from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
@@ -193,10 +194,12 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
+        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate)
+        stack.callback(health.close)
         try:
             server = await serve(offered, listen_at(args), options=options)
             registered = await _started(register(args.register, offered, server), server)
-            metrics = await _started(_start_metrics(args, server), server, registered)
+            metrics = await _started(_start_metrics(args, server, health), server, registered)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
@@ -210,11 +213,12 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         exports = ServedExports(services, nfs4, waiting, ready, server.settle)
         running = RunningServer(args, server, exports, nfs4, registered)
         manager.ready(running.status)
+        health.start()
+        health.ready(registered)
         reloads = None
         if reload is not None:
-            if metrics is not None:
-                reload.on_end = metrics.configuration_read
-                metrics.configuration_read(True)
+            reload.on_end = health.configuration_read
+            health.configuration_read(True)
             renew = None if hosts.certificate is None else server.reload_certificates
             reloads = asyncio.create_task(reload.run(manager, running, renew, functools.partial(_event, args)))
         async for export in _wait(stop, services, nfs4, exports):
@@ -222,6 +226,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         if reloads is not None:
             reloads.cancel()
         await exports.close()
+        health.stopping()
         manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
@@ -248,12 +253,12 @@ async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms |
         raise
 
 
-async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
+async def _start_metrics(args: argparse.Namespace, server: Server, health: ServerHealth) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
-    exporter = MetricsExporter(server)
+    exporter = MetricsExporter(server, health.state)
     exporter.start(*args.metrics)
     return exporter
 
@@ -266,7 +271,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
     except OSError as error:
         message, hint, _ = describe(error)
         remedy = hint or "name another place with --state-dir"
-        raise OSError(f"cannot keep the key of the file handles: {message}; {remedy}") from None
+        raise OSError(f"cannot use the state directory: {message}; {remedy}") from None
 
 
 def _flavors(args: argparse.Namespace) -> list[SecurityFlavor]:

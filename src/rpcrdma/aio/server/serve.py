@@ -176,14 +176,20 @@ class Server:
         """
         rdma, tcp = self._rdma, self._tcp
         counters = rdma.statistics
+        dispatchers = self._over_rdma, tcp.dispatcher
+        ended = [each.statistics.snapshot() for each in dispatchers]
+        procedures = [
+            each.calls_of_procedures(operations if self._options.count_calls else None)
+            for each, operations in zip(dispatchers, ended, strict=True)
+        ]
         return ServerStatistics(
             rdma=ListenerStatistics(
                 connections=len(rdma.connections),
                 connections_made=rdma.connections_made,
                 connections_refused=rdma.connections_refused,
                 calls=counters.calls,
-                procedures=self._over_rdma.calls_of_procedures(),
-                operations=self._over_rdma.statistics.snapshot(),
+                procedures=procedures[0],
+                operations=ended[0],
                 calls_back=_counted(rdma.calls_back),
             ),
             tcp=ListenerStatistics(
@@ -191,8 +197,8 @@ class Server:
                 connections_made=tcp.connections_made,
                 connections_refused=tcp.connections_refused,
                 calls=tcp.calls,
-                procedures=tcp.dispatcher.calls_of_procedures(),
-                operations=tcp.dispatcher.statistics.snapshot(),
+                procedures=procedures[1],
+                operations=ended[1],
                 calls_back=_counted(tcp.calls_back),
             ),
             counters=counters,

@@ -33,7 +33,8 @@ class ListenerStatistics:
     calls: int
     """RDMA: calls answered. TCP: calls received."""
     procedures: dict[str, int]
-    """Calls that decoded, by the name of the procedure; procedures without any are left out."""
+    """Calls that decoded, by the name of the procedure; procedures without any are left out. With
+    `ServeOptions.count_calls` calls of COMPOUND that have ended count by their operations, "OPEN+READ+CLOSE"."""
     operations: tuple[OperationStatistics, ...]
     """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
     calls_back: tuple[OperationStatistics, ...]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from rpcrdma.cli.export_options import Exported, served_directory
 from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
 from rpcrdma.cli.settings.effective import Effective
 from rpcrdma.cli.settings.file import Mistake, Value
@@ -133,6 +135,8 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
     except HostAuthenticationFailed as error:
         message, hint, _ = describe(error)
         yield Mistake(certificate.origin, f"{message}; {hint}" if hint else message)
+    if (warning := expiry_warning(certificate.value, time.time())) is not None:
+        yield Mistake(certificate.origin, warning, is_warning=True)
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:

@@ -171,8 +171,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         name="metrics",
         parse=host_and_port,
         metavar="HOST:PORT",
-        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls; "
-        "port 0 for a free one (needs the package prometheus-client)",
+        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
+        "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,
