@@ -95,14 +95,15 @@ class ConfigurationReload:
         found, faults = await asyncio.to_thread(_examined, args, names)
         _log(faults)
         refusals = [fault for fault in faults if not fault.is_warning]
-        before, waiting = self._in_use, list[Mistake]()
+        before, path = self._in_use, str(args.config)
         if not refusals:
-            fitting, waiting = server.takes(before, found, str(args.config))
+            # Comparing hundreds of exports takes longer than a call should wait.
+            fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
             try:
                 await server.apply(fitting, names, renew)
             except (HostAuthenticationFailed, ConnectFailed, ValueError, OSError) as error:
                 message, hint, _ = describe(error)
-                place = str(args.config)
+                place = path
                 if isinstance(error, HostAuthenticationFailed):
                     place = before.server["tls-cert"].origin
                 elif isinstance(error, ConnectFailed):
@@ -117,7 +118,7 @@ class ConfigurationReload:
             return f"reload refused: {refusals[0]}{_more(refusals)}", False
         at_once = [each.name for each in OF_SERVER if each.renewal in {Renewal.HANG_UP, Renewal.INCREASE}]
         applied = [name for name in at_once if fitting.server[name].value != before.server[name].value]
-        applied += changes_of_exports(before, fitting)
+        applied += changes
         self._in_use = fitting
         _log(waiting)
         report(
@@ -125,6 +126,14 @@ class ConfigurationReload:
             f"the configuration was read again; changed: {', '.join(applied) or 'nothing'}",
         )
         return f"reloaded, but {waiting[0]}{_more(waiting)}" if waiting else "", True
+
+
+def _compared(
+    server: Reloadable, before: Effective, found: Effective, path: str
+) -> tuple[Effective, list[Mistake], list[str]]:
+    """Returns the settings that the server can take, what it cannot take, and the changes of its exports."""
+    fitting, waiting = server.takes(before, found, path)
+    return fitting, waiting, list(changes_of_exports(before, fitting))
 
 
 def _examined(args: argparse.Namespace, names: HostNames) -> tuple[Effective, list[Mistake]]:

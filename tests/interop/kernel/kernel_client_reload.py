@@ -51,7 +51,9 @@ def reload_below_a_mounted_root(lab: Lab) -> None:
             holder.wait()
         subprocess.run(["mount", "--bind", place / "apart", place / "gone"], check=True)
         server.configure(_config(place, terms="", gone=True))
-        client.run("set -e; cat /mnt/gone/file; echo again >>/mnt/gone/file; echo more >>/mnt/terms/file")
+        # The client remembers for up to a minute that the name was gone.
+        client.run("until cat /mnt/gone/file 2>/dev/null; do sleep 1; done", 120)
+        client.run("set -e; echo again >>/mnt/gone/file; echo more >>/mnt/terms/file")
         assert (place / "gone/file").read_text().endswith("again\n")
         client.run(f"{PYTHON}python3 /data/lock_holder.py try /mnt/gone/file 0 10")
         client.run("touch /tmp/enough")
