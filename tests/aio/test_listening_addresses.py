@@ -6,14 +6,17 @@ import socket
 
 import pytest
 
-from rpcrdma.aio.client.connect import connect
+from local_tcp import without_network
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import AuthError, ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
 from support.cases import each_case
+from support.host_pair import Hosts
 from support.waiting import until
 
 
@@ -97,6 +100,29 @@ async def test_limits_of_a_running_server_change(scheme: str) -> None:
             # Real time passes until the connections of the new limit are idle; a bound of time only ends a hang.
             statistics = server.statistics
             await until(lambda: not statistics().rdma.connections and not statistics().tcp.connections)
+
+
+@without_network
+async def test_the_least_protection_changes_for_the_next_call_of_each_connection(hosts: Hosts) -> None:
+    ours = HostAuthentication(certificate=hosts.server, authorities=hosts.authority.path)
+    options = ServeOptions(tcp=TcpServerConfig(host_authentication=ours))
+    trusting = HostAuthentication(authorities=hosts.authority.path, names=["server.example"])
+    async with (
+        serve([_Nothing()], ["tcp://127.0.0.1:0"], options=options) as server,
+        connect(server.listening[0], v3.PROGRAM) as clear,
+    ):
+        await clear.call(v3.NULL, None)
+        server.require("tls")
+        with pytest.raises(AuthError):
+            await clear.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
+        with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
+            await server.listen("rdma://127.0.0.1:0")
+        secure = ConnectOptions(xprtsec="tls", host_authentication=trusting)
+        async with connect(server.listening[0], v3.PROGRAM, options=secure) as secured:
+            await secured.call(v3.NULL, None)
+            server.require("none")
+            await secured.call(v3.NULL, None)
+        await clear.call(v3.NULL, None)
 
 
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:

@@ -401,20 +401,6 @@ async def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, 
             assert connection.host_identity.names == ("renewed.example",)
 
 
-@without_network
-async def test_the_least_protection_changes_for_the_next_call_of_each_connection(hosts: Hosts) -> None:
-    async with serving(hosts, "none") as server, connecting(server, ConnectOptions()) as clear:
-        assert await answer(clear) == b"data"
-        server.require("tls")
-        with pytest.raises(AuthError):
-            await answer(clear)
-        async with connecting(server, options_of(hosts)) as secured:
-            assert await answer(secured) == b"data"
-            server.require("none")
-            assert await answer(clear) == b"data"
-            assert await answer(secured) == b"data"
-
-
 @pytest.mark.thorough
 @without_network
 async def test_connections_of_hosts_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:

@@ -137,12 +137,7 @@ class RunningServer:
         server.require(min(old_least, least, key=XPRTSEC_CHOICES.index))
         try:
             await server.listen(*added)
-            if self._nfs4 is not None:
-                await asyncio.to_thread(
-                    self._nfs4.state.database.serve,
-                    lasting_addresses(at),
-                    names_of_exports([*before.exports, *args.exports]),
-                )
+            await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
             await self._exports.replace(args.exports, names, renew or _nothing)
         except BaseException:
             server.stop_listening(*added)
@@ -156,6 +151,12 @@ class RunningServer:
         vars(before).update(vars(args))
         if self._registered is not None:
             self._registered.look_soon()
+
+    def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
+        """Writes down by what the next run of the server finds the clients of this one; may block."""
+        if self._nfs4 is not None:
+            # With the earlier exports, lest clients be lost if the server dies before it has changed them.
+            self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
 
     def _set_limits(self, args: argparse.Namespace) -> None:
         from rpcrdma.aio.server.admission import raise_file_limit  # noqa: PLC0415
