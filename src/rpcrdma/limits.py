@@ -68,9 +68,16 @@ RPC_CONNECTIONS_MAX = 1024
 """Connections of RDMA to one server, and of TCP: fewer where the limit of open files does not allow both beside the
 files that an NFS server opens."""
 
+CONNECTIONS_OF_HOST_PARTS = 4
+"""One part in this many of the places for connections is what one address has at most, unless `connections_per_host`
+says otherwise: four of them have to act together to take all places by connections that are in use, and may not be
+ended. The calls in progress of a host follow: 128 on each connection."""
+
+CONNECTIONS_OF_HOST_MIN = 16
+"""Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
+
 CONNECTIONS_KEPT_PARTS = 8
-"""One part in this many of the places for connections is reserved from any single address: even if all its
-connections are in use, so that none may be ended, others find a place."""
+"""One part in this many of the places is kept from any single address even then: others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -394,6 +401,10 @@ with fewer names is read again only when it has changed."""
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
 
+NFS_DECISIONS_MAX = 1024
+"""Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
+server has. Beyond that the rules are looked through again."""
+
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
@@ -529,6 +540,27 @@ and 80,000 if its clients provoke every error that they can, over both transport
 METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
+
+# The admin socket
+
+ADMIN_CONNECTIONS_MAX = 8
+"""Connections to the admin socket of a server, all of its owner: several scripts at once; a further one is closed."""
+
+ADMIN_REQUEST_OCTETS_MAX = 4 << 10
+"""Octets of a request: it names a client or a host, of at most 1 KiB."""
+
+ADMIN_REQUEST_S = 5.0
+"""Seconds for a request to arrive, which the command sends as soon as it is connected."""
+
+ADMIN_ANSWER_S = 30.0
+"""Seconds in which an answer is read; that of a thousand clients has 400 KB."""
+
+ADMIN_ANSWER_OCTETS_MAX = 16 << 20
+"""Octets of an answer that the command takes: 4 KiB for each of NFS4_CLIENTS_MAX clients."""
+
+ADMIN_CONNECTIONS_AT_ONCE = 64
+"""Connections of clients whose counts the event loop reads for the administrator before it answers calls again: 0.1 ms
+of work."""
 
 # Registering at rpcbind
 

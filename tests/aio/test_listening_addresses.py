@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -88,18 +89,23 @@ async def test_an_address_is_left_and_its_connections_stay(scheme: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 async def test_limits_of_a_running_server_change(scheme: str) -> None:
+    limits: dict[str, Any]
     options = ServeOptions(rdma=RdmaServerConfig(connections_max=4), tcp=TcpServerConfig(connections_max=4))
     async with serve([_Nothing()], [f"{scheme}://127.0.0.1:0"], options=options) as server:
         (url,) = server.listening
         async with connect(url, v3.PROGRAM) as connection:
             await connection.call(v3.NULL, None)
-            # An idle connection makes room for the next one.
-            server.set_limits(connections_max=1, rdma_idle_s=0.05, tcp_idle_s=0.05, memory_octets_max=64 << 20)
+            limits = {"connections_max": 1, "connections_per_host": 1, "memory_octets_max": 64 << 20}
+            server.set_limits(**limits, rdma_idle_s=3600, tcp_idle_s=3600)
             assert server.statistics().buffer_octets_max == 2 * 64 << 20
+            # An idle connection makes room for the next one.
             assert await answers(url)
-            # Real time passes until the connections of the new limit are idle; a bound of time only ends a hang.
-            statistics = server.statistics
-            await until(lambda: not statistics().rdma.connections and not statistics().tcp.connections)
+            assert server.statistics().rdma.connections + server.statistics().tcp.connections <= 1
+            server.set_limits(**limits, rdma_idle_s=0.05, tcp_idle_s=0.05)
+            async with connect(url, v3.PROGRAM):
+                # Real time passes until the connection is idle; a bound of time only ends a hang.
+                statistics = server.statistics
+                await until(lambda: statistics().rdma.connections + statistics().tcp.connections == 0)
 
 
 @without_network

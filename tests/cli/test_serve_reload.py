@@ -21,7 +21,7 @@ from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -46,6 +46,7 @@ directory = "one"
 """
 ONE = FILE[FILE.index("[[export]]") :]
 TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
+RULE = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "ro"\n'
 LISTENING = "listening at tcp://127.0.0.1:2049"
 
 
@@ -179,6 +180,7 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
         ('"one"\n', '"one"\nsec = ["krb5p"]\n', "c.toml:7: sec of /one needs a restart"),
         ("[[export]]", '[defaults]\nsec = ["krb5p"]\n[[export]]', "c.toml:5: sec of /one needs a restart"),
         ('"one"\n', '"one"\n' + TWO + 'sec = ["krb5i"]\n', "c.toml:10: sec of /two needs a restart"),
+        ('"one"\n', '"one"\n' + RULE + 'sec = ["krb5"]\n', "c.toml:7: a rule of /one needs a restart"),
         (ONE, TWO + 'sec = ["krb5i"]\n', "c.toml:7: sec of /two needs a restart"),
         ("workers", "# a comment moves all lines\nworkers", None),
     ],
@@ -222,22 +224,26 @@ async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file
     assert reloading.events.pop()["applied"] == ["the new export /one", "the removal of /two"]
     await reloading.again(FILE)
     assert reloading.events.pop()["applied"] == ["the source of /one"]
+    await reloading.again(FILE + RULE)
+    assert reloading.events.pop()["applied"] == ["a rule of /one"]
+    (tree,) = reloading.services.nfs.exports.trees
+    assert [rule.read_only for rule in tree.export.rules] == [True]
 
 
 @in_virtual_time
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO
-    more = 'connections = 9\nidle-timeout = 7\nmemory = "1Gi"\n' + more
+    more = 'connections = 9\nconnections-per-host = 3\nidle-timeout = 7\nmemory = "1Gi"\n' + more
     await reloading.again(more)
     assert reloading.events.pop()["applied"] == [
-        "listen", "connections", "idle-timeout", "memory", "the new export /two"
+        "listen", "connections", "connections-per-host", "idle-timeout", "memory", "the new export /two"
     ]  # fmt: skip
     assert reloading.server.changes == [
         "+tcp://127.0.0.1:2049", "+tcp://127.0.0.1:2050", "-tcp://127.0.0.1:0"
     ]  # fmt: skip
     assert reloading.server.limits == {
-        "connections_max": 9, "rdma_idle_s": 7, "tcp_idle_s": 7, "memory_octets_max": 1 << 30
+        "connections_max": 9, "connections_per_host": 3, "rdma_idle_s": 7, "tcp_idle_s": 7, "memory_octets_max": 1 << 30
     }  # fmt: skip
     # An address that is taken by another server refuses all, and the others are given back.
     reloading.server.changes.clear()
@@ -367,9 +373,11 @@ async def test_the_lines_of_a_reload_are_bounded(file: Path, caplog: pytest.LogC
 def test_a_reload_applies_each_setting_of_its_class() -> None:
     # `RunningServer` applies these by name.
     names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
-    assert names[Renewal.HANG_UP] == ["listen", "connections", "idle-timeout", "log-level"]
+    assert names[Renewal.HANG_UP] == [
+        "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
+    ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
-    assert {setting.renewal for setting in OF_EXPORTS} == {Renewal.HANG_UP}
+    assert {setting.renewal for setting in (*OF_EXPORTS, *OF_RULES)} == {Renewal.HANG_UP}
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.served_exports import ServedExports
@@ -85,32 +85,41 @@ class RunningServer:
         exports: list[Exported] = []
         for export in found.exports:
             fitting, lacking = self._fitting(export, known.get(export.name))
-            place = export.origins[""]
-            for name in lacking:
-                origin = export.origins[name]
-                waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
+            waiting += lacking
             exports += fitting
         if not exports:
             # All of them wait for a restart, and so does the removal of the present ones.
             exports = list(before.exports)
         return found._replace(server=server, exports=tuple(exports)), waiting
 
-    def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[str]]:
-        """Returns the export with the terms that it can have without a restart, and the names of the others.
+    def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
+        """Returns an export with the terms that it can have without a restart, and the changes that need one.
 
-        Nothing is returned for a new export that lacks one.
+        Nothing is returned for a new export that needs one.
         """
+        kept: dict[str, Any] = {}
+        waiting = []
+        place = export.origins[""]
+        for name in self._lacks(export):
+            kept[name] = getattr(old, name, None)
+            origin = export.origins[name]
+            waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
+        for rule in export.rules:
+            if self._lacks(rule):
+                kept["rules"] = getattr(old, "rules", ())
+                waiting.append(_restart(rule.origins[""], f"a rule of {export.name}"))
+        if waiting and old is None:
+            return [], waiting
+        return [replace(export, **kept)], waiting
+
+    def _lacks(self, rule: ExportedRule) -> list[str]:
+        """Returns the terms of a rule for which the server has had no keys or certificates at its start."""
         lacking = []
-        if not self._has_keys and any(flavor.service is not None for flavor in export.security):
+        if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
-        asks_more = old is None or export.xprtsec != old.xprtsec
-        if asks_more and (
-            (export.xprtsec != "none" and not self._offers_tls) or (export.xprtsec == "mtls" and not self._judges_hosts)
-        ):
+        if rule.xprtsec != "none" and not (self._judges_hosts if rule.xprtsec == "mtls" else self._offers_tls):
             lacking.append("xprtsec")
-        if lacking and old is None:
-            return [], lacking
-        return [replace(export, **{name: getattr(old, name) for name in lacking})], lacking
+        return lacking
 
     async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
         """Takes settings that `takes` has returned: all of them, or none.
@@ -163,6 +172,7 @@ class RunningServer:
 
         self._server.set_limits(
             connections_max=raise_file_limit(args.connections),
+            connections_per_host=args.connections_per_host,
             rdma_idle_s=idle_s(args, RDMA_IDLE_S),
             tcp_idle_s=idle_s(args, RPC_IDLE_S),
             memory_octets_max=args.memory,
@@ -200,6 +210,8 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
             continue
         if export.source != known.source:
             yield f"the source of {export.name}"
+        if export.rules != known.rules:
+            yield f"a rule of {export.name}"
         yield from (
             f"{setting.name} of {export.name}"
             for setting in OF_EXPORTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -55,6 +56,8 @@ class ConfigurationReload:
         self._requested = asyncio.Event()
         self.on_end: Callable[[bool], None] | None = None
         """Is called at the end of each reading: whether the settings of the files are in use."""
+        self.last: tuple[float, str] | None = None
+        """The time of the last reading, in seconds since 1970, and what could not be applied; None: there was none."""
 
     def request(self) -> None:
         """Requests one more reading; requests during a reading lead to a single one after it."""
@@ -80,6 +83,7 @@ class ConfigurationReload:
             except Exception:  # the present settings stay in use, and the next reading may succeed
                 _LOGGER.exception("cannot reload the configuration")
                 ended, taken = "reload refused: see the log", False
+            self.last = time.time(), ended
             if self.on_end is not None:
                 self.on_end(taken)
             manager.ready(ended or server.status)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, served_directory
 from rpcrdma.cli.host_names import HostNames, Network
 from rpcrdma.commands import describe
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["WaitingExports"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-_NOBODY = ipaddress.ip_network("0.0.0.0/32")
-"""The address of no peer: a list of hosts without it would be empty, and admit everybody."""
 
 
 class WaitingExports:
@@ -50,10 +47,10 @@ class WaitingExports:
             OSError: an export with `missing` "fail" has no directory, or a host without an address.
         """
         # At once, so that all of them together wait for their name servers once.
-        self._names.look_up(host for export in self._exports for host in export.hosts)
+        self._names.look_up(host for export in self._exports for host in export.all_hosts)
         for export in tuple(self.absent):
             try:
-                self._made[export.name] = self._export(export)
+                self._made[export.name] = self._new(export)
             except OSError as error:
                 if export.missing == "fail":
                     raise
@@ -65,49 +62,74 @@ class WaitingExports:
                 self.absent.remove(export)
         self._told = True
         for export in self._exports:
-            if export.hosts and export.name in self._made:
+            if export.name in self._made and export.all_hosts:
                 self._admit_hosts(export)
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
         """Takes the addresses that the hosts of an export have by now."""
-        networks, unknown = _networks(exported, self._names)
+        before = self._made[exported.name]
+        export, unknown = _export(exported, before.directory, self._names)
         if not unknown and exported.name in self._unresolved:
             self._unresolved.remove(exported.name)
             _LOGGER.info("all hosts of %s have addresses now", exported.name)
-        if networks != self._made[exported.name].hosts:
-            self._made[exported.name] = replace(self._made[exported.name], hosts=networks)
+        if export != before:
+            self._made[exported.name] = export
 
-    def _export(self, exported: Exported) -> Export:
-        from rpcrdma.nfs.server import Export  # noqa: PLC0415
-
-        directory = served_directory(exported)
-        networks, unknown = _networks(exported, self._names)
+    def _new(self, exported: Exported) -> Export:
+        export, unknown = _export(exported, served_directory(exported), self._names)
         if unknown:
             if exported.missing == "fail":
                 raise unknown[0]
             self._unresolved.add(exported.name)
             for error in unknown:
-                _LOGGER.warning("%s does not admit %s until the name has an address", exported.name, describe(error)[0])
-        return Export(
-            name=exported.name,
-            directory=directory,
-            url=exported.source if isinstance(exported.source, str) else None,
-            valid_s=exported.fsspec_valid,
-            read_only=exported.is_read_only,
-            synchronous=exported.sync,
-            root_squash=exported.squash != "none",
-            all_squash=exported.squash == "all",
-            anonymous_uid=exported.anonuid,
-            anonymous_gid=exported.anongid,
-            hosts=networks,
-            xprtsec=exported.xprtsec,
-            mount_in_clear=exported.mount_in_clear,
-            security=exported.security,
-        )
+                _LOGGER.warning("%s does not admit %s until the name has an address", export.name, describe(error)[0])
+        return export
 
 
-def _networks(export: Exported, names: HostNames) -> tuple[tuple[Network, ...], list[OSError]]:
-    """Returns the networks of the hosts, and the errors of names without an address."""
-    networks, unknown = names.networks_of(export.hosts)
-    return tuple(networks) if networks or not unknown else (_NOBODY,), unknown
+def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
+    """Returns an export as a server takes it, and the errors of names of hosts without an address."""
+    from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
+
+    unknown: list[OSError] = []
+
+    def terms(rule: ExportedRule) -> dict[str, Any]:
+        """Returns a rule as arguments of `AccessTerms`."""
+        return {
+            "hosts": _networks(rule.hosts, names, unknown),
+            "principals": tuple(rule.principals),
+            "certificates": tuple(rule.certificates),
+            "denied": rule.access == "none",
+            "read_only": rule.access == "ro" or isinstance(exported.source, str),
+            "root_squash": rule.squash != "none",
+            "all_squash": rule.squash == "all",
+            "anonymous_uid": rule.anonuid,
+            "anonymous_gid": rule.anongid,
+            "xprtsec": rule.xprtsec,
+            "security": rule.flavors,
+        }
+
+    export = Export(
+        name=exported.name,
+        directory=directory,
+        url=exported.source if isinstance(exported.source, str) else None,
+        valid_s=exported.fsspec_valid,
+        rules=tuple(AccessTerms(**terms(rule)) for rule in exported.rules),
+        synchronous=exported.sync,
+        mount_in_clear=exported.mount_in_clear,
+        transports=tuple(exported.transports),
+        versions=tuple(exported.versions),
+        hidden=exported.hidden,
+        reserved_port=exported.reserved_port,
+        **terms(exported),
+    )
+    return export, unknown
+
+
+def _networks(hosts: Sequence[str], names: HostNames, unknown: list[OSError]) -> tuple[Network, ...] | None:
+    """Returns the networks of hosts, None for all hosts; adds the errors of names without an address to `unknown`."""
+    if not hosts or ALL_HOSTS in hosts:
+        return None
+    networks, lacking = names.networks_of(hosts)
+    unknown += lacking
+    return tuple(networks)

@@ -232,17 +232,18 @@ def test_a_call_that_runs_ends_under_the_old_exports_and_then_its_files_close(ch
     exports = changing.server.services.nfs.exports
     context = changing.server.contexts[-1]
     context.may_block = True
-    node: Any = exports.locate(file, context)
+    located: Any = exports.locate(file, context)
+    node, who = located
     change = changing.plan(changing.exports[1])
     change.install(6)
     assert change.retire(close=False) == []
-    opened = node.open(context.credential, READ, at_once=False)
+    opened = node.open(who, READ, at_once=False)
     assert opened.read(memoryview(bytearray(4)), 0, at_once=False) == 4
-    directory = node.tree.root.lookup(context.credential, b".", at_once=False)
-    assert directory.lookup(context.credential, b"file", at_once=False).handle == file
+    directory = node.tree.root.lookup(who, b".", at_once=False)
+    assert directory.lookup(who, b"file", at_once=False).handle == file
     # What that call has put into the caches is served to nobody.
     assert changing.server.getattr_status(file) == "STALE"
-    del node, opened, directory
+    del located, node, opened, directory
     assert descriptors() > before
     assert change.retire(close=True) == []
     assert descriptors() == before

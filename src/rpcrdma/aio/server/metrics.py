@@ -99,7 +99,10 @@ def _of_health(health: Health) -> Iterable[Metric]:
     exports = GaugeMetricFamily("rpcrdma_export_available", "1 while the export is there, else 0.", labels=["export"])
     for name, available in health.exports.items():
         exports.add_metric([printable(name)], available)
-    yield from (build, exports)
+    if health.version:
+        yield build
+    if health.exports:
+        yield exports
     for name, text, value in (
         ("rpcbind_registered", "1 while rpcbind leads clients to the server, else 0.", health.registered),
         (

@@ -9,9 +9,11 @@ from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecTree
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_tree import LocalExports, LocalTree
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Exports, Node, Tree
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["JointExports"]
@@ -84,21 +86,21 @@ class JointExports:
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
-    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
         """See `tree.Exports.locate`."""
-        return self._part(handle).locate(handle, context)
+        return self._part(handle).locate(handle, context, version)
 
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
-        """See `tree.Exports.locate_in_worker`."""
-        return self._part(handle).locate_in_worker(handle, context)
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """See `tree.Exports.locate_to_change`."""
-        return self._part(handle).locate_to_change(handle, context)
-
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit`."""
-        self._part(tree.root.handle).admit(tree, context, mounts=mounts)
+        return self._part(tree.root.handle).admit(tree, context, version)
+
+    def admit_mount(self, tree: Tree, context: CallContext) -> Grant:
+        """See `tree.Exports.admit_mount`."""
+        return self._part(tree.root.handle).admit_mount(tree, context)
+
+    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""
