@@ -83,9 +83,9 @@ class FsspecExports:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit_mount`."""
-        return self.admission.check_mount(tree.export, context)
+        return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
         """See `tree.Exports.flavors`."""
