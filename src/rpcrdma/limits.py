@@ -580,6 +580,18 @@ RPCBIND_LOOK_S = 60.0
 """Seconds between two looks at the list of rpcbind. After the death of rpcbind no client finds the server until the
 next one."""
 
+# Looking up names of hosts in the configuration of a server
+
+HOST_NAME_ANSWERS_S = 5.0
+"""Seconds for the answers to all names that are looked up at a time: as long as the system's resolver waits for one
+name server. A start, a check or a reload waits so long where no name server answers."""
+
+HOST_NAMES_AT_ONCE = 16
+"""Names that are looked up at the same time: each takes a thread, as long as a minute where no name server answers."""
+
+HOST_NAME_VALID_S = 1800.0
+"""Seconds for which the addresses of a name are used, as Linux's server does: after that it is looked up again."""
+
 # Asking a server for its programs
 
 PROBED_PROGRAMS_MAX = 256

@@ -86,6 +86,8 @@ class ServerHealth:
         self._warned_day = -1
         self._unready = "the server starts"
         self._registered: RegisteredPrograms | None = None
+        self._reload_taken: bool | None = None
+        self._reload_taken_at_s: float | None = None
         self._closed = threading.Event()
 
     def start(self) -> None:
@@ -103,6 +105,16 @@ class ServerHealth:
             registered: its programs at rpcbind; None: none are to be registered.
         """
         self._unready, self._registered = "", registered
+
+    def configuration_read(self, taken: bool) -> None:
+        """Takes note of a reading of the configuration, of which the start is the first.
+
+        Args:
+            taken: whether its settings are in use; otherwise the earlier ones stay.
+        """
+        self._reload_taken = taken
+        if taken:
+            self._reload_taken_at_s = self._clock()
 
     def stopping(self) -> None:
         """Takes the server for one that stops."""
@@ -126,6 +138,8 @@ class ServerHealth:
             exports={export.name: export.name not in away for export in exports},
             registered=None if self._registered is None else self._registered.complete,
             certificate_expires_s=self._expires_s,
+            reload_taken=self._reload_taken,
+            reload_taken_at_s=self._reload_taken_at_s,
             version=__version__,
         )
 

@@ -355,7 +355,9 @@ def test_the_next_call_obeys_changed_rules_also_by_an_open_of_before(
         {"denied": True},
         {"rules": (AccessTerms(hosts=networks("192.0.2.7"), root_squash=False),), "denied": True},
     ):
-        exports.set_terms(both.export("/d", **both.terms | terms))
+        changed = both.export("/d", **both.terms | terms)
+        present: Any = [tree.export for tree in exports.trees]
+        exports.install(exports.plan([changed if each.name == "/d" else each for each in present]))
         data = v3.WRITE3args(v3.nfs_fh3(file), 0, 1, v3.stable_how.FILE_SYNC, b"h")
         seen.append(
             (client.run(putfh(file), write(stateid, 0, b"h")).status, both.three("write", data, USER, origin()))

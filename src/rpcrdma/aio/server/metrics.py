@@ -31,6 +31,10 @@ class Health(NamedTuple):
     """Whether rpcbind leads clients to the server; None: it is not to do so."""
     certificate_expires_s: float | None = None
     """When the server's certificate expires, in seconds since 1970; None: there is none."""
+    reload_taken: bool | None = None
+    """Whether the settings of the last reading of the configuration are in use; None: there is no configuration."""
+    reload_taken_at_s: float | None = None
+    """When settings of a reading were last taken, in seconds since 1970."""
     version: str = ""
     """The version of this package; "" for a program of its own."""
 
@@ -105,6 +109,16 @@ def _of_health(health: Health) -> Iterable[Metric]:
             "certificate_expiry_timestamp_seconds",
             "When the server's certificate expires, in seconds since 1970.",
             health.certificate_expires_s,
+        ),
+        (
+            "config_last_reload_successful",
+            "1 while the settings of the last reading of the configuration are in use, else 0.",
+            health.reload_taken,
+        ),
+        (
+            "config_last_reload_success_timestamp_seconds",
+            "When settings of a reading were last taken, in seconds since 1970.",
+            health.reload_taken_at_s,
         ),
     ):
         if value is not None:

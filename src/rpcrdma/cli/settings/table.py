@@ -118,6 +118,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=listening_url,
         many=True,
         metavar="URL",
+        renewal=Renewal.HANG_UP,
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
         f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
         "--xprtsec the latter alone)",
@@ -167,6 +168,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="N",
         default=RPC_CONNECTIONS_MAX,
         default_text=str(RPC_CONNECTIONS_MAX),
+        renewal=Renewal.HANG_UP,
         help="the largest number of client connections, for RDMA and for TCP each",
     ),
     Setting(
@@ -174,6 +176,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         kind=ValueType.NUMBER,
         parse=positive_count,
         metavar="N",
+        renewal=Renewal.HANG_UP,
         default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
         help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
@@ -183,6 +186,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        renewal=Renewal.HANG_UP,
         help="end connections that are idle for this long, 0: never",
     ),
     Setting(
@@ -192,6 +196,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="SIZE",
         default=BUFFER_OCTETS_MAX,
         default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi",
+        renewal=Renewal.INCREASE,
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
     ),
     Setting(
@@ -226,6 +231,12 @@ SOURCES_OF_EXPORT: Final = (
     Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
 )
 """The settings of which an export has exactly one."""
+
+
+def _taken_at_once(*settings: Setting) -> tuple[Setting, ...]:
+    """Returns settings whose changed values a running server takes."""
+    return tuple(replace(setting, renewal=Renewal.HANG_UP) for setting in settings)
+
 
 _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
     Setting(
@@ -296,7 +307,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
 )
 """The settings that an export and each of its rules may have."""
 
-OF_RULES: Final[tuple[Setting, ...]] = (
+OF_RULES: Final = _taken_at_once(
     *_OF_EXPORTS_AND_RULES,
     Setting(
         name="principals",
@@ -317,7 +328,7 @@ OF_RULES: Final[tuple[Setting, ...]] = (
 )
 """The settings of one rule; those that it leaves out come from its export, and those for callers hold for all."""
 
-OF_EXPORTS: Final[tuple[Setting, ...]] = (
+OF_EXPORTS: Final = _taken_at_once(
     *_OF_EXPORTS_AND_RULES,
     Setting(
         name="sync",

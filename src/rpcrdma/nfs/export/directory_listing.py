@@ -148,6 +148,12 @@ class DirectoryListings:
         with self._lock:
             self._remove(directory)
 
+    def forget_those(self, which: Callable[[bytes], bool]) -> None:
+        """Drops the windows of the directories for whose handles `which` is true."""
+        with self._lock:
+            for directory in [each for each in self._windows if which(each)]:
+                self._remove(directory)
+
     def _ticket(self) -> int:
         self._tickets += 1
         return self._tickets

@@ -54,6 +54,19 @@ class MountService(MOUNT_V3_Service):
         self._lock = threading.Lock()
         self.WAITS_FOR = self._file_system_of
 
+    def serve(self, exports: Exports) -> None:
+        """Serves other exports from the next call on; never waits."""
+        self._exports = exports
+
+    def forget_gone(self) -> None:
+        """Drops the mounts of exports that are served no more from the list."""
+        with self._lock:
+            mounts = list(self._mounts)
+        gone = [mount for mount in mounts if self._export_of(_names(mount[1])) is None]
+        with self._lock:
+            for mount in gone:
+                self._mounts.pop(mount, None)
+
     @in_worker
     def mnt(self, args: str, context: CallContext) -> mountres3:
         try:

@@ -122,7 +122,8 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
         for holder in (*(each for each, _ in claims.sharers(file)), *claims.delegates(file)):
             if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
-                return node
+                # An export that was removed is served to nobody.
+                return node if node is not None and node.tree in compound.server.exports.trees else None
     return None
 
 
