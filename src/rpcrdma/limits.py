@@ -369,6 +369,10 @@ NFS_LEASES_MAX = 10_000
 """Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
 most one for each 32 descriptors."""
 
+NFS_LEASE_STALLED_S = 2.0
+"""Seconds after which a local writer goes on if the owner of a lease has not looked at it: the writer may be the very
+thread of the owner's event loop."""
+
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
 their further use needs no search."""
@@ -507,8 +511,9 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 """Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8."""
 
 NFS4_KINDS_OF_CALLS_MAX = 64
-"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
-and sets of attributes whose encoding is prepared: it has some ten."""
+"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40.
+Further ones are counted by their first operation that tells something, so that a client that sends many does not hide
+the calls of others. And sets of attributes whose encoding is prepared: it has some ten."""
 
 NFS4_PSEUDO_CALLS_MAX = 256
 """Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
