@@ -81,8 +81,7 @@ def test_the_manual_has_every_command_of_the_library_and_every_setting() -> None
     assert named == OWN.keys() - {"serve"}
     keys = re.findall(r"^`([a-z-]+)`\n: ", pages["rpcrdma.toml.md"], re.MULTILINE)
     of_rules = [each for each in OF_RULES if each not in OF_EXPORTS]
-    settings = (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *of_rules)
-    assert keys == [each.name for each in settings]
+    assert keys == [each.name for each in (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *of_rules)]
 
 
 def test_the_reference_has_every_command(reference: Path) -> None:

@@ -403,6 +403,8 @@ def _proof(security: list[str]) -> str:
 
 
 def _acting(export: Exported, *, as_callers: bool) -> str:
+    if all(rule.access == "none" for rule in export.admitting):
+        return "everybody is refused"
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:

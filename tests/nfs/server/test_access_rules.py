@@ -381,6 +381,8 @@ def test_exports_that_are_hidden_or_of_one_version_are_shown_to_nobody_else(
         for name, terms in (
             ("/shown", {"hosts": networks("192.0.2.0/24"), "rules": (AccessTerms(hosts=networks("::1")),)}),
             ("/closed", {"rules": (AccessTerms(hosts=networks("192.0.2.0/24")),), "denied": True}),
+            ("/nobody", {"hosts": ()}),
+            ("/none", {"denied": True}),
             ("/hidden", {"hidden": True}),
             ("/deep/hidden", {"hidden": True}),
             ("/three", {"versions": (3,)}),
@@ -393,7 +395,7 @@ def test_exports_that_are_hidden_or_of_one_version_are_shown_to_nobody_else(
     four = with_version_4(server, tmp_path)
     client = four.client(credential=USER).start()
     entries = client.run(putrootfh(), readdir()).value(26)[0]
-    assert [entry[1] for entry in entries] == [b"closed", b"four", b"shown"]
+    assert [entry[1] for entry in entries] == [b"closed", b"four", b"nobody", b"none", b"shown"]
     assert client.run(putrootfh(), lookup("hidden"), getfh()).status == "OK"
     assert client.run(putrootfh(), lookup("deep"), lookup("hidden"), getfh()).status == "OK"
     assert client.run(putrootfh(), lookup("deep"), readdir()).value(26)[0] == []

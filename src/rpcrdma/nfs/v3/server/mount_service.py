@@ -108,10 +108,8 @@ class MountService(MOUNT_V3_Service):
         return [path for _, path in found]
 
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
-        shown = (tree.export for tree in self._exports.trees)
-        return [
-            exportnode(export.name, _groups(export)) for export in shown if not export.hidden and 3 in export.versions
-        ]
+        shown = [tree.export for tree in self._exports.trees if not tree.export.hidden and 3 in tree.export.versions]
+        return [exportnode(export.name, groups) for export in shown if (groups := _groups(export)) is not None]
 
     def _find(self, path: str, context: CallContext) -> Node | None:
         names = _names(path)
@@ -138,8 +136,8 @@ class MountService(MOUNT_V3_Service):
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
-def _groups(export: ExportTerms) -> list[groupnode]:
-    """Returns the networks that some rule admits; none stands for all hosts."""
+def _groups(export: ExportTerms) -> list[groupnode] | None:
+    """Returns the networks that some rule admits; an empty list stands for all hosts, None for no host."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:
@@ -149,7 +147,7 @@ def _groups(export: ExportTerms) -> list[groupnode]:
         if rule.hosts is None and not (rule.principals or rule.certificates):
             # No call comes to a later rule.
             break
-    return [groupnode(network) for network in networks]
+    return [groupnode(network) for network in networks] or None
 
 
 def _names(path: str) -> list[str]:
