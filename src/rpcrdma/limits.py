@@ -401,6 +401,22 @@ with fewer names is read again only when it has changed."""
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
 
+NFS_GROUPS_VALID_S = 1800.0
+"""Seconds for which the groups of a user in the server's database are used: as long as mountd of Linux uses them."""
+
+NFS_GROUPS_UNKNOWN_S = 60.0
+"""Seconds for which a user counts as unknown: a directory service may be out of reach for the moment."""
+
+NFS_GROUPS_USERS_MAX = 4096
+"""Users whose groups are remembered, some hundred octets each: a client may name any number of users."""
+
+NFS_GROUPS_LOOKUPS_MAX = 2
+"""Worker threads that look up groups at a time: a directory service that hangs leaves the others to calls of users
+whose groups are known."""
+
+NFS_GROUPS_WAIT_S = 0.5
+"""Seconds for which a call waits for these look-ups; then its client is told to try again later."""
+
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 

@@ -41,6 +41,7 @@ EXPORT = {
     "fsspec-valid": SECONDS,
     "mount-point": SWITCH,
     "missing": TEXT,
+    "groups": TEXT,
 }
 WRONG = {
     TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},

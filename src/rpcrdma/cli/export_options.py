@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
@@ -70,6 +70,7 @@ class Exported:
     xprtsec: XprtSec
     mount_in_clear: bool
     hosts: Sequence[str]
+    groups: Literal["client", "server"]
     fsspec_valid: float
     mount_point: bool
     missing: str

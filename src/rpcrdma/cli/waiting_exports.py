@@ -107,6 +107,7 @@ class WaitingExports:
             hosts=networks,
             xprtsec=export.xprtsec,
             mount_in_clear=export.mount_in_clear,
+            groups=export.groups,
             security=export.security,
         )
 

@@ -277,6 +277,15 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         file_help="the addresses, networks and names of hosts that may use the export",
     ),
     Setting(
+        name="groups",
+        choices=("client", "server"),
+        default="client",
+        default_text="client",
+        option=None,
+        help="the groups of users without Kerberos: client takes those of the call, which are 16 at most; server takes "
+        "those of the user database of the server, which must run as root",
+    ),
+    Setting(
         name="fsspec-valid",
         kind=ValueType.SECONDS,
         parse=seconds,

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rpcrdma.limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
@@ -65,6 +65,9 @@ class ExportTerms:
     """The least protection by TLS (RFC 9289) of connections that use the export; RDMA has none."""
     mount_in_clear: bool = False
     """Whether MOUNT returns the root also without that protection, as Linux clients need."""
+    groups: Literal["client", "server"] = "client"
+    """The origin of the supplementary groups of users without a proof: the call, which carries 16 at most, or this
+    machine's user database; matters only to a server that runs as root."""
     security: tuple[SecurityFlavor, ...] = UNPROVED
     """The security flavors of calls to the export, the preferred one first; MOUNT lists them."""
 
@@ -80,11 +83,11 @@ class ExportTerms:
             if not 0 <= number < _NO_ID:
                 raise ValueError(f"{number} is not the number of a user or group: use 0 to {_NO_ID - 1}")
 
-    def acting_as(self, credential: Credential) -> UserAndGroups:
+    def acting_as(self, credential: Credential | LocalUser) -> UserAndGroups:
         """Maps a call's credential to the user as whom the server acts.
 
         Args:
-            credential: the credential.
+            credential: the credential, or the user of this machine that takes its place.
 
         Returns:
             User, group and supplementary groups; those of the anonymous user for squashed users, calls without an

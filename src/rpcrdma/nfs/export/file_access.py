@@ -45,7 +45,8 @@ from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
-from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.nfs.export.user_groups import UserGroups
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, LocalUser
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller"]
@@ -175,6 +176,8 @@ class Callers:
         self._server = server if self.switches else None
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
         self._last: tuple[Credential | None, ExportTerms | None, CallerIdentity] = None, None, self._user
+        self.groups = UserGroups()
+        """The groups of users for exports that take them of this machine's database."""
 
     def try_out(self, export: ExportTerms) -> None:
         """Acts as the export's anonymous user for a moment, if that stands for root.
@@ -195,7 +198,11 @@ class Callers:
             ) from None
 
     def of(self, credential: Credential, export: ExportTerms) -> CallerIdentity:
-        """The identity with which a call with this credential acts in this export."""
+        """The identity with which a call with this credential acts in this export.
+
+        Raises:
+            Refused: EAGAIN: the groups of the user, which the database has, are not known: see `lacks_groups`.
+        """
         server = self._server
         if server is None:
             return self._user
@@ -203,7 +210,13 @@ class Callers:
         last_credential, last_export, last = self._last
         if credential is last_credential and export is last_export:
             return last
-        identity = export.acting_as(credential)
+        if export.groups == "server" and isinstance(credential, AuthSys):
+            groups = self.groups.known.get(credential.uid)
+            if groups is None:
+                raise Refused(errno.EAGAIN)
+            identity = export.acting_as(LocalUser(credential.uid, credential.gid, groups))
+        else:
+            identity = export.acting_as(credential)
         caller = self._known.get(identity)
         if caller is None:
             if len(self._known) >= NFS_CALLERS_MAX:
@@ -211,6 +224,20 @@ class Callers:
             caller = self._known[identity] = SwitchedCaller(*identity, server)
         self._last = credential, export, caller
         return caller
+
+    def lacks_groups(self, credential: Credential, export: ExportTerms) -> bool:
+        """Returns whether `groups.find` has to look up the user of a credential before `of` takes it."""
+        return (
+            self.switches
+            and export.groups == "server"
+            and isinstance(credential, AuthSys)
+            and credential.uid not in self.groups.known
+        )
+
+    def drop_old_groups(self) -> None:
+        """Forgets groups whose time is over."""
+        if self.groups.drop_old():
+            self._last = None, None, self._user
 
 
 class OpenFile(SparseObject):

@@ -50,9 +50,10 @@ class FsspecExports:
                 tree.export = replace(tree.export, hosts=hosts)
                 self.admission.forget()
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> bool:
         """See `tree.Exports.admit`."""
         self.admission.check(tree.export, context, mounts=mounts)
+        return True
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

@@ -59,9 +59,9 @@ class JointExports:
         """See `tree.Exports.locate_to_change`."""
         return self._part(handle).locate_to_change(handle, context)
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> bool:
         """See `tree.Exports.admit`."""
-        self._part(tree.root.handle).admit(tree, context, mounts=mounts)
+        return self._part(tree.root.handle).admit(tree, context, mounts=mounts)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

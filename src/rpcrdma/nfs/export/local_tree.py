@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, Network, check_names
+from rpcrdma.nfs.export.export import Export, ExportTerms, Network, check_names
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
@@ -23,6 +23,7 @@ from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree, check_changeable
+from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["LocalExports", "LocalNode", "LocalTree"]
@@ -93,9 +94,20 @@ class LocalExports:
                 tree.export = replace(tree.export, hosts=hosts)
                 self.admission.forget()
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> bool:
         """See `tree.Exports.admit`."""
         self.admission.check(tree.export, context, mounts=mounts)
+        return self._has_groups(tree.export, context)
+
+    def _has_groups(self, export: ExportTerms, context: CallContext) -> bool:
+        """Looks up the groups of a call's user if the export needs them; False in the event loop if that may block."""
+        callers, credential = self.parts.callers, context.credential
+        if not callers.lacks_groups(credential, export):
+            return True
+        if context.may_block:
+            assert isinstance(credential, AuthSys)
+            callers.groups.find(credential.uid)
+        return context.may_block
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""
@@ -116,6 +128,13 @@ class LocalExports:
         export = tree.export
         if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
             self.admission.check(export, context)
+        if (
+            export.groups == "server"
+            and isinstance(credential := context.credential, AuthSys)
+            and credential.uid not in self.parts.callers.groups.known
+            and not self._has_groups(export, context)
+        ):
+            return None
         at_once = not context.may_block
         if node is not None and tree.is_inside(node, at_once=at_once):
             return node
@@ -147,6 +166,7 @@ class LocalExports:
         """See `tree.Exports.close_idle`; writes places to disk as well."""
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
+        self.parts.callers.drop_old_groups()
         for tree in self._trees.values():
             tree.drop_idle()
         self.parts.state.places.flush()

@@ -509,8 +509,10 @@ class Exports(Protocol):
     def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
         """As `locate_in_worker`, for a call that changes the object; EROFS in a read-only tree."""
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> bool:
         """Lets a call pass that a tree is open to; `mounts`: of MOUNT, which takes every security flavor.
+
+        False in the event loop where that may block: the call goes on in a worker thread and asks again.
 
         Raises:
             Refused: EACCES: the export is closed to this host, or to connections like this one.

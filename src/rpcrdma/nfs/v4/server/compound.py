@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
-from rpcrdma.nfs.export.tree import Node
+from rpcrdma.nfs.export.tree import Node, Tree
 from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Shape, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
@@ -180,6 +180,17 @@ class Compound:
     def set_current(self, node: Node) -> None:
         """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
         self.current, self.stateid = node, None
+
+    def enter(self, tree: Tree) -> None:
+        """Lets the call pass into an export that is open to it.
+
+        Raises:
+            Refused: EACCES: the export is closed to this host, or to connections like this one.
+            CredentialTooWeak: the export asks for another security flavor.
+            MustWait: the operation is run again in a worker thread.
+        """
+        if not self.server.exports.admit(tree, self.context, mounts=False):
+            raise MustWait
 
     def or_wait(self, found: T | None) -> T:
         """Returns `found`, the result of a method with `at_once`.

@@ -75,7 +75,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
                 raise
             found = covered
     if admitted and exports.is_export(found):
-        exports.admit(found.tree, compound.context, mounts=False)
+        compound.enter(found.tree)
     return found
 
 
@@ -94,7 +94,7 @@ def put_root(compound: Compound, _args: None) -> None:
     exports = compound.server.exports
     root = exports.root
     if exports.is_export(root) and compound.next_operation not in _ASK_FOR_FLAVORS:
-        exports.admit(root.tree, compound.context, mounts=False)
+        compound.enter(root.tree)
     compound.set_current(root)
 
 
@@ -161,7 +161,7 @@ def parent_of(compound: Compound, within: Node) -> Node:
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
         if exports.is_export(above):
-            exports.admit(above.tree, compound.context, mounts=False)
+            compound.enter(above.tree)
         return above
     if not within.tree.in_memory:
         compound.wait()

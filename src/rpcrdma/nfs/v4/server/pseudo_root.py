@@ -170,9 +170,9 @@ class PseudoRoot(Exports):
             _refuse()
         return self._exports.locate_to_change(handle, context)
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> bool:
         """See `Exports.admit`."""
-        self._exports.admit(tree, context, mounts=mounts)
+        return self._exports.admit(tree, context, mounts=mounts)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `Exports.file_of`."""

@@ -1,0 +1,79 @@
+"""The groups of users by this machine's user database, in place of the 16 that AUTH_SYS carries."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import threading
+import time
+from collections.abc import Callable
+
+from rpcrdma.limits import (
+    NFS_GROUPS_LOOKUPS_MAX,
+    NFS_GROUPS_UNKNOWN_S,
+    NFS_GROUPS_USERS_MAX,
+    NFS_GROUPS_VALID_S,
+    NFS_GROUPS_WAIT_S,
+)
+from rpcrdma.nfs.export.tree import Refused
+
+__all__ = ["UserGroups"]
+
+
+class UserGroups:
+    """Remembers the groups of users. Thread-safe.
+
+    Args:
+        clock: returns seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.known: dict[int, tuple[int, ...]] = {}
+        """The supplementary groups by UID, of users that were looked up lately; a look-up here never waits."""
+        self._clock = clock
+        self._until_s: dict[int, float] = {}
+        self._guard = threading.Lock()
+        self._turns = threading.BoundedSemaphore(NFS_GROUPS_LOOKUPS_MAX)
+
+    def find(self, uid: int) -> None:
+        """Looks a user up, so that `known` has its groups: none for an unknown user. May block.
+
+        Raises:
+            Refused: EAGAIN: the database does not answer other look-ups.
+        """
+        if not self._turns.acquire(timeout=NFS_GROUPS_WAIT_S):
+            raise Refused(errno.EAGAIN)
+        try:
+            if uid in self.known:
+                return
+            groups, valid_s = _groups_of(uid)
+        finally:
+            self._turns.release()
+        with self._guard:
+            while len(self.known) >= NFS_GROUPS_USERS_MAX:
+                self._forget(next(iter(self.known)))
+            self.known[uid] = groups
+            self._until_s[uid] = self._clock() + valid_s
+
+    def drop_old(self) -> bool:
+        """Forgets groups whose time is over; returns whether there were some."""
+        now_s = self._clock()
+        with self._guard:
+            old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]
+            for uid in old:
+                self._forget(uid)
+        return bool(old)
+
+    def _forget(self, uid: int) -> None:
+        del self.known[uid], self._until_s[uid]
+
+
+def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
+    """Returns a user's groups in the database, and the seconds for which the answer is used."""
+    try:
+        account = pwd.getpwuid(uid)
+    except (KeyError, OverflowError):
+        # Also where a directory service is out of reach for the moment.
+        return (), NFS_GROUPS_UNKNOWN_S
+    return tuple(sorted(set(os.getgrouplist(account.pw_name, account.pw_gid)))), NFS_GROUPS_VALID_S
