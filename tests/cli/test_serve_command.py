@@ -328,7 +328,7 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
         ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
         ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),
-        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot keep the key of the file handles: "),
+        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)
         assert (ran.status, ran.out) == (1, b"")

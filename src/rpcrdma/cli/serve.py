@@ -267,7 +267,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
     except OSError as error:
         message, hint, _ = describe(error)
         remedy = hint or "name another place with --state-dir"
-        raise OSError(f"cannot keep the key of the file handles: {message}; {remedy}") from None
+        raise OSError(f"cannot use the state directory: {message}; {remedy}") from None
 
 
 def _idle_s(args: argparse.Namespace, default: float) -> float | None:

@@ -21,7 +21,11 @@ from typing import Any, Final, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import nfsstat4
+from rpcrdma.nfs.v4.nfs4 import (
+    SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+    nfsstat4,
+)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
@@ -48,6 +52,11 @@ __all__ = [
 ]
 
 _S = nfsstat4
+_LOST_FLAGS: Final = {
+    _S.NFS4ERR_ADMIN_REVOKED: SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    _S.NFS4ERR_DELEG_REVOKED: SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+}
+"""The flag of SEQUENCE, by the status of revoked states (RFC 8881 section 18.46.3)."""
 
 
 class ClientState(enum.Enum):
@@ -156,7 +165,7 @@ class ClientIdentity(NamedTuple):
 class Held(abc.ABC):
     """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
 
-    __slots__ = ("client", "file", "handle", "other", "owner", "parts", "seqid")
+    __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
         self.client = client
@@ -169,20 +178,21 @@ class Held(abc.ABC):
         """The name of the file for claims: the same for all its handles."""
         self.parts: set[Held] | None = None
         """States that end with this one; None: there has been none."""
+        self.lost: nfsstat4 | None = None
+        """The status of its stateid since it was revoked, until the client frees the stateid; None: it is held."""
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:
-        """The key by which a client has one such state."""
-        return type(self), self.owner, self.handle
-
-    @property
-    def revoked(self) -> bool:
-        """Whether it is lost: its stateid is to be freed."""
-        return False
+        """The key by which a client has one such state; a revoked one leaves room for another."""
+        return (type(self), self.owner, self.handle) if self.lost is None else (type(self), self.other, b"")
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
         """Drops the claims of this state."""
+
+    def take_files(self) -> object:
+        """Takes the open files out of a state that is revoked; they close with the last reference to the result."""
+        return None
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
@@ -192,35 +202,27 @@ class Held(abc.ABC):
 class Delegation(Held):
     """A read delegation."""
 
-    __slots__ = ("_revoked", "asked", "lease", "node", "reader", "recalled_s")
+    __slots__ = ("asked", "lease", "node", "reader", "recalled_s")
 
     def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
         super().__init__(client, other, b"", node.handle, file)
-        self.node = node
+        self.node: Node | None = node
         """The file, which the client may use by its handle also when it has no name any more."""
-        self.reader = reader
+        self.reader: OpenFile | None = reader
         self.lease: Lease | None = lease
-        self._revoked = False
         self.recalled_s: float | None = None
         """When a change first waited for it."""
         self.asked = False
         """Whether the client has confirmed a recall."""
 
-    @property
-    def revoked(self) -> bool:
-        """See `Held.revoked`."""
-        return self._revoked
-
-    def revoke(self, claims: Claims[Any, Any]) -> None:
-        """Takes the delegation from its client, which keeps a stateid to be freed."""
-        self._revoked = True
-        self.client.revoked += 1
-        self.release(claims)
-
     def release(self, claims: Claims[Any, Any]) -> None:
         """See `Held.release`."""
         claims.undelegate(self.file, self)
-        self.lease = None
+
+    def take_files(self) -> object:
+        """See `Held.take_files`."""
+        files, self.node, self.reader, self.lease = (self.node, self.reader, self.lease), None, None, None
+        return files
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`."""
@@ -231,8 +233,8 @@ class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "delegations", "held", "id", "introduction", "ranges", "reclaim_complete", "renewed_s", "revoked",
-        "sequence", "sessions", "state",
+        "created", "delegations", "held", "id", "introduction", "lost", "lost_flags", "ranges", "reclaim_complete",
+        "renewed_s", "sequence", "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
@@ -250,8 +252,10 @@ class Client:
         """Its states by `Held.key`."""
         self.delegations = 0
         """Delegations among its states, revoked ones included."""
-        self.revoked = 0
-        """Delegations that were revoked, until the client frees their stateids."""
+        self.lost: dict[nfsstat4, int] = {}
+        """States that were revoked, until the client frees their stateids, by their status."""
+        self.lost_flags = 0
+        """The flags of SEQUENCE that report them."""
         self.ranges = 0
         """Locked ranges of all its lock states."""
         self.reclaim_complete = False
@@ -260,6 +264,13 @@ class Client:
     def move(self, event: ClientEvent) -> None:
         """Changes the state by the table."""
         self.state = TRANSITIONS[self.state, event]
+
+    def count_lost(self, status: nfsstat4, change: int) -> None:
+        """Adds `change` to the number of its revoked states with this status."""
+        self.lost[status] = self.lost.get(status, 0) + change
+        if not self.lost[status]:
+            del self.lost[status]
+        self.lost_flags = sum(_LOST_FLAGS[each] for each in self.lost)
 
 
 class InTheWay(Exception):

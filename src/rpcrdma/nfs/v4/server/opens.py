@@ -108,6 +108,11 @@ class Open(Held):
         """See `Held.release`."""
         claims.unshare(self.file, self)
 
+    def take_files(self) -> object:
+        """See `Held.take_files`."""
+        files, self.node, self.reader, self.writer = (self.node, self.reader, self.writer), None, None, None
+        return files
+
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`."""
         return self.reader if access == READ else self.writer
@@ -463,11 +468,16 @@ def _status_of(state: State, client: Client, stateid: stateid4) -> int:
 
 
 def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
-    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked."""
-    state = state_of(compound)
+    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked, and of state that was revoked."""
+    state, client = state_of(compound), compound.client
+    if _S.NFS4ERR_ADMIN_REVOKED in client.lost:
+        # With the last one the client is written to the disk.
+        compound.wait()
     with state.locked():
-        held = state.find(compound.client, _resolved(compound, args.fsa_stateid), revoked=True)
+        held = state.find(client, _resolved(compound, args.fsa_stateid), revoked=True)
         in_use = isinstance(held, Open | Delegation) or state.claims.ranges(held.file, held)
-        if in_use and not held.revoked:
+        if in_use and held.lost is None:
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
         state.drop(held)
+    if held.lost is _S.NFS4ERR_ADMIN_REVOKED:
+        state.keep_if_aware(client)

@@ -17,7 +17,6 @@ from rpcrdma.nfs.v4.nfs4 import (
     EXCHGID4_FLAG_USE_PNFS_DS,
     EXCHGID4_FLAG_USE_PNFS_MDS,
     SEQ4_STATUS_CB_PATH_DOWN,
-    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
     BACKCHANNEL_CTL4args,
     BIND_CONN_TO_SESSION4args,
     BIND_CONN_TO_SESSION4resok,
@@ -166,7 +165,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
         if answer is _REPEAT:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
-        flags = SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
+        flags = client.lost_flags
         if back.bound and not back.alive and sessions.with_back_channel(client) is None:
             flags |= SEQ4_STATUS_CB_PATH_DOWN
     compound.session, compound.client = session, client

@@ -105,10 +105,10 @@ class State:
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
-        self._ended: list[Held] = []
-        """States whose files are closed when the lock is free."""
+        self._ended: list[object] = []
+        """States, and files of revoked ones: files close when the lock is free."""
         self.delegations: dict[Delegation, None] = {}
-        """All that have not been revoked."""
+        """All delegations that are held."""
         self.recalls: deque[Delegation] = deque()
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
@@ -180,6 +180,39 @@ class State:
                     else:
                         self.clients.stay(client)
         return deleted
+
+    def revoke_all(self, client: Client) -> bool:
+        """Revokes all states of a client, or ends a courteous client; may block.
+
+        The client is deleted on the disk first: after a restart it must not reclaim what others have by then (RFC 8881
+        section 8.4.3). It is written again once it has freed the last revoked stateid (`keep_if_aware`).
+
+        Returns:
+            False if the disk has failed: then nothing has changed.
+        """
+        if client.state is ClientState.COURTEOUS and not self.evict([client]):
+            return False
+        with self._disk:
+            with self.lock:
+                # The row of an owner may be that of another incarnation.
+                ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
+                has_some = bool(client.held) or self.grace.knows(row_of(client))
+            if not ours or not has_some:
+                return True
+            if not self.database.forget([row_of(client)]):
+                return False
+            with self.locked():
+                self.grace.leaves(row_of(client))
+                for held in list(client.held.values()):
+                    self.revoke(held)
+        return True
+
+    def keep_if_aware(self, client: Client) -> None:
+        """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
+        with self._disk:
+            aware = _S.NFS4ERR_ADMIN_REVOKED not in client.lost
+            if aware and client.reclaim_complete and client.state is not ClientState.GONE:
+                self.database.keep(row_of(client))
 
     def destroy(self, client: Client) -> None:
         """Ends a client that wants to end; may block.
@@ -280,7 +313,7 @@ class State:
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
         """Begins to recall delegations, if that has not begun; those that were recalled a lease ago are revoked."""
         for each in delegations:
-            if each.revoked:
+            if each.lost is not None:
                 continue
             if each.recalled_s is None:
                 each.recalled_s = now_s
@@ -290,12 +323,11 @@ class State:
                     self.recalled_files.popitem(last=False)
                 self._ask(each)
             elif now_s - each.recalled_s > self.clients.lease_s:
-                each.revoke(self.claims)
-                del self.delegations[each]
+                self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
         """Recalls the delegations that callers without state wait for; the lock is free."""
-        with self.lock:
+        with self.locked():
             self._recall_in_the_way(now_s)
 
     def _recall_in_the_way(self, now_s: float) -> None:
@@ -308,7 +340,7 @@ class State:
 
     def recall_broken(self, now_s: float) -> None:
         """Recalls the delegations that local writers wait for; the lock is free."""
-        with self.lock:
+        with self.locked():
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
@@ -319,12 +351,12 @@ class State:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
         broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
-        with self.lock:
+        with self.locked():
             self.recall(broken, now_s)
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
-                    if not each.asked and not each.revoked:
+                    if not each.asked and each.lost is None:
                         self._ask(each)
 
     def _ask(self, delegation: Delegation) -> None:
@@ -363,23 +395,50 @@ class State:
             self._shrunk.add(held.file)
         if isinstance(held, Delegation):
             client.delegations -= 1
-            client.revoked -= held.revoked
             self.delegations.pop(held, None)
+        if held.lost is not None:
+            client.count_lost(held.lost, -1)
         held.release(self.claims)
         self._ended.append(held)
+
+    def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
+        """Revokes a state with its parts: drops their claims, and closes their files when the lock is free (`locked`).
+
+        The client learns of it by the flags of SEQUENCE, finds the stateids by TEST_STATEID, and frees them (RFC 8881
+        section 8.5). Until then they count among its states. No effect on a state that is revoked.
+
+        Args:
+            held: the state.
+            status: the status of its stateid from now on: ADMIN_REVOKED, or DELEG_REVOKED for a recall in vain.
+        """
+        if held.lost is not None:
+            return
+        for part in list(held.parts or ()):
+            self.revoke(part, status)
+        client = held.client
+        del client.held[held.key]
+        if self.claims.ranges(held.file, held):
+            self._shrunk.add(held.file)
+        if isinstance(held, Delegation):
+            self.delegations.pop(held, None)
+        held.release(self.claims)
+        self._ended.append(held.take_files())
+        held.lost = status
+        client.held[held.key] = held
+        client.count_lost(status, 1)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
 
         Raises:
             Refused: BAD_STATEID: the client has no such state, or the seqid is a later one; OLD_STATEID: the seqid is
-                an earlier one; DELEG_REVOKED: the delegation is revoked, and `revoked` is False.
+                an earlier one; ADMIN_REVOKED, DELEG_REVOKED: the state is revoked, and `revoked` is False.
         """
         held = self._held.get(stateid.other)
         if held is None or held.client is not client:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
-        if held.revoked and not revoked:
-            raise Refused(_S.NFS4ERR_DELEG_REVOKED)
+        if held.lost is not None and not revoked:
+            raise Refused(held.lost)
         if stateid.seqid not in {0, held.seqid}:
             # Serial numbers: the nearer way around says which one is older.
             older = (held.seqid - stateid.seqid) % SEQIDS < SEQIDS // 2
