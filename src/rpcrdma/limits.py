@@ -420,6 +420,18 @@ NFS_GROUPS_WAIT_S = 0.5
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
+# Access log of an NFS server
+
+AUDIT_RECORDS_MAX = 4096
+"""Records that wait for the disk, some 400 octets each: those of a second at 4,000 changes of names. Further ones are
+lost, since no call waits for them."""
+
+AUDIT_TEXT_MAX = 1024
+"""Characters of a name or path of a client in a record: more than a name may have, and the longest path of MOUNT."""
+
+AUDIT_CLOSE_S = 2.0
+"""Seconds for the records that wait when the server stops."""
+
 # NFS server over file systems of fsspec
 
 NFS_FSSPEC_VALID_S = 5.0

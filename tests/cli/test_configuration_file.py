@@ -24,6 +24,8 @@ SERVER = {
     **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
+    "access-log": TEXT,
+    "audit": LIST,
     "idle-timeout": SECONDS,
     "memory": SIZE,
     "crc": SWITCH,

@@ -45,7 +45,15 @@ from rpcrdma.limits import (
     SERVER_WORKERS,
 )
 
-__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_SERVER", "SOURCES_OF_EXPORT"]
+__all__ = [
+    "AUDIT_KINDS",
+    "DEFAULT_LISTEN",
+    "HOST_SETTINGS",
+    "NAME_OF_EXPORT",
+    "OF_EXPORTS",
+    "OF_SERVER",
+    "SOURCES_OF_EXPORT",
+]
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 """The URLs at which a server listens by default."""
@@ -59,6 +67,13 @@ def _memory(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is too small; allow at least {_MEMORY_MIN >> 20}Mi")
     return size
 
+
+def _access_log(text: str) -> Path | str:
+    return text if text in {"off", "journal"} else Path(text)
+
+
+AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
+"""The kinds of records, as `rpcrdma.nfs.server.audit` has them, which the parser does not import."""
 
 _ANONYMOUS: Final = 65534
 """The user and group nobody, as `rpcrdma.nfs.export` has them, which the parser does not import."""
@@ -179,6 +194,24 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="HOST:PORT",
         help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
         "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
+    ),
+    Setting(
+        name="access-log",
+        parse=_access_log,
+        metavar="FILE",
+        default="off",
+        default_text="off",
+        help="write a line of JSON for each mount, change of a name or of attributes, and refused call to FILE, or to "
+        "the journal of systemd (journal); a file that is renamed is made anew",
+    ),
+    Setting(
+        name="audit",
+        choices=AUDIT_KINDS,
+        many=True,
+        metavar="KIND",
+        default=AUDIT_KINDS,
+        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated (default: all)",
+        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; without it all",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, Network, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
@@ -37,6 +38,11 @@ class JointExports:
     def trees(self) -> list[Tree]:
         """See `tree.Exports.trees`."""
         return self._trees
+
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.local.admission, self._remote.admission]
 
     def add(self, export: Export) -> None:
         """Serves one more directory of this machine: see `LocalExports.add`."""

@@ -71,6 +71,11 @@ class LocalExports:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
 
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.admission]
+
     def add(self, export: Export) -> LocalTree:
         """Serves one more directory.
 
