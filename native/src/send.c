@@ -11,8 +11,8 @@
 
 enum {
     PIECES = 256,          /* of gather lists in one call */
-    FRAMES = 32,           /* of one system call */
-    PLACES = 256,          /* the length of its gather list */
+    FRAMES = 64,           /* of one system call: the replies to READs of 64 KiB have three each, with their data */
+    PLACES = 256, FRAME_PLACES = 64, /* the length of its gather list; without so many left, no FPDU is begun */
     /* Of the first: a result of 1 MiB with its reply, for which the peer wakes once. Of a further one: FPDUs that TCP
        does not take are framed again. */
     FIRST_OCTETS = 17 << 16, NEXT_OCTETS = 1 << 17,
@@ -179,7 +179,7 @@ static int take_pieces(Sending *s, Message *m, PyObject *gather) {
 static int frame_message(Sending *s, Message *m, PyObject *gather) {
     if (take_pieces(s, m, gather)) return -1;
     do {
-        if ((s->room <= 0 || s->frames == FRAMES || s->places > PLACES / 2) && send_batch(s, 1)) return -1;
+        if ((s->room <= 0 || s->frames == FRAMES || s->places > PLACES - FRAME_PLACES) && send_batch(s, 1)) return -1;
         if (!s->blocked) add_frame(s, m);
     } while (!s->blocked && m->position < m->length && m->piece < s->pieces);
     return 0;

@@ -401,6 +401,10 @@ with fewer names is read again only when it has changed."""
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
 
+NFS_DECISIONS_MAX = 1024
+"""Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
+server has. Beyond that the rules are looked through again."""
+
 NFS_GROUPS_VALID_S = 1800.0
 """Seconds for which the groups of a user in the server's database are used: as long as mountd of Linux uses them."""
 
@@ -564,6 +568,27 @@ and 80,000 if its clients provoke every error that they can, over both transport
 METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
+
+# The admin socket
+
+ADMIN_CONNECTIONS_MAX = 8
+"""Connections to the admin socket of a server, all of its owner: several scripts at once; a further one is closed."""
+
+ADMIN_REQUEST_OCTETS_MAX = 4 << 10
+"""Octets of a request: it names a client or a host, of at most 1 KiB."""
+
+ADMIN_REQUEST_S = 5.0
+"""Seconds for a request to arrive, which the command sends as soon as it is connected."""
+
+ADMIN_ANSWER_S = 30.0
+"""Seconds in which an answer is read; that of a thousand clients has 400 KB."""
+
+ADMIN_ANSWER_OCTETS_MAX = 16 << 20
+"""Octets of an answer that the command takes: 4 KiB for each of NFS4_CLIENTS_MAX clients."""
+
+ADMIN_CONNECTIONS_AT_ONCE = 64
+"""Connections of clients whose counts the event loop reads for the administrator before it answers calls again: 0.1 ms
+of work."""
 
 # Registering at rpcbind
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -14,8 +16,10 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
+from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpQueuePair, MpaRole
+from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
@@ -24,6 +28,8 @@ from support.waiting import until
 HANDLE = v3.nfs_fh3(data=b"handle")
 CALLS = 16
 OCTETS = 4 << 20
+MIDDLE_OCTETS = 1 << 13
+LOOPBACK_SEGMENT_OCTETS = 65483
 PLAIN = ConnectOptions(extension="off")
 
 
@@ -50,11 +56,11 @@ class Files(v3.NFS_V3_Service):
 
 
 @asynccontextmanager
-async def joined(files: Files) -> AsyncIterator[Connection]:
+async def joined(files: Files, options: ConnectOptions = PLAIN) -> AsyncIterator[Connection]:
     """A client whose connection to a server of `files` has made a call."""
     async with (
         serve([files], ["rdma://127.0.0.1:0"]) as server,
-        connect(server.listening[0], options=PLAIN) as client,
+        connect(server.listening[0], options=options) as client,
     ):
         await client.call(v3.NULL, None)
         yield client
@@ -143,3 +149,22 @@ async def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatc
         await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)
         # The data arrive in dozens of reads.
         assert turns.count(client._present) < 2
+
+
+@without_network
+async def test_calls_that_a_turn_leaves_to_the_next_one_are_answered_together(
+    sent: list[Sent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(software_rnic, "maximum_segment_octets", lambda _sock: LOOPBACK_SEGMENT_OCTETS)
+    # By this clock a turn has time for eight calls: the last seven of sixteen wait, and no reply leaves alone.
+    clock = itertools.count()
+    asyncio.get_running_loop().effects = Effects(clock=lambda: next(clock) * CONNECTION_TURN_S / 8)  # type: ignore[attr-defined]
+    async with joined(Files(), replace(PLAIN, rpcrdma_version="1")) as client:
+        # Credits, and a first call that leaves alone.
+        await asyncio.gather(*(client.call(v3.NULL, None) for _ in range(CALLS)))
+        sent.clear()
+        memory = [bytearray(MIDDLE_OCTETS) for _ in range(CALLS)]
+        read = v3.READ3args(HANDLE, 0, MIDDLE_OCTETS)
+        await asyncio.gather(*(client.call(v3.READ, read, into=each) for each in memory))
+        replies = [each.pieces for each in sent if each.role is MpaRole.RESPONDER]
+        assert len(replies) <= 5, replies

@@ -71,6 +71,7 @@ def test_serve_stops_in_order_on_a_signal(
         "acts_as_caller": os.geteuid() == 0,
         "root_squash": False,  # told not to, or unable to act as anybody else
         "xprtsec": "none",
+        "rules": 0,
     }
 
 
@@ -366,7 +367,13 @@ def test_hosts_that_are_not_allowed_cannot_mount(
         ]
         assert served.stop() == 0
     refused = [event for event in served.events if event["event"] == "refused"]
-    told = {"event": "refused", "client": "127.0.0.1", "export": "/", "admitted": ["192.0.2.0/24"]}
+    told = {
+        "event": "refused",
+        "client": "127.0.0.1",
+        "export": "/",
+        "reason": "it admits 192.0.2.0/24 alone",
+        "admitted": ["192.0.2.0/24"],
+    }
     assert refused == [told]
     assert "refused 127.0.0.1" not in served.said
 

@@ -19,6 +19,10 @@ from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.wire.native import DATA_PATH, native
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged
 
+CALLS = 20
+MIDDLE_OCTETS = 1 << 13
+LOOPBACK_EMSS = 65_483
+
 pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=DATA_PATH)]
 
 
@@ -119,6 +123,26 @@ def test_both_senders_send_the_same_messages(data: st.DataObject, crc: bool, ems
     python, natively_sent = (without_cuts(stream, crc) for stream in streams)
     assert natively_sent == python
     assert told[1] == told[0]
+
+
+def test_messages_of_several_calls_leave_in_one_system_call() -> None:
+    """Whose octets a socket of messages keeps apart from those of the next one."""
+    assert native is not None
+    pd = SoftwareProtectionDomain(random.Random(3).getrandbits)
+    end = RawPeer(MpaRole.RESPONDER, pd, emss=LOOPBACK_EMSS, natively=True)
+    end.connect()
+    end.give(fpdu(tagged(0, 1, 0)))
+    for _ in range(CALLS):
+        end.qp.post_write(None, [bytes(MIDDLE_OCTETS)], 7, 1 << 40, signaled=False)
+        end.qp.post_send(None, [bytes(100)], signaled=False)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        assert end.qp.send(partial(native.send, ours.fileno())) is True
+        sent = theirs.recv(1 << 20)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+    assert len(without_cuts(sent, crc=True)) == 2 * CALLS
 
 
 def test_a_broken_connection_is_an_error_of_the_socket() -> None:

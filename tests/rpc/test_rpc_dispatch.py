@@ -12,7 +12,7 @@ import pytest
 from rpcrdma import errors
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4 import compounds, nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, Shape
 from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth
@@ -303,7 +303,9 @@ def test_the_header_of_a_procedure_is_made_once(monkeypatch: pytest.MonkeyPatch)
     assert [octets[:4] for octets in calls] == [xid.to_bytes(4) for xid in range(1, 6)]
 
 
-def test_calls_of_a_compound_count_by_their_operations() -> None:
+def test_calls_of_a_compound_count_by_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compounds, "_NAMED", {})
+
     class Version4(nfs4.NFS_V4_Service):
         PROGRAM = replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
 

@@ -312,11 +312,7 @@ def test_reply_that_came_before_the_end_is_reported() -> None:
 def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 12_000)
     buffers = CountingBuffers()
-    pair = EndpointPair(
-        TransportConfig(),
-        TransportConfig(call_octets_pulled_max=6000),
-        buffers=buffers,
-    ).connect()
+    pair = EndpointPair(TransportConfig(), TransportConfig(call_octets_pulled_max=6000), buffers=buffers).connect()
     pair.client.call(0, message(0, CALL), NOTHING)
     answer_all(pair)
     for xid in range(1, 6):

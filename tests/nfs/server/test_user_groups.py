@@ -68,7 +68,7 @@ def test_the_groups_of_the_database_count_and_not_those_of_the_call(
     assert read(1002, STAFF) == "ACCES"
     assert (read(1001, handle=as_stated), read(1002, STAFF, handle=as_stated)) == ("ACCES", "OK")
     assert members[-1] == [1001, 1002]
-    groups = server.services.nfs.exports.parts.callers.groups
+    groups = server.services.nfs.exports.groups
     groups._until_s[1001] = 0.0
     members[1001] = []
     server.services.nfs.close_idle()

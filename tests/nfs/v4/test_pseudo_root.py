@@ -142,12 +142,13 @@ def test_the_way_into_an_export_looks_up_the_groups_of_its_user(
     os.chown(served.place / "files", 0, 50)
     (served.place / "files").chmod(0o750)
     bob = served.server.client(credential=AuthSys(uid=1001, gid=1001)).start()
-    groups = served.local.parts.callers.groups
+    groups = served.local.groups
     hops: list[int] = []
 
-    def find(uid: int) -> None:
+    def find(uid: int) -> tuple[int, ...]:
         hops.append(served.server.hops)
         groups.known[uid] = (50,)
+        return groups.known[uid]
 
     monkeypatch.setattr(groups, "find", find)
     inner = (lookup("directory"), lookup("inner"), getfh())
@@ -155,6 +156,7 @@ def test_the_way_into_an_export_looks_up_the_groups_of_its_user(
     found = bob.run(putrootfh(), lookup("one"), *inner)
     assert (found.status, len(hops), served.server.hops) == ("OK", 1, 1)
     groups.known.clear()
+    served.local.admission.forget()
     assert bob.run(putfh(found.value(10)), access(1)).status == "OK"
     assert (len(hops), served.server.hops) == (2, 2)
     assert bob.run(putfh(found.value(10)), access(1)).status == "OK"

@@ -55,8 +55,10 @@ class Holder:
         self.server.now_s += seconds
         self.server.service.sweep()
 
-    def revoke(self) -> bool:
-        return self.server.state.revoke_all(self.record)
+    def revoke(self) -> tuple[int, int, int] | None:
+        """The numbers of opens, locks and delegations that were revoked."""
+        found = self.server.state.revoke_all(self.record)
+        return found and (found.opens, found.locks, found.delegations)
 
     def flags(self, client: Client | None = None) -> int:
         found: int = (client or self.client).run().value(53)[-1]
@@ -68,7 +70,7 @@ def test_others_get_what_a_client_has_lost_and_the_client_learns_of_its_loss() -
     theirs = holder.other.opened(b"file", BOTH)
     assert holder.other.run(FILE, lock(theirs, b"l", WRITE_LT, 0, 1)).status == "DENIED"
     assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "DELAY"
-    assert holder.revoke()
+    assert holder.revoke() == (2, 1, 1)
     assert holder.other.run(FILE, lock(theirs, b"l", WRITE_LT, 0, 1)).status == "OK"
     assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "OK"
     assert (holder.flags(), holder.flags(holder.other)) == (ADMIN_STATE_REVOKED, 0)
@@ -88,11 +90,11 @@ def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_wh
     holder = Holder()
     before = len(holder.server.claims)
     assert before
-    assert holder.revoke()
+    assert holder.revoke() == (2, 1, 1)
     gc.collect()
     files = holder.server.files
     assert (files.open_files, files.open_leases, len(holder.server.claims)) == (0, 0, 0)
-    assert holder.revoke(), "another time changes nothing"
+    assert holder.revoke() == (0, 0, 0)
     for stateid in holder.stateids:
         holder.client.run(free_stateid(stateid))
     record = holder.record
@@ -103,7 +105,7 @@ def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_
     path = tmp_path / "clients.sqlite3"
     holder = Holder(path)
     assert sorted(row.owner for row in Holder(path).server.database.rows) == [b"a", b"b"]
-    assert holder.revoke()
+    assert holder.revoke() == (2, 1, 1)
     restarted = Conversation(path)
     assert [row.owner for row in restarted.database.rows] == [b"b"]
     for stateid in holder.stateids:
@@ -126,7 +128,7 @@ def test_a_client_without_a_lease_ends_with_its_sessions() -> None:
     holder = Holder()
     holder.pass_time(LEASE_S + 1)
     record = holder.record
-    assert holder.revoke()
+    assert holder.revoke() == (2, 1, 1)
     assert record.id not in holder.server.state.clients.by_id
     assert holder.client.run().status == "BADSESSION"
 
@@ -136,5 +138,5 @@ def test_nothing_is_revoked_while_the_disk_would_let_it_be_reclaimed(monkeypatch
         holder = Holder()
         holder.pass_time(past_s)
         monkeypatch.setattr(holder.server.database, "forget", lambda _rows: False)
-        assert not holder.revoke()
+        assert holder.revoke() is None
         assert (holder.flags(), holder.client.run(test_stateid(*holder.stateids)).value(55)) == (0, ["OK"] * 4)

@@ -83,10 +83,15 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none."""
+        """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none.
+
+        A turn that is over has answered some. The next one answers several, whose replies leave together.
+        """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
             self.turn_ends_s = self._clock() + CONNECTION_TURN_S
+        elif self._clock() > self.turn_ends_s:
+            return False
         while self.may_answer:
             assert self._answering is not None
             self._answering.take(self.deferred.pop(0), self)

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, Refused
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["MemoryXattrs"]
 
@@ -34,12 +34,12 @@ class MemoryXattrs:
         """Octets of all attributes, names included."""
         return sum(len(name) + len(value) for name, value in self.xattrs.items())
 
-    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+    def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """See `abilities.Extended.get_xattr`."""
         with self.tree.lock:
             return self._found(name)
 
-    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """See `abilities.Extended.set_xattr`."""
         with self.changing(change):
             before = self.xattrs.get(name)
@@ -54,12 +54,12 @@ class MemoryXattrs:
             self.xattrs[name] = value
             self.touch()
 
-    def list_xattrs(self, who: Credential) -> list[bytes]:
+    def list_xattrs(self, who: Grant) -> list[bytes]:
         """See `abilities.Extended.list_xattrs`."""
         with self.tree.lock:
             return list(self.xattrs)
 
-    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """See `abilities.Extended.remove_xattr`."""
         with self.changing(change):
             self.tree.take(-len(name) - len(self._found(name)))

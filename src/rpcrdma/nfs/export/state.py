@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
-__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
+__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "open_state"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 FORMAT: Final = 1
@@ -230,31 +230,45 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
         OSError: the directory cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_format(directory / _FORMAT_FILE, random_bytes)
+    if not check_format(directory):
+        _name_format(directory / _FORMAT_FILE, random_bytes)
     key = _read_or_make_key(directory / _KEY_FILE, random_bytes)
     return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE))
 
 
-def _check_format(path: Path, random_bytes: Callable[[int], bytes]) -> None:
+def check_format(directory: Path) -> bool:
+    """Checks that this version knows the format of a state directory.
+
+    Returns:
+        Whether the directory names its format: a new one does not, nor does one of a version that named none, which is
+        of the first format.
+
+    Raises:
+        OSError: it is of a newer format, or its name cannot be read.
+    """
+    path = directory / _FORMAT_FILE
     try:
         text = _read(path, _FORMAT_OCTETS_MAX + 1, "to have it written again")
     except FileNotFoundError:
-        # A new directory, or one of a version that wrote no such file, which is of the first format. It stays so where
-        # only the key can be read.
-        try:
-            _make_file(path, b"%d\n" % FORMAT, random_bytes)
-        except OSError as error:
-            if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
-                raise
-        return
+        return False
     number = int(text) if len(text) <= _FORMAT_OCTETS_MAX and text.strip().isdigit() else 0
     if number < 1:
         raise OSError(f"{path} holds no number of a format: remove it to have it written again")
     if number > FORMAT:
         raise OSError(
-            f"{path.parent} has format {number}, and this version of rpcrdma knows formats up to {FORMAT}: install the"
+            f"{directory} has format {number}, and this version of rpcrdma knows formats up to {FORMAT}: install the"
             f" version that has written it, or remove all files there but {_KEY_FILE}, which costs clients their locks"
         )
+    return True
+
+
+def _name_format(path: Path, random_bytes: Callable[[int], bytes]) -> None:
+    try:
+        _make_file(path, b"%d\n" % FORMAT, random_bytes)
+    except OSError as error:
+        # Where only the key can be read, it stays without.
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
 
 
 def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:

@@ -30,14 +30,23 @@ class UserGroups:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.known: dict[int, tuple[int, ...]] = {}
-        """The supplementary groups by UID, of users that were looked up lately; a look-up here never waits."""
+        """The supplementary groups by UID, of users that were looked up lately."""
         self._clock = clock
         self._until_s: dict[int, float] = {}
         self._guard = threading.Lock()
         self._turns = threading.BoundedSemaphore(NFS_GROUPS_LOOKUPS_MAX)
 
-    def find(self, uid: int) -> None:
-        """Looks a user up, so that `known` has its groups: none for an unknown user. May block.
+    def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
+        """Returns the supplementary groups of a user, none for an unknown one; None: `at_once`, and it may block.
+
+        Raises:
+            Refused: as `find`.
+        """
+        groups = self.known.get(uid)
+        return self.find(uid) if groups is None and not at_once else groups
+
+    def find(self, uid: int) -> tuple[int, ...]:
+        """Returns the groups of a user as `of`, which it remembers; may block.
 
         Raises:
             Refused: EAGAIN: the database does not answer other look-ups.
@@ -45,8 +54,9 @@ class UserGroups:
         if not self._turns.acquire(timeout=NFS_GROUPS_WAIT_S):
             raise Refused(errno.EAGAIN)
         try:
-            if uid in self.known:
-                return
+            known = self.known.get(uid)
+            if known is not None:
+                return known
             groups, valid_s = _groups_of(uid)
         finally:
             self._turns.release()
@@ -55,6 +65,7 @@ class UserGroups:
                 self._forget(next(iter(self.known)))
             self.known[uid] = groups
             self._until_s[uid] = self._clock() + valid_s
+        return groups
 
     def drop_old(self) -> bool:
         """Forgets groups whose time is over; returns whether there were some."""

@@ -6,6 +6,7 @@ make a record after the call. The records of both versions of NFS and of MOUNT h
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -19,7 +20,7 @@ from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.local_tree import LocalTree
 from rpcrdma.nfs.export.tree import Refused, Tree
 from rpcrdma.nfs.server.services import NfsServices
-from rpcrdma.rpc.auth import AuthSys
+from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 
 __all__ = ["AUDIT_KINDS", "Audit", "NamedObject"]
@@ -83,7 +84,8 @@ class Audit:
             setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
         if "refused" in self.kinds:
             for admission in services.nfs.exports.admissions:
-                setattr(admission, "check", self._of_admission(admission.check))  # noqa: B010 - a method for mypy
+                for name in ("check", "check_mount"):
+                    setattr(admission, name, self._of_admission(getattr(admission, name)))
 
     def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
         @functools.wraps(handler)
@@ -120,7 +122,8 @@ class Audit:
                 self.record("refused", None, context, "AUTH_TOOWEAK", export=export.name)
                 raise
             except Refused as refusal:
-                self.record("refused", None, context, str(refusal), export=export.name)
+                if refusal.errno == errno.EACCES:
+                    self.record("refused", None, context, str(refusal), export=export.name)
                 raise
 
         return checked
@@ -178,7 +181,11 @@ class Audit:
             return None
         if not tree.parts.callers.switches:
             return os.geteuid()
-        return tree.export.acting_as(context.credential)[0]
+        credential = context.credential
+        rule = tree.export.matching(context.client.origin, credential.principal)
+        if rule is None or rule.denied:
+            return None
+        return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
 
     def _path_of(self, handle: bytes | None) -> str | None:
         """Returns the path of a local object that the server has open, else None."""

@@ -91,6 +91,7 @@ _UNCHANGED: Final = change_info4(True, 0, 0)
 class Open(Held):
     """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
 
+    COUNTED_AS = "opens"
     __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -214,7 +215,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
     node = target.node
     check_regular(node)
     if access & WRITE or target.cut:
-        check_changeable(node)
+        check_changeable(compound.caller)
     if not target.created and not reclaims:
         _check_access(compound, node, access)
     changes = bool(access & WRITE or deny & READ or target.cut)
@@ -331,7 +332,7 @@ def _name(name: Any) -> bytes:
 def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) -> _Target:
     """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
     compound.wait()
-    check_changeable(directory)
+    check_changeable(compound.caller)
     mode, value = how.mode, how.value
     verifier, later = b"", Wanted()
     if isinstance(value, creatverfattr):

@@ -200,6 +200,10 @@ class Grace:
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
+    def left_s(self, now_s: float) -> float:
+        """Returns the seconds until the period ends if no client reclaims; 0: it is over."""
+        return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
+
     def is_over(self, now_s: float) -> bool:
         """Returns whether the period has ended: its time is over, or no client may reclaim any more."""
         return not self.waiting or now_s >= self._ends_s

@@ -17,7 +17,8 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Delegation, Held, InTheWay
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
@@ -26,6 +27,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_HELD_TOTAL_MAX,
     NFS4_LEASE_S,
     NFS4_RECALLED_FILES_MAX,
+    NFS4_REVOKED_AT_ONCE,
 )
 
 __all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
@@ -181,31 +183,47 @@ class State:
                         self.clients.stay(client)
         return deleted
 
-    def revoke_all(self, client: Client) -> bool:
+    def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client; may block.
 
         The client is deleted on the disk first: after a restart it must not reclaim what others have by then (RFC 8881
         section 8.4.3). It is written again once it has freed the last revoked stateid (`keep_if_aware`).
 
         Returns:
-            False if the disk has failed: then nothing has changed.
+            The numbers of states that it has lost; None if the disk has failed: then nothing has changed.
         """
-        if client.state is ClientState.COURTEOUS and not self.evict([client]):
-            return False
+        lost = Holdings()
+        if client.state is ClientState.COURTEOUS:
+            with self.lock:
+                for held in client.held.values():
+                    lost.add(held)
+            if not self.evict([client]):
+                return None
+            if client.id not in self.clients.by_id:
+                return lost
+            # It has renewed its lease meanwhile.
+            lost = Holdings()
         with self._disk:
             with self.lock:
                 # The row of an owner may be that of another incarnation.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
                 has_some = bool(client.held) or self.grace.knows(row_of(client))
             if not ours or not has_some:
-                return True
+                return lost
             if not self.database.forget([row_of(client)]):
-                return False
-            with self.locked():
+                return None
+            with self.lock:
                 self.grace.leaves(row_of(client))
-                for held in list(client.held.values()):
-                    self.revoke(held)
-        return True
+                states = list(client.held.values())
+            # Calls of others go on between two steps.
+            for first in range(0, len(states), NFS4_REVOKED_AT_ONCE):
+                with self.locked():
+                    for held in states[first : first + NFS4_REVOKED_AT_ONCE]:
+                        if client.held.get(held.key) is held:
+                            for each in (held, *(held.parts or ())):
+                                lost.add(each)
+                            self.revoke(held)
+        return lost
 
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
