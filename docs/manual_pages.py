@@ -11,7 +11,7 @@ from reference_pages import described, own_options, setting_row, shared_options,
 
 from rpcrdma.cli.command_table import OF_LAB
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.commands.setting import Setting
 
 __all__ = ["MAN_PAGES", "pages"]
@@ -158,6 +158,13 @@ def pages() -> dict[str, str]:
         "## Exports\n",
         "The keys of `[[export]]` and, except the first three, of `[defaults]`.\n",
         _settings((NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)),
+        "## Rules\n",
+        (
+            "The first `[[export.rule]]` of an export that matches a call holds for it, and last the export itself."
+            f" A rule has {', '.join(f'`{each.name}`' for each in OF_RULES if each in OF_EXPORTS)}, which it takes from"
+            " its export where it leaves them out, and:\n"
+        ),
+        _settings([each for each in OF_RULES if each not in OF_EXPORTS]),
         _see_also("rpcrdma", "rpcrdma-serve"),
     ]
     found = {

@@ -22,8 +22,8 @@ from ledger_pages import ledger_pages
 from pictures import TABLES, words
 
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
-from rpcrdma.commands.setting import Setting
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.commands.setting import Setting, ValueType
 
 __all__ = [
     "Shown",
@@ -152,6 +152,14 @@ def settings() -> str:
             "## Exports\n",
             "The keys of `[[export]]` and, except the first three, of `[defaults]`. Each option sets a default.\n",
             _settings(of_exports),
+            "## Rules\n",
+            (
+                "The keys of `[[export.rule]]`: those of an export that a rule may have, whose value comes from the"
+                " export where the rule leaves them out, and those for callers."
+                " [Access by rules](../serving.md#access-by-rules) explains them.\n"
+            ),
+            "`" + "`, `".join(each.name for each in OF_RULES if each in OF_EXPORTS) + "`\n",
+            _settings([each for each in OF_RULES if each not in OF_EXPORTS]),
         ]
     )
 
@@ -164,15 +172,21 @@ def setting_row(each: Setting) -> tuple[str, str, str, str, str]:
     """Key, type, meaning, option and renewal of a setting."""
     return (
         f"`{each.name}`",
-        "list of texts" if each.many or each.separator else _choices(each),
+        _list(each) if each.many or each.separator else _choices(each),
         (each.file_help or each.whole_help) + _default(each),
         f"`{each.long_option}`" if each.long_option else "",
         each.renewal.value,
     )
 
 
+def _list(setting: Setting) -> str:
+    kind = "whole numbers" if setting.kind is ValueType.NUMBER else "texts"
+    return f"list of {kind}" + (f": {_choices(setting)}" if setting.choices else "")
+
+
 def _choices(setting: Setting) -> str:
-    return ", ".join(f'`"{choice}"`' for choice in setting.choices) or setting.kind.value
+    quote = "" if setting.kind is ValueType.NUMBER else '"'
+    return ", ".join(f"`{quote}{choice}{quote}`" for choice in setting.choices) or setting.kind.value
 
 
 def _default(setting: Setting) -> str:

@@ -70,6 +70,11 @@ EXPORT_EXAMPLE = """\
 #directory = "/srv/data"
 #access = "ro"
 #hosts = ["192.0.2.0/24", "host.example.org"]
+
+# Rules of the export above, in order; the terms of the export itself are for callers whom no rule matches:
+#[[export.rule]]
+#hosts = ["192.0.2.7"]
+#access = "rw"
 """
 
 

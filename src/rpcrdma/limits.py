@@ -69,9 +69,8 @@ RPC_CONNECTIONS_MAX = 1024
 files that an NFS server opens."""
 
 CONNECTIONS_OF_HOST_PARTS = 4
-"""One part in this many of the places for connections is what one address has at most, unless `connections_per_host`
-says otherwise: four of them have to act together to take all places by connections that are in use, and may not be
-ended. The calls in progress of a host follow: 128 on each connection."""
+"""One part in this many of the places is for one address at most, unless `connections_per_host` says otherwise: four
+have to act together to take all places by connections in use. Calls in progress follow: 128 on each of them."""
 
 CONNECTIONS_OF_HOST_MIN = 16
 """Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
@@ -369,6 +368,10 @@ NFS_LEASES_MAX = 10_000
 """Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
 most one for each 32 descriptors."""
 
+NFS_LEASE_STALLED_S = 2.0
+"""Seconds after which a local writer goes on if the owner of a lease has not looked at it: the writer may be the very
+thread of the owner's event loop."""
+
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
 their further use needs no search."""
@@ -399,42 +402,17 @@ million names of 25 octets. A call whose cookie is not among the names held read
 with fewer names is read again only when it has changed."""
 
 NFS_CALLERS_MAX = 1024
-"""Callers' identities (uid, gid, groups) that are kept prepared for file access."""
+"""Callers' identities (uid, gid, groups) that are kept prepared for file access, and users with known groups."""
 
 NFS_DECISIONS_MAX = 1024
 """Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
 server has. Beyond that the rules are looked through again."""
 
-NFS_GROUPS_VALID_S = 1800.0
-"""Seconds for which the groups of a user in the server's database are used: as long as mountd of Linux uses them."""
-
-NFS_GROUPS_UNKNOWN_S = 60.0
-"""Seconds for which a user counts as unknown: a directory service may be out of reach for the moment."""
-
-NFS_GROUPS_USERS_MAX = 4096
-"""Users whose groups are remembered, some hundred octets each: a client may name any number of users."""
-
-NFS_GROUPS_LOOKUPS_MAX = 2
-"""Worker threads that look up groups at a time: a directory service that hangs leaves the others to calls of users
-whose groups are known."""
-
-NFS_GROUPS_WAIT_S = 0.5
-"""Seconds for which a call waits for these look-ups; then its client is told to try again later."""
-
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
 
-# Access log of an NFS server
-
 AUDIT_RECORDS_MAX = 4096
-"""Records that wait for the disk, some 400 octets each: those of a second at 4,000 changes of names. Further ones are
-lost, since no call waits for them."""
-
-AUDIT_TEXT_MAX = 1024
-"""Characters of a name or path of a client in a record: more than a name may have, and the longest path of MOUNT."""
-
-AUDIT_CLOSE_S = 2.0
-"""Seconds for the records that wait when the server stops."""
+"""Records of the access log that wait for the disk, some 400 octets each; further ones are lost: no call waits."""
 
 # NFS server over file systems of fsspec
 
@@ -535,8 +513,9 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 """Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8."""
 
 NFS4_KINDS_OF_CALLS_MAX = 64
-"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
-and sets of attributes whose encoding is prepared: it has some ten."""
+"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40.
+Further ones are counted by their first operation that tells something, so that a client that sends many does not hide
+the calls of others. And sets of attributes whose encoding is prepared: it has some ten."""
 
 NFS4_PSEUDO_CALLS_MAX = 256
 """Pages of directories that are read to list the exports of a server: it rarely has as many directories above its

@@ -18,7 +18,7 @@ from jumping_sockets import jumping
 from rpcrdma.aio.drivers.sockets import local_socket
 from rpcrdma.aio.server import admin_socket
 from rpcrdma.aio.server.admin_socket import AdminSocket, SocketInUse, reachable_path
-from rpcrdma.limits import ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_OCTETS_MAX
+from rpcrdma.limits import ADMIN_ANSWER_S, ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_OCTETS_MAX
 from support.waiting import time_passes
 
 
@@ -132,6 +132,20 @@ async def test_connections_are_bounded_and_one_that_asks_nothing_ends(tmp_path: 
         assert await until_closed(sock) == b""
         sock.close()
     assert (await answered(tmp_path / "s", b'{"ask": "echo"}\n'))["ok"]
+    await admin.close()
+
+
+@jumping
+async def test_an_answer_that_is_not_read_is_given_up(tmp_path: Path) -> None:
+    async def long(_request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"long": "x" * (4 << 20)}
+
+    admin = AdminSocket(tmp_path / "s", {"long": long})
+    admin.start()
+    with local_socket(str(tmp_path / "s")) as sock:
+        await asyncio.get_running_loop().sock_sendall(sock, b'{"ask": "long"}\n')
+        await time_passes(2 * ADMIN_ANSWER_S)
+        assert 0 < len(await until_closed(sock)) < 4 << 20
     await admin.close()
 
 

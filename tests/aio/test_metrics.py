@@ -12,7 +12,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma.aio import metrics
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server import serve as serve_module
 from rpcrdma.aio.server.metrics import Health, MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
@@ -86,8 +87,36 @@ async def use(server: Server) -> int:
         assert connection.counters.calls == 4
         assert connection.peer.startswith("127.0.0.1:")
         assert connection.calls_in_progress == 0
+        (host,) = await server.hosts()
+        assert (host.address, host.rdma_connections, host.calls) == ("127.0.0.1", 1, 4 + host.tcp_connections)
+        assert min(host.octets_received, host.octets_sent) >= OCTETS
         assert client.negotiated is not None
         return client.negotiated.version
+
+
+@pytest.mark.thorough
+async def test_connections_are_added_up_by_host_while_calls_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_module, "ADMIN_CONNECTIONS_AT_ONCE", 2)
+    async with serving() as server, AsyncExitStack() as stack:
+        for _ in range(5):
+            client = await stack.enter_async_context(connect(server.listening[1], v3.PROGRAM))
+            await client.call(v3.NULL, None)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        before = turns
+        (host,) = await server.hosts()
+        assert turns - before == 2, "five connections, two at once"
+        counting.cancel()
+        assert (host.rdma_connections, host.tcp_connections, host.calls) == (0, 5, 5)
+        assert min(host.octets_received, host.octets_sent) >= 5 * 24
 
 
 async def scrape(url: str) -> dict[tuple[str, ...], float]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ import pytest
 
 import rpcrdma
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli import admin
 from rpcrdma.cli.serve_admin import admin_socket_path
 from rpcrdma.nfs.mount import MNT, MOUNT_V3
 from support.commands import Command
@@ -39,6 +43,40 @@ def test_the_socket_stands_in_the_state_directory_unless_it_is_named_or_off() ->
     assert admin_socket_path(None, state) == Path("/state/admin.sock")
     assert admin_socket_path(Path("/run/x"), state) == Path("/run/x")
     assert admin_socket_path("off", state) is None
+
+
+@pytest.mark.thorough
+def test_what_is_no_answer_of_a_server_is_told_in_a_line(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s"
+    monkeypatch.setattr(admin, "ADMIN_ANSWER_OCTETS_MAX", 1 << 16)
+    answers = {
+        b"": "it has closed the connection",
+        b'{"ok": true, "answer': "its answer is cut off",
+        b"nonsense\n": "its answer is no answer of rpcrdma",
+        b"[1]\n": "its answer is no answer of rpcrdma",
+        b'{"ok": true}\n': "its answer is no answer of rpcrdma",
+        b"[" * 50_000 + b"\n": "its answer is no answer of rpcrdma",
+        b"x" * (1 << 17): "its answer is too long",
+    }
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def answer() -> None:
+            for octets in answers:
+                with listener.accept()[0] as sock, contextlib.suppress(OSError):
+                    sock.recv(4096)
+                    sock.sendall(octets)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        for octets, told in answers.items():
+            ran = command.run("admin", "status", "--admin", str(path))
+            assert (ran.status, ran.out) == (3, b""), octets[:20]
+            assert ran.err.startswith(f"error: {path}: {told}\n")
+        thread.join()
 
 
 @pytest.mark.thorough

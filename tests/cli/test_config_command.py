@@ -352,7 +352,12 @@ def test_a_server_serves_the_exports_of_its_file(
     ("line", "keys", "told"),
     [
         ("/a", {"access": "ro"}, []),
-        ("/a *(rw,sync,no_subtree_check,insecure)", {"access": "rw", "sync": True}, []),
+        ("/a *(rw,sync,no_subtree_check,insecure)", {"access": "rw", "sync": True, "reserved-port": False}, []),
+        (
+            "/a h(ro,insecure) n(rw)",
+            {"access": "none", "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
+            ["insecure for some clients of /a cannot be expressed; none has it"],
+        ),
         ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
         ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
         ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
@@ -402,7 +407,7 @@ def test_a_server_serves_the_exports_of_its_file(
         (
             "/a h(rw,async) n(ro)",
             {"access": "none", "sync": True, "rules": [(["h"], {"access": "rw"}), (["n"], {"access": "ro"})]},
-            ["async for some clients of /a cannot be expressed"],
+            ["async for some clients of /a cannot be expressed; none has it"],
         ),
         # Nothing is served to more hosts than the line has.
         ("/a @group(rw)", None, ["the netgroup @group", "no client of /a"]),
@@ -425,7 +430,8 @@ def test_lines_of_exports_5_become_exports(
     file.write_text(text)
     found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
     assert found.faults == []
-    wanted = [] if keys is None else [("/a", Path("/a"), keys)]
+    # Linux asks for a port below 1024 unless a line says otherwise.
+    wanted = [] if keys is None else [("/a", Path("/a"), {"reserved-port": True} | keys)]
     named = {setting.dest: setting.name for setting in OF_EXPORTS}
     assert [
         (
@@ -464,7 +470,7 @@ def test_paths_of_exports_5_may_have_spaces_and_any_letters() -> None:
 def test_config_exports_fails_if_it_has_left_something_out(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "exports"
     file.write_text("/a (rw)\n")
-    assert command.done("config", "exports", str(file)).text.endswith('name = "/a"\ndirectory = "/a"\naccess = "rw"\n')
+    assert command.done("config", "exports", str(file)).text.endswith('access = "rw"\nreserved-port = true\n')
     file.write_text("/a (rw,crossmnt)\n")
     ran = command.run("config", "exports", str(file))
     assert (ran.status, ran.err) == (1, f"warning: {file}:1: the option crossmnt cannot be expressed; it is left out\n")

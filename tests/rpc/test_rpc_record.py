@@ -304,8 +304,9 @@ def test_the_rest_is_what_was_not_sent() -> None:
             at += count
         assert (sent(sender), sender.unsent_octets) == (stream[at:], len(stream) - at)
         left = [ticket for end, ticket in ends.items() if end > at]
+        assert sender.octets_sent == at
         assert sender.clear() == left
-        assert (sender.next_gather(), sender.unsent_octets) == ([], 0)
+        assert (sender.next_gather(), sender.unsent_octets, sender.octets_sent) == ([], 0, at)
 
 
 @each_case("count", range(1, 13))
@@ -323,7 +324,7 @@ def test_a_withdrawn_message_is_completed_only_if_it_has_begun(withdrawn: str, c
         expected = one[count:] + new[max(0, count - 7) :]
     else:
         expected = two[count - 7 :] if count > 7 else new[count:]
-    assert (sent(sender), sender.unsent_octets) == (expected, len(expected))
+    assert (sent(sender), sender.unsent_octets, sender.octets_sent) == (expected, len(expected), count)
 
 
 @each_case("buffers", [510, 511, 512, 513])

@@ -140,10 +140,15 @@ def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
             data += octets
             if len(data) > ADMIN_ANSWER_OCTETS_MAX:
                 raise ValueError("its answer is too long")
-    answer = json.loads(data)
-    if not isinstance(answer, dict) or not {"answer", "message"} & answer.keys():
+    try:
+        answer = json.loads(data)
+        is_one = isinstance(answer["answer"] if answer["ok"] else answer["message"], dict | str)
+    except (ValueError, RecursionError, TypeError, LookupError):
+        is_one = False
+    if not is_one:
         raise ValueError("its answer is no answer of rpcrdma")
-    return answer
+    found: dict[str, Any] = answer
+    return found
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -20,23 +20,13 @@ from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.export.tree import READ, Refused
+from rpcrdma.nfs.export.tree import READ, Exports, Refused
 from rpcrdma.rpc.host_identity import CallOrigin
 
 __all__ = [
-    "AT_ONCE",
-    "CONTEXT",
-    "ME",
-    "Clock",
-    "Store",
-    "Web",
-    "content",
-    "exported",
-    "found",
-    "located",
-    "names_in",
-    "refused",
-]
+    "AT_ONCE", "CLIENT", "CONTEXT", "ME", "Clock", "Store", "Web", "content", "exported", "found", "located",
+    "names_in", "refused",
+]  # fmt: skip
 
 ME = Grant(ServingUser())
 CLIENT = SimpleNamespace(origin=CallOrigin("127.0.0.1", "tcp"))
@@ -138,7 +128,7 @@ def exported(
         assert exports.close() == []
 
 
-def located(exports: FsspecExports, handle: bytes, context: Any) -> FsspecNode | None:
+def located(exports: Exports, handle: bytes, context: Any) -> Any:
     """The object of a handle; None where the call would have to wait."""
     found = exports.locate(handle, context)
     return None if found is None else found[0]

@@ -8,16 +8,15 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fsspec_rig import AT_ONCE, CONTEXT, ME, located
 from rpcrdma.nfs.export import open_object
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
-from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.export.state import open_state
@@ -42,14 +41,8 @@ from rpcrdma.nfs.export.tree import (
     Stable,
     Wanted,
 )
-from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
-from rpcrdma.rpc.host_identity import CallOrigin
 from support.cases import each_case
 
-WHO: Credential = AuthSys(uid=os.geteuid(), gid=os.getegid()) if os.geteuid() == 0 else AuthNone()
-CLIENT = SimpleNamespace(origin=CallOrigin("127.0.0.1", "tcp"))
-CONTEXT: Any = SimpleNamespace(credential=WHO, may_block=True, client=CLIENT)
-ME = Grant(ServingUser())
 SECOND = 1_000_000_000
 
 
@@ -96,11 +89,6 @@ def filled(kind: str, tmp_path: Path) -> Iterator[Exports]:
 
 
 each_filled_kind = each_case("kind", ["local", "memory", "fsspec"])
-
-
-def located(exports: Exports, handle: bytes, context: Any) -> Node | None:
-    found = exports.locate(handle, context)
-    return None if found is None else found[0]
 
 
 def root_of(exports: Exports) -> Node:
@@ -491,8 +479,7 @@ def test_rights_space_and_limits_are_told(kind: str, tmp_path: Path) -> None:
 def test_a_file_with_data_in_memory_is_read_at_once_or_asked_for_again(kind: str, tmp_path: Path) -> None:
     with exported(kind, tmp_path) as exports:
         node = created(root_of(exports), b"file", b"data")
-        context: Any = SimpleNamespace(credential=WHO, may_block=False, client=CLIENT)
-        same = located(exports, node.handle, context)
+        same = located(exports, node.handle, AT_ONCE)
         assert same is not None
         file = same.open(ME, READ, at_once=True) or opened(node, READ)
         into = bytearray(4)
@@ -552,8 +539,7 @@ def test_a_tree_is_listed_in_one_order_from_each_cookie(kind: str, tmp_path: Pat
 def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: Path) -> None:
     with filled(kind, tmp_path) as exports:
         file = found(root_of(exports), b"a", b"file")
-        context: Any = SimpleNamespace(credential=WHO, may_block=False, client=CLIENT)
-        same = located(exports, file.handle, context)
+        same = located(exports, file.handle, AT_ONCE)
         assert same is not None
         reader = same.open(ME, READ, at_once=True) or opened(file, READ)
         buffer = bytearray(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -204,12 +205,12 @@ def test_attributes_of_programs_take_space_and_are_bounded() -> None:
     tree = MemoryTree(lambda: 0.0, octets_max=100_000)
     node, who = created(tree, b"file"), tree.grant
     node.set_xattr(who, b"name", bytes(60_000), XattrHow.EITHER, Change())
-    assert tree.free_octets == 40_000 - 4
-    for name, octets in ((b"more", 5533), (b"name", 65533)):
+    assert tree.free_octets == 40_000 - 164
+    for name, octets in ((b"more", 5209), (b"name", 65373)):
         with pytest.raises(Refused) as refused:
             node.set_xattr(who, name, bytes(octets), XattrHow.EITHER, Change())
         assert refused.value.errno == errno.E2BIG
-    node.set_xattr(who, b"name", bytes(65532), XattrHow.EITHER, Change())
+    node.set_xattr(who, b"name", bytes(65372), XattrHow.EITHER, Change())
     other = created(tree, b"other")
     with pytest.raises(Refused) as refused:
         other.set_xattr(who, b"name", bytes(40_000), XattrHow.EITHER, Change())
@@ -219,3 +220,7 @@ def test_attributes_of_programs_take_space_and_are_bounded() -> None:
     node.set_xattr(who, b"name", bytes(1000), XattrHow.EITHER, Change())
     tree.root.remove(who, b"file", Change(), is_directory=False)
     assert tree.free_octets == 100_000
+    for number in range(1000):
+        with contextlib.suppress(Refused):
+            other.set_xattr(who, b"%d" % number, b"", XattrHow.CREATE, Change())
+    assert 400 <= len(other.list_xattrs(who)) <= 410, "names without values take memory as well"

@@ -17,8 +17,8 @@ from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.settings import table
 from rpcrdma.cli.settings.check import find_mistakes
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.limits import AUDIT_TEXT_MAX
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.mount import MNTPATHLEN
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.audit import AUDIT_KINDS, Audit
 from rpcrdma.nfs.server.audit_of_compounds import watch_compounds
@@ -229,7 +229,7 @@ def test_names_of_clients_break_no_record(made: Callable[..., Audited]) -> None:
         assert [each["name"] for each in record][1] == "\ufffd\ufffd"
     proved = AuthGss(principal="a" * 5000, flavor=SecurityFlavor.SYS)
     server.status("remove", v3.REMOVE3args(server.dirop(root, "none")), as_=proved)
-    assert [each["principal"] for each in it.taken()] == ["a" * AUDIT_TEXT_MAX]
+    assert [each["principal"] for each in it.taken()] == ["a" * MNTPATHLEN]
 
 
 def test_calls_that_are_not_wanted_are_not_touched(made: Callable[..., Audited]) -> None:

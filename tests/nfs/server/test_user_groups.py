@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import (
-    NFS_GROUPS_LOOKUPS_MAX,
-    NFS_GROUPS_UNKNOWN_S,
-    NFS_GROUPS_USERS_MAX,
-    NFS_GROUPS_VALID_S,
-)
+from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import user_groups
 from rpcrdma.nfs.export.tree import Refused
-from rpcrdma.nfs.export.user_groups import UserGroups
+from rpcrdma.nfs.export.user_groups import LOOKUPS_MAX, UNKNOWN_S, VALID_S, UserGroups
 from rpcrdma.nfs.server import Export
 from rpcrdma.rpc.auth import AuthSys
 from support.command_process import HANG_S
@@ -84,26 +79,26 @@ def test_groups_are_looked_up_again_after_their_time(members: dict[int, list[int
         groups.find(uid)
     assert groups.known == {1: (1, 5, 7), 2: (), 0xFFFFFFFF: ()}
     assert members[-1] == [1, 2, 0xFFFFFFFF]
-    now_s[0] = NFS_GROUPS_UNKNOWN_S
+    now_s[0] = UNKNOWN_S
     assert groups.drop_old()
     assert list(groups.known) == [1]
     assert not groups.drop_old()
-    now_s[0] = NFS_GROUPS_VALID_S
+    now_s[0] = VALID_S
     assert groups.drop_old()
     assert groups.known == {}
 
 
 def test_so_many_users_are_remembered_and_no_more(members: dict[int, list[int]]) -> None:
     groups = UserGroups()
-    for uid in range(NFS_GROUPS_USERS_MAX + 2):
+    for uid in range(NFS_CALLERS_MAX + 2):
         groups.find(uid)
-    assert (min(groups.known), len(groups.known), len(groups._until_s)) == (2, *[NFS_GROUPS_USERS_MAX] * 2)
+    assert (min(groups.known), len(groups.known), len(groups._until_s)) == (2, *[NFS_CALLERS_MAX] * 2)
 
 
 def test_a_database_that_hangs_occupies_few_threads(
     members: dict[int, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_groups, "NFS_GROUPS_WAIT_S", 0)
+    monkeypatch.setattr(user_groups, "_WAIT_S", 0)
     groups, gate = UserGroups(), threading.Event()
     entered = threading.Semaphore(0)
 
@@ -113,7 +108,7 @@ def test_a_database_that_hangs_occupies_few_threads(
         raise KeyError(uid)
 
     monkeypatch.setattr(pwd, "getpwuid", hangs)
-    threads = [threading.Thread(target=groups.find, args=(uid,)) for uid in range(NFS_GROUPS_LOOKUPS_MAX)]
+    threads = [threading.Thread(target=groups.find, args=(uid,)) for uid in range(LOOKUPS_MAX)]
     for thread in threads:
         thread.start()
         assert entered.acquire(timeout=HANG_S)

@@ -21,7 +21,7 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from state_rig import LEASE_S, counted_octets
 from support.nfs4_client import Client
 
-__all__ = ["ROOT", "Conversation", "FakeConnection"]
+__all__ = ["ROOT", "Conversation", "FakeConnection", "with_version_4"]
 
 ROOT = AuthSys(uid=0, gid=0)
 

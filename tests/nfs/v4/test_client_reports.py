@@ -12,7 +12,7 @@ import pytest
 from conversation import Conversation
 from rpcrdma.nfs.v4.server.client_reports import ClientReport, clients_of, held_by_export, revoke_client
 from rpcrdma.nfs.v4.server.clients import Holdings
-from rpcrdma.nfs.v4.state_limits import NFS4_REVOKED_AT_ONCE
+from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
 from state_rig import LEASE_S, StateRig
 from support.cases import each_case
 from support.nfs4_client import READ, WRITE, open_, putfh
@@ -124,15 +124,18 @@ def test_no_call_waits_for_more_than_one_client_of_a_thousand(report: Callable[.
     assert lock.most <= HELD_MAX
 
 
-def test_no_call_waits_for_more_than_some_states_that_are_revoked() -> None:
+@each_case("silent_s", [0.0, LEASE_S + 1])
+def test_no_call_waits_for_more_than_some_states_that_are_revoked_or_end(silent_s: float) -> None:
     for count in (100, 1000):
         rig = StateRig()
         client = rig.client()
         for file in range(count):
             rig.hold(client, b"%d" % file)
+        rig.now_s += silent_s
         lock: Any = LockWithCount(rig.state.lock)
         rig.state.lock = rig.state.claims.lock = lock
         found = revoke_client(rig.state, f"{client.id:016x}", rig.now_s)
         assert found is not None
         assert found.holdings.opens == count
-        assert lock.most < NFS4_REVOKED_AT_ONCE * 40
+        assert (client.id in rig.state.clients.by_id) is not bool(silent_s)
+        assert lock.most < NFS4_ENDED_AT_ONCE * 40

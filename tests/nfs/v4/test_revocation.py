@@ -21,6 +21,7 @@ from support.nfs4_client import (
     open_,
     putfh,
     read,
+    reclaim_complete,
     test_stateid,
 )
 
@@ -122,6 +123,19 @@ def test_a_client_that_may_still_reclaim_loses_that_right(tmp_path: Path) -> Non
     assert server.state.revoke_all(server.state.clients.by_id[client.id])
     assert client.run(FILE, open_(b"owner", READ, reclaim=True)).status == "NO_GRACE"
     assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+
+
+def test_a_client_that_completes_its_reclaim_without_knowing_of_its_loss_does_not_get_it_back(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    Holder(path)
+    server = Conversation(path)
+    client = server.client("a").start(complete=False)
+    again = client.run(FILE, open_(b"owner", READ, reclaim=True)).value(18)["stateid"]
+    assert server.state.revoke_all(server.state.clients.by_id[client.id]) is not None
+    assert client.run(reclaim_complete()).status == "OK"
+    assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+    assert client.run(free_stateid(again)).status == "OK"
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
 
 
 def test_a_client_without_a_lease_ends_with_its_sessions() -> None:

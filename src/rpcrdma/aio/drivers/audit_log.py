@@ -16,13 +16,15 @@ import threading
 from pathlib import Path
 from typing import Final, Protocol
 
-from rpcrdma.limits import AUDIT_CLOSE_S, AUDIT_RECORDS_MAX
+from rpcrdma.limits import AUDIT_RECORDS_MAX
 
 __all__ = ["AuditFile", "AuditLog", "Destination", "Journal", "NotWritten"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _AT_ONCE: Final = 256
 """Records that are written by one call of the system."""
+_CLOSE_S: Final = 2.0
+"""Seconds for the records that wait when the server stops."""
 _JOURNAL: Final = "/run/systemd/journal/socket"
 
 
@@ -176,7 +178,7 @@ class AuditLog:
         # If the queue is full, the thread has to wake up anyway.
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(b"")
-        self._thread.join(AUDIT_CLOSE_S)
+        self._thread.join(_CLOSE_S)
         if self._lost:
             _LOGGER.warning("%d records of the access log were lost", self._lost)
 

@@ -21,6 +21,8 @@ _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "rw": ("access", "rw"),
     "ro": ("access", "ro"),
+    "secure": ("reserved-port", True),
+    "insecure": ("reserved-port", False),
     "sync": ("sync", True),
     "async": ("sync", False),
     "root_squash": ("squash", "root"),
@@ -28,6 +30,8 @@ _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "all_squash": ("squash", "all"),
 }
 """Options with a term of ours: its key and its value."""
+_OF_WHOLE_EXPORT: Final = {"sync": "async", "reserved-port": "insecure"}
+"""Terms that rules cannot have, which are true without an option, and the options that make them false."""
 _DEFAULTS: Final[dict[str, Any]] = {
     "access": "ro",
     "squash": "root",
@@ -38,14 +42,13 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 """The terms of a client without options, by the keys of a rule."""
 _WITHOUT_EFFECT: Final = frozenset(
-    {"insecure", "secure", "no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"}
-    | {"no_acl", "auth_nlm", "secure_locks"}
+    {"no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"} | {"no_acl", "auth_nlm", "secure_locks"}
 )
-"""Options that change nothing in this server. The head of the output names `secure`, which is Linux's default."""
+"""Options that change nothing in this server."""
 _NUMBERS: Final = frozenset({"anonuid", "anongid"})
 """Options whose value is the number of a user or group; the term has the same name."""
 _HEAD: Final = """\
-# Made of {name}. A client may use any port here, as with the option `insecure`.
+# Made of {name}.
 """
 
 
@@ -108,16 +111,18 @@ class _Line:
         if len(groups) == 1:
             hosts, terms = groups[0]
             return _table("[[export]]", head | terms | ({} if hosts == [""] else {"hosts": hosts}))
-        if any("sync" in terms for _, terms in groups):
-            head["sync"] = any(terms.get("sync", True) for _, terms in groups)
-        if any(terms.get("sync", True) is not head.get("sync", True) for _, terms in groups):
-            self._fault(f"async for some clients of {path} cannot be expressed; all are served with sync")
+        for key, option in _OF_WHOLE_EXPORT.items():
+            values = [terms[key] for _, terms in groups if key in terms]
+            if values:
+                head[key] = any(terms.get(key, True) for _, terms in groups)
+            if len({terms.get(key, True) for _, terms in groups}) > 1:
+                self._fault(f"{option} for some clients of {path} cannot be expressed; none has it")
         *others, (hosts, last) = groups
         if hosts != [""]:
             others, last = groups, {"access": "none"}
         # A rule has each term that another one or the export has, since it would take those of the export.
         keys = [key for key in _DEFAULTS if any(key in terms for _, terms in groups)]
-        return _table("[[export]]", head | {key: last[key] for key in last if key != "sync"}) + "".join(
+        return _table("[[export]]", head | {key: last[key] for key in last if key not in _OF_WHOLE_EXPORT}) + "".join(
             "\n" + _table("[[export.rule]]", {"hosts": hosts} | {key: terms.get(key, _DEFAULTS[key]) for key in keys})
             for hosts, terms in others
         )
@@ -181,7 +186,7 @@ class _Line:
 
     def _terms(self, options: str) -> dict[str, Any] | None:
         """Returns the terms of a client's options; None if a table would grant them to more callers than the line."""
-        terms: dict[str, Any] = {"access": "ro"}
+        terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
         sections = 0
         for option in filter(None, options.split(",")):
             word, _, value = option.partition("=")

@@ -86,8 +86,7 @@ class HostAdmission:
             CredentialTooWeak: the export asks for another flavor.
         """
         origin, credential = context.client.origin, context.credential
-        if version not in export.versions:
-            self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
+        self._check_version(export, origin, version)
         if origin.transport not in export.transports:
             self._refuse(export, origin, origin.transport, f"it is not served over {origin.transport}")
         if export.reserved_port and not _comes_from_root(origin, credential):
@@ -106,12 +105,13 @@ class HostAdmission:
             self.latest = granted
         return granted
 
-    def check_mount(self, export: ExportTerms, context: CallContext) -> Grant | None:
+    def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
         """Lets a call of MOUNT pass, which takes every flavor and transport, if some rule fits its host.
 
         Args:
             export: the terms of the export.
             context: the call.
+            version: the version of NFS: 3, or that of a call that asks for the flavors, as MOUNT of version 3 does.
 
         Returns:
             The rights of the caller: those of the anonymous user without a proof that its rule takes. None as `check`.
@@ -120,8 +120,7 @@ class HostAdmission:
             Refused: EACCES and EAGAIN, as `check`.
         """
         origin, credential = context.client.origin, context.credential
-        if 3 not in export.versions:
-            self._refuse(export, origin, "version 3", "it is not served by NFS version 3")
+        self._check_version(export, origin, version)
         rules = export.admitting(origin)
         if not rules:
             self._refuse_host(export, origin, None)
@@ -147,6 +146,10 @@ class HostAdmission:
         if not rules:
             self._refuse_host(export, origin, None)
         return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
+
+    def _check_version(self, export: ExportTerms, origin: CallOrigin, version: int) -> None:
+        if version not in export.versions:
+            self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
         """Returns the decision about the calls of an origin and principal, new or remembered."""

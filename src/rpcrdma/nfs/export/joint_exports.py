@@ -63,9 +63,9 @@ class JointExports:
         """See `tree.Exports.admit`."""
         return self._part(tree.root.handle).admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
-        return self._part(tree.root.handle).admit_mount(tree, context)
+        return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """See `tree.Exports.flavors`."""

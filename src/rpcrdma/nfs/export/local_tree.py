@@ -106,9 +106,9 @@ class LocalExports:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
-        return self.admission.check_mount(tree.export, context)
+        return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
         """See `tree.Exports.flavors`."""

@@ -511,7 +511,7 @@ class MemoryTree:
         """See `tree.Exports.admit`; the tree is open to every call."""
         return self.grant
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit_mount`."""
         return self.grant
 

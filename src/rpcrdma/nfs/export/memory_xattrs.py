@@ -14,7 +14,9 @@ from rpcrdma.nfs.export.tree import Change, Refused
 __all__ = ["MemoryXattrs"]
 
 _OCTETS_MAX: Final = 64 << 10
-"""Octets of all attributes of an object, names included: what a listing of Linux may have of the names alone."""
+"""Octets of all attributes of an object: what a listing of Linux may have of the names alone."""
+_ENTRY_OCTETS: Final = 160
+"""Octets that an attribute takes beside its name and its value, which may have one octet and none."""
 
 
 class MemoryXattrs:
@@ -31,8 +33,8 @@ class MemoryXattrs:
 
     @property
     def xattr_octets(self) -> int:
-        """Octets of all attributes, names included."""
-        return sum(len(name) + len(value) for name, value in self.xattrs.items())
+        """Octets of all attributes, with their names and the memory of each entry."""
+        return sum(_ENTRY_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """See `abilities.Extended.get_xattr`."""
@@ -47,7 +49,7 @@ class MemoryXattrs:
                 raise Refused(errno.EEXIST)
             if how is XattrHow.REPLACE:
                 self._found(name)
-            growth = len(value) + (len(name) if before is None else -len(before))
+            growth = len(value) + (_ENTRY_OCTETS + len(name) if before is None else -len(before))
             if self.xattr_octets + growth > _OCTETS_MAX:
                 raise Refused(errno.E2BIG)
             self.tree.take(growth)
@@ -62,7 +64,7 @@ class MemoryXattrs:
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """See `abilities.Extended.remove_xattr`."""
         with self.changing(change):
-            self.tree.take(-len(name) - len(self._found(name)))
+            self.tree.take(-_ENTRY_OCTETS - len(name) - len(self._found(name)))
             del self.xattrs[name]
             self.touch()
 

@@ -510,8 +510,8 @@ class Exports(Protocol):
             CredentialTooWeak: the export asks for another security flavor.
         """
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
-        """As `admit`, for a call of MOUNT, which takes every security flavor; EACCES if no rule fits its host."""
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
+        """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """The security flavors of a tree for callers of the call's host; EACCES if it is closed to all of them."""

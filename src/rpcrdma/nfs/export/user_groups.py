@@ -8,17 +8,21 @@ import pwd
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
-from rpcrdma.limits import (
-    NFS_GROUPS_LOOKUPS_MAX,
-    NFS_GROUPS_UNKNOWN_S,
-    NFS_GROUPS_USERS_MAX,
-    NFS_GROUPS_VALID_S,
-    NFS_GROUPS_WAIT_S,
-)
+from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.tree import Refused
 
-__all__ = ["UserGroups"]
+__all__ = ["LOOKUPS_MAX", "UNKNOWN_S", "VALID_S", "UserGroups"]
+
+VALID_S: Final = 1800.0
+"""Seconds for which the groups of a user are used: as long as mountd of Linux uses them."""
+UNKNOWN_S: Final = 60.0
+"""Seconds for which a user counts as unknown: a directory service may be out of reach for the moment."""
+LOOKUPS_MAX: Final = 2
+"""Look-ups at a time, each in a worker thread: a directory service that hangs leaves the others to known users."""
+_WAIT_S = 0.5
+"""Seconds for which a call waits for these look-ups; then its client is told to try again later."""
 
 
 class UserGroups:
@@ -34,7 +38,7 @@ class UserGroups:
         self._clock = clock
         self._until_s: dict[int, float] = {}
         self._guard = threading.Lock()
-        self._turns = threading.BoundedSemaphore(NFS_GROUPS_LOOKUPS_MAX)
+        self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
         """Returns the supplementary groups of a user, none for an unknown one; None: `at_once`, and it may block.
@@ -51,7 +55,7 @@ class UserGroups:
         Raises:
             Refused: EAGAIN: the database does not answer other look-ups.
         """
-        if not self._turns.acquire(timeout=NFS_GROUPS_WAIT_S):
+        if not self._turns.acquire(timeout=_WAIT_S):
             raise Refused(errno.EAGAIN)
         try:
             known = self.known.get(uid)
@@ -61,7 +65,7 @@ class UserGroups:
         finally:
             self._turns.release()
         with self._guard:
-            while len(self.known) >= NFS_GROUPS_USERS_MAX:
+            while len(self.known) >= NFS_CALLERS_MAX:
                 self._forget(next(iter(self.known)))
             self.known[uid] = groups
             self._until_s[uid] = self._clock() + valid_s
@@ -86,5 +90,5 @@ def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
         account = pwd.getpwuid(uid)
     except (KeyError, OverflowError):
         # Also where a directory service is out of reach for the moment.
-        return (), NFS_GROUPS_UNKNOWN_S
-    return tuple(sorted(set(os.getgrouplist(account.pw_name, account.pw_gid)))), NFS_GROUPS_VALID_S
+        return (), UNKNOWN_S
+    return tuple(sorted(set(os.getgrouplist(account.pw_name, account.pw_gid)))), VALID_S

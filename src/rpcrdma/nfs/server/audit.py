@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.limits import AUDIT_TEXT_MAX
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.local_tree import LocalTree
 from rpcrdma.nfs.export.tree import Refused, Tree
+from rpcrdma.nfs.mount import MNTPATHLEN
 from rpcrdma.nfs.server.services import NfsServices
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
@@ -202,10 +202,10 @@ class Audit:
 
 
 def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
-    """Adds a text of a peer, cut to `AUDIT_TEXT_MAX`; one that is no UTF-8 with its octets in hexadecimal besides."""
+    """Adds a text of a peer, cut to `MNTPATHLEN`; one that is no UTF-8 with its octets in hexadecimal besides."""
     if text is None:
         return
-    octets = text[:AUDIT_TEXT_MAX].encode("utf-8", "surrogateescape")
+    octets = text[:MNTPATHLEN].encode("utf-8", "surrogateescape")
     record[key] = octets.decode("utf-8", "replace")
     if record[key].encode() != octets:
         record[f"{key}_octets"] = octets.hex()

@@ -167,9 +167,9 @@ class PseudoRoot(Exports):
         """See `Exports.admit`; every caller finds the way to the exports."""
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """See `Exports.admit_mount`."""
-        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context)
+        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """See `Exports.flavors`; above the exports these are the flavors of all rules."""

@@ -23,11 +23,11 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ENDED_AT_ONCE,
     NFS4_HELD_MAX,
     NFS4_HELD_TOTAL_MAX,
     NFS4_LEASE_S,
     NFS4_RECALLED_FILES_MAX,
-    NFS4_REVOKED_AT_ONCE,
 )
 
 __all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
@@ -174,14 +174,27 @@ class State:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client)]
             deleted = not ending or self.database.forget(row_of(client) for client in ending)
-            with self.locked():
-                for client in ending:
+            for client in ending:
+                if deleted:
+                    self._in_steps(client, self.drop)
+                with self.locked():
                     if deleted:
                         self.grace.leaves(row_of(client))
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
         return deleted
+
+    def _in_steps(self, client: Client, step: Callable[[Held], object]) -> None:
+        """Calls a function that ends a state for each one of a client; calls of others go on in between."""
+        with self.lock:
+            states = list(client.held.values())
+        for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
+            with self.locked():
+                for held in states[first : first + NFS4_ENDED_AT_ONCE]:
+                    # It may have ended with another one, or by a call.
+                    if client.held.get(held.key) is held:
+                        step(held)
 
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client; may block.
@@ -195,8 +208,9 @@ class State:
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
             with self.lock:
-                for held in client.held.values():
-                    lost.add(held)
+                states = list(client.held.values())
+            for held in states:
+                lost.add(held)
             if not self.evict([client]):
                 return None
             if client.id not in self.clients.by_id:
@@ -214,15 +228,13 @@ class State:
                 return None
             with self.lock:
                 self.grace.leaves(row_of(client))
-                states = list(client.held.values())
-            # Calls of others go on between two steps.
-            for first in range(0, len(states), NFS4_REVOKED_AT_ONCE):
-                with self.locked():
-                    for held in states[first : first + NFS4_REVOKED_AT_ONCE]:
-                        if client.held.get(held.key) is held:
-                            for each in (held, *(held.parts or ())):
-                                lost.add(each)
-                            self.revoke(held)
+
+            def revoke(held: Held) -> None:
+                for each in (held, *(held.parts or ())):
+                    lost.add(each)
+                self.revoke(held)
+
+            self._in_steps(client, revoke)
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
@@ -309,7 +321,8 @@ class State:
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            self.database.keep(row_of(client))
+            if _S.NFS4ERR_ADMIN_REVOKED not in client.lost:
+                self.database.keep(row_of(client))
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.waiting.pop(client.introduction.owner, None)
