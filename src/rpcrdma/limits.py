@@ -69,9 +69,8 @@ RPC_CONNECTIONS_MAX = 1024
 files that an NFS server opens."""
 
 CONNECTIONS_OF_HOST_PARTS = 4
-"""One part in this many of the places for connections is what one address has at most, unless `connections_per_host`
-says otherwise: four of them have to act together to take all places by connections that are in use, and may not be
-ended. The calls in progress of a host follow: 128 on each connection."""
+"""One part in this many of the places is for one address at most, unless `connections_per_host` says otherwise: four
+have to act together to take all places by connections in use. Calls in progress follow: 128 on each of them."""
 
 CONNECTIONS_OF_HOST_MIN = 16
 """Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
@@ -403,7 +402,7 @@ million names of 25 octets. A call whose cookie is not among the names held read
 with fewer names is read again only when it has changed."""
 
 NFS_CALLERS_MAX = 1024
-"""Callers' identities (uid, gid, groups) that are kept prepared for file access."""
+"""Callers' identities (uid, gid, groups) that are kept prepared for file access, and users with known groups."""
 
 NFS_DECISIONS_MAX = 1024
 """Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
@@ -411,6 +410,9 @@ server has. Beyond that the rules are looked through again."""
 
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
+
+AUDIT_RECORDS_MAX = 4096
+"""Records of the access log that wait for the disk, some 400 octets each; further ones are lost: no call waits."""
 
 # NFS server over file systems of fsspec
 

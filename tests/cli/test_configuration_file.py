@@ -25,6 +25,8 @@ SERVER = {
     **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
+    "access-log": TEXT,
+    "audit": LIST,
     "idle-timeout": SECONDS,
     "memory": SIZE,
     "crc": SWITCH,
@@ -46,6 +48,7 @@ EXPORT = {
     "fsspec-valid": SECONDS,
     "mount-point": SWITCH,
     "missing": TEXT,
+    "groups": TEXT,
 }
 WRONG = {
     TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},

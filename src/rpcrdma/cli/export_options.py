@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name
@@ -118,6 +118,7 @@ class Exported(ExportedRule):
     versions: Sequence[int]
     hidden: bool
     reserved_port: bool
+    groups: Literal["client", "server"]
     fsspec_valid: float
     mount_point: bool
     missing: str

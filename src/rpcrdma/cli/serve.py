@@ -20,6 +20,7 @@ from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
 from rpcrdma.cli.serve_admin import start_admin
+from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
@@ -164,6 +165,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
+        audit = stack.enter_context(audited(args, services, nfs4))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
@@ -193,7 +195,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
-        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate)
+        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit)
         stack.callback(health.close)
         try:
             server = await serve(offered, listen_at(args), options=options)

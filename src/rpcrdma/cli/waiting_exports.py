@@ -121,6 +121,7 @@ def _export(exported: Exported, directory: Path | None, names: HostNames) -> tup
         versions=tuple(exported.versions),
         hidden=exported.hidden,
         reserved_port=exported.reserved_port,
+        groups=exported.groups,
         **terms(exported),
     )
     return export, unknown

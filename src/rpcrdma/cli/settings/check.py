@@ -13,7 +13,7 @@ from rpcrdma.cli.export_options import Exported, served_directory
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
-from rpcrdma.cli.settings.effective import COMMAND_LINE, Effective
+from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
@@ -49,7 +49,24 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     metrics = found.server["metrics"]
     if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
+    faults += _faults_of_access_log(found)
     return faults
+
+
+def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
+    log, audit = found.server["access-log"], found.server["audit"]
+    if log.value == "off":
+        if audit.origin != DEFAULT:
+            yield Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True)
+    elif isinstance(log.value, Path):
+        path = log.value.absolute()
+        there = path if path.exists() else path.parent
+        if path.exists() and not path.is_file():
+            yield Mistake(log.origin, f"{path} is no regular file; name another one")
+        elif not there.exists():
+            yield Mistake(log.origin, f"there is no directory {there}; make it")
+        elif not os.access(there, os.W_OK):
+            yield Mistake(log.origin, f"this user may not write to {there}; allow it, or name another file")
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:

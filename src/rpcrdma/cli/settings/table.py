@@ -57,7 +57,7 @@ from rpcrdma.limits import (
 from rpcrdma.rpc.host_identity import TRANSPORTS
 
 __all__ = [
-    "ADMIN", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
+    "ADMIN", "AUDIT_KINDS", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
     "SOURCES_OF_EXPORT", "STATE_DIR",
 ]  # fmt: skip
 
@@ -73,6 +73,13 @@ def _memory(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is too small; allow at least {_MEMORY_MIN >> 20}Mi")
     return size
 
+
+def _access_log(text: str) -> Path | str:
+    return text if text in {"off", "journal"} else Path(text)
+
+
+AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
+"""The kinds of records, as `rpcrdma.nfs.server.audit` has them, which the parser does not import."""
 
 _ANONYMOUS: Final = 65534
 """The user and group nobody, as `rpcrdma.nfs.export` has them, which the parser does not import."""
@@ -214,6 +221,24 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="HOST:PORT",
         help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
         "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
+    ),
+    Setting(
+        name="access-log",
+        parse=_access_log,
+        metavar="FILE",
+        default="off",
+        default_text="off",
+        help="write a line of JSON for each mount, change of a name or of attributes, and refused call to FILE, or to "
+        "the journal of systemd (journal); a file that is renamed is made anew",
+    ),
+    Setting(
+        name="audit",
+        choices=AUDIT_KINDS,
+        many=True,
+        metavar="KIND",
+        default=AUDIT_KINDS,
+        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated (default: all)",
+        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; without it all",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,
@@ -380,6 +405,15 @@ OF_EXPORTS: Final = _taken_at_once(
         default_text="false",
         option=None,
         help="take calls over TCP that prove no user from ports below 1024 alone, as exports(5) does by default",
+    ),
+    Setting(
+        name="groups",
+        choices=("client", "server"),
+        default="client",
+        default_text="client",
+        option=None,
+        help="the groups of users without Kerberos: client takes those of the call, which are 16 at most; server takes "
+        "those of the user database of the server, which must run as root",
     ),
     Setting(
         name="fsspec-valid",

@@ -79,11 +79,11 @@ class FsspecExports:
         for tree in gone:
             tree.store.flush()
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
@@ -113,7 +113,9 @@ class FsspecExports:
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            who = self.admission.check(export, context, version)
+            checked = self.admission.check(export, context, version)
+            assert checked is not None, "all users have the same rights, so that no groups are looked up"
+            who = checked
         if node is not None and tree.is_valid(node):
             return node, who
         return (tree.find(handle), who) if context.may_block else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
@@ -53,6 +54,11 @@ class JointExports:
         """See `tree.Exports.trees`."""
         return self._trees
 
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.local.admission, self._remote.admission]
+
     def plan(self, exports: Sequence[Export]) -> PlannedJoint:
         """See `LocalExports.plan`.
 
@@ -90,11 +96,11 @@ class JointExports:
         """See `tree.Exports.locate`."""
         return self._part(handle).locate(handle, context, version)
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self._part(tree.root.handle).admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 

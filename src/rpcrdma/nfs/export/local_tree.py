@@ -25,6 +25,7 @@ from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree
+from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
@@ -60,7 +61,9 @@ class LocalExports:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.parts = LocalParts(state)
         self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
-        self.admission = HostAdmission(self.parts.callers.of)
+        self.groups = UserGroups()
+        """The groups of users, for exports that take them of this machine's database."""
+        self.admission = HostAdmission(self.parts.callers.of, self.groups if self.parts.callers.switches else None)
         self._trees: dict[bytes, LocalTree] = {}
         self._gone: dict[bytes, LocalTree] = {}
         """Trees that are served no more, until `retire`: running calls have objects of them."""
@@ -73,6 +76,11 @@ class LocalExports:
     def trees(self) -> list[LocalTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
+
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.admission]
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[LocalTree, Export]]:
         """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
@@ -152,11 +160,11 @@ class LocalExports:
                 tree.close()
         return failures
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
@@ -191,7 +199,10 @@ class LocalExports:
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            who = self.admission.check(export, context, version)
+            checked = self.admission.check(export, context, version)
+            if checked is None:
+                return None
+            who = checked
         at_once = not context.may_block
         if node is not None and tree.is_inside(node, at_once=at_once):
             return node, who
@@ -211,6 +222,8 @@ class LocalExports:
         """See `tree.Exports.close_idle`; writes places to disk as well."""
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
+        if self.groups.drop_old():
+            self.admission.forget()
         for tree in self._trees.values():
             tree.drop_idle()
         self.parts.state.places.flush()

@@ -117,6 +117,7 @@ class MountService(MOUNT_V3_Service):
         if tree is None:
             return None
         who = self._exports.admit_mount(tree, context)
+        assert who is not None
         node = tree.root
         for name in names[len(_parts(tree)) :]:
             if name in {".", ".."}:

@@ -186,11 +186,11 @@ class PseudoRoot(Exports):
             raise Refused(errno.ESTALE)
         return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """See `Exports.admit`; every caller finds the way to the exports."""
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """See `Exports.admit_mount`."""
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 

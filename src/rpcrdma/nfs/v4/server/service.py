@@ -120,6 +120,8 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     def __init__(self, exports: PseudoRoot, state: State, *, clock: Callable[[], float]) -> None:
         self.exports = exports
         self.state = state
+        self.handlers: Mapping[int, Handler] = HANDLERS
+        """The operations by number."""
         self.lease_s = int(state.clients.lease_s)
         self._clock = clock
         self._recalls: Recalls | None = None
@@ -130,7 +132,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         """Answers COMPOUND."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
-        return run(Compound(self, context, args, self._clock()), HANDLERS)
+        return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
         """Ends the state of clients whose time is over; may block. To be called every few seconds."""
