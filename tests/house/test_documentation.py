@@ -20,6 +20,7 @@ from rpcrdma import file_limits, limits
 from rpcrdma.cli.command_table import OWN
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.nfs.export import export_limits
 from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
@@ -95,7 +96,7 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    modules = (limits, file_limits, state_limits, lab_limits)
+    modules = (limits, file_limits, export_limits, state_limits, lab_limits)
     constants = {name: str(value) for module in modules for name, value in vars(module).items() if name.isupper()}
     assert shown == constants
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from conversation import Conversation, FakeConnection, with_version_4
-from rpcrdma import limits
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import admission as admission_module
+from rpcrdma.nfs.export import export_limits
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import AccessTerms, Export, ExportTerms
 from rpcrdma.nfs.export.grant import Grant, ServingUser
@@ -291,7 +291,7 @@ def test_the_rules_are_looked_through_once_for_an_origin_with_a_principal(monkey
 
     monkeypatch.setattr(ExportTerms, "matching", noted)
     monkeypatch.setattr(admission_module, "NFS_DECISIONS_MAX", 3)
-    assert limits.NFS_DECISIONS_MAX == 1024
+    assert export_limits.NFS_DECISIONS_MAX == 1024
     admission = HostAdmission(lambda _user: ServingUser())
     terms = ExportTerms(name="/d", rules=RULES)
     other = dataclasses.replace(terms, denied=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import user_groups
+from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.user_groups import LOOKUPS_MAX, UNKNOWN_S, VALID_S, UserGroups
 from rpcrdma.nfs.server import Export

@@ -48,12 +48,12 @@ from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
     CONNECTIONS_OF_HOST_MIN,
     CONNECTIONS_OF_HOST_PARTS,
-    NFS_FSSPEC_VALID_S,
     RDMA_IDLE_S,
     RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
     SERVER_WORKERS,
 )
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.host_identity import TRANSPORTS
 
 __all__ = [

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.export import AccessTerms, ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.user_groups import UserGroups

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rpcrdma.limits import NFS_LISTING_OCTETS_MAX
+from rpcrdma.nfs.export.export_limits import NFS_LISTING_OCTETS_MAX
 from rpcrdma.nfs.export.name_table import NameTable
 
 __all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]

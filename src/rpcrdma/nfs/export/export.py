@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from rpcrdma.limits import NFS_FSSPEC_VALID_S
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import (

@@ -21,9 +21,9 @@ from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import Any
 
-from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,

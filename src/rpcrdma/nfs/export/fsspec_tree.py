@@ -17,11 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from rpcrdma.limits import (
-    NFS_FSSPEC_LISTINGS_OCTETS_MAX,
-    NFS_FSSPEC_OBJECTS_MAX,
-    NFS_FSSPEC_PATH_OCTETS_MAX,
-)
 from rpcrdma.nfs.export.directory_listing import (
     COOKIE_DOT,
     COOKIE_DOT_DOT,
@@ -30,6 +25,11 @@ from rpcrdma.nfs.export.directory_listing import (
     name_digest,
 )
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export_limits import (
+    NFS_FSSPEC_LISTINGS_OCTETS_MAX,
+    NFS_FSSPEC_OBJECTS_MAX,
+    NFS_FSSPEC_PATH_OCTETS_MAX,
+)
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, packed_info, unpacked_info
 from rpcrdma.nfs.export.fsspec_store import FsspecStore

@@ -10,9 +10,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_files import Files

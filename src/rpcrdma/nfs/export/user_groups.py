@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from rpcrdma.limits import NFS_CALLERS_MAX
+from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.tree import Refused
 
 __all__ = ["LOOKUPS_MAX", "UNKNOWN_S", "VALID_S", "UserGroups"]

@@ -6,8 +6,8 @@ import errno
 import threading
 from collections import OrderedDict
 
-from rpcrdma.limits import NFS_MOUNTS_MAX
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.export_limits import NFS_MOUNTS_MAX
 from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
