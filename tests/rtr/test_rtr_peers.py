@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.extension import all_extensions
 from rpcrdma.rtr.groups import check_ranges
-from rpcrdma.rtr.layout import Peer
+from rpcrdma.rtr.layout import Peer, peer_of
 from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
 from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
     BufferStructure,
     SegmentKind,
     Support,
@@ -43,6 +48,25 @@ def test_an_end_takes_the_messages_that_it_says_it_takes(support: int) -> None:
     assert peer(support).request_frames == (8 if support & 4 else 1)
     assert not peer(support, requests_max=0).takes_requests
     assert peer(support, requests_max=1).takes_requests is bool(support & 1)
+
+
+@pytest.mark.req("RT-11")
+def test_an_end_is_as_it_has_told_and_takes_nothing_if_it_has_told_nothing() -> None:
+    assert peer_of({}) == (Support(0), 0xFFFFFFFF, (), 1, 1)
+    untold = peer_of({RTR_SUPPORT: Support(7)})
+    assert (untold.request_frames, untold.response_frames(untold)) == (1, 1)
+    groups = ((1, SegmentKind(100, 0, placeable=False)), (3, SegmentKind(50, 0, placeable=True)))
+    told = {
+        RTR_SUPPORT: Support.RESPONSE,
+        RECEIVE_STRUCTURE: BufferStructure(250, groups),
+        REQUEST_RECEIVE_LIMIT: 3,
+        RESPONSE_SEND_LIMIT: 5,
+    }
+    assert peer_of(told) == (Support.RESPONSE, 250, ((0, 100, 50, 3),), 3, 5)
+    none = peer_of({REQUEST_RECEIVE_LIMIT: 0, RESPONSE_SEND_LIMIT: 0})
+    assert (none.requests_max, none.responses_max) == (0, 0)
+    much = peer_of({REQUEST_RECEIVE_LIMIT: 9, RESPONSE_SEND_LIMIT: 9})
+    assert (much.requests_max, much.responses_max) == (RTR_TRANSMISSIONS_MAX, RTR_TRANSMISSIONS_MAX)
 
 
 def test_the_settings_by_default_are_those_that_the_documentation_has() -> None:
