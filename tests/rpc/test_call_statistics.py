@@ -266,6 +266,13 @@ def test_sums_are_for_each_procedure_or_for_each_status() -> None:
     ]
 
 
+def test_calls_of_an_unknown_procedure_have_no_program() -> None:
+    statistics = CallStatistics(served=True)
+    statistics.of(None, "PROC_UNAVAIL").add(MS)
+    (told,) = statistics.snapshot()
+    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")
+
+
 def test_so_many_successes_are_found_by_a_look_and_no_more() -> None:
     statistics = CallStatistics()
     for number in range(CALL_OUTCOMES_MAX + 3):

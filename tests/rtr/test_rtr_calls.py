@@ -266,6 +266,14 @@ def argument_frames(size: int, **options: Any) -> int | None:
     return first_header(found, sent).count
 
 
+def test_a_call_takes_the_transmissions_that_it_needs() -> None:
+    # Prefix, header, one item in four segments: the rest is for the stream, which has 12 octets and the length besides.
+    room = HEAD - (20 + 20 + 12 + 8 + 4 * 4) - 16
+    assert argument_frames(256, between=room) == 1
+    assert argument_frames(256, between=room + 4) == 2
+    assert [argument_frames(256 * count) for count in range(1, 10)] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+
+
 def test_a_call_has_the_transmissions_that_the_peer_and_the_credits_allow() -> None:
     three = 3 * 256
     for count in (2, 3):

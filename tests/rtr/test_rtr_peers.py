@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from mmap import PAGESIZE
 from typing import Any
 
 import pytest
 
+from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.extension import all_extensions
 from rpcrdma.rtr.groups import check_ranges
-from rpcrdma.rtr.layout import Peer
+from rpcrdma.rtr.layout import Peer, Run, peer_of, runs_of
 from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
 from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
     BufferStructure,
     SegmentKind,
     Support,
@@ -45,6 +51,49 @@ def test_an_end_takes_the_messages_that_it_says_it_takes(support: int) -> None:
     assert peer(support, requests_max=1).takes_requests is bool(support & 1)
 
 
+def test_a_response_is_continued_if_its_receiver_takes_that() -> None:
+    for own, receiver in itertools.product(ALL, ALL):
+        for most in range(9):
+            found = peer(own, responses_max=most).response_frames(peer(receiver, responses_max=3))
+            assert found == (most if receiver & 4 else min(1, most))
+
+
+@pytest.mark.req("RT-11")
+def test_an_end_is_as_it_has_told_and_takes_nothing_if_it_has_told_nothing() -> None:
+    assert peer_of({}) == (Support(0), 0xFFFFFFFF, (), 1, 1)
+    untold = peer_of({RTR_SUPPORT: Support(7)})
+    assert (untold.request_frames, untold.response_frames(untold)) == (1, 1)
+    groups = ((1, SegmentKind(100, 0, placeable=False)), (3, SegmentKind(50, 0, placeable=True)))
+    told = {
+        RTR_SUPPORT: Support.RESPONSE,
+        RECEIVE_STRUCTURE: BufferStructure(250, groups),
+        REQUEST_RECEIVE_LIMIT: 3,
+        RESPONSE_SEND_LIMIT: 5,
+    }
+    assert peer_of(told) == (Support.RESPONSE, 250, ((0, 100, 50, 3),), 3, 5)
+    none = peer_of({REQUEST_RECEIVE_LIMIT: 0, RESPONSE_SEND_LIMIT: 0})
+    assert (none.requests_max, none.responses_max) == (0, 0)
+    much = peer_of({REQUEST_RECEIVE_LIMIT: 9, RESPONSE_SEND_LIMIT: 9})
+    assert (much.requests_max, much.responses_max) == (RTR_TRANSMISSIONS_MAX, RTR_TRANSMISSIONS_MAX)
+
+
+def test_segments_that_are_alike_and_side_by_side_are_one_run() -> None:
+    page, half, head = (
+        SegmentKind(100, 0, placeable=True),
+        SegmentKind(50, 0, placeable=True),
+        SegmentKind(10, 0, placeable=False),
+    )
+    structure = BufferStructure(
+        1 * 10 + 3 * 100 + 10 + 2 * 100 + 1 * 50 + 2 * 50 + 10,
+        ((1, head), (3, page), (1, head), (2, page), (1, half), (2, half), (1, head)),
+    )
+    assert runs_of(structure) == (Run(0, 10, 100, 3), Run(3, 320, 100, 2), Run(5, 520, 50, 3))
+
+
+def test_no_placeable_segments_make_no_run() -> None:
+    assert runs_of(BufferStructure.plain(4096)) == ()
+
+
 def test_the_settings_by_default_are_those_that_the_documentation_has() -> None:
     config = RoundTripConfig()
     assert config.preference is Preference.AUTO
@@ -74,6 +123,47 @@ def test_an_end_tells_its_settings() -> None:
     }
 
 
+HEADERS = {0x101: "Transmit Request", 0x102: "Transmit Response", 0x103: "Transmit Continue", 0x104: "Report Error"}
+
+
+@each_case("support", ALL)
+def test_an_end_has_rows_for_the_messages_that_it_takes(support: int) -> None:
+    extension = RoundTrip(RoundTripConfig(support=Support(support), promises_max=17)).extension
+    rows = {row.code: row for row in extension.headers}
+    taken = {0x104} | {code for bit, code in ((1, 0x101), (2, 0x102), (4, 0x103)) if support & bit}
+    assert {code: row.name for code, row in rows.items()} == {code: HEADERS[code] for code in taken}
+    assert {code: row.scattered for code, row in rows.items()} == {code: code != 0x104 for code in taken}
+    assert {code: row.flags for code, row in rows.items()} == {
+        code: 0xFFFFFFFC if code == 0x104 else 0 for code in taken
+    }
+    assert extension.reserve_max == 17
+    # As long as it takes no calls it does not say that it takes requests, and reads them in order to refuse them.
+    without = extension.without_calls
+    assert without is not None
+    assert without.without_calls is None
+    assert {row.code for row in without.headers} == taken
+    (told,) = [row for row in without.properties if row.number == RTR_SUPPORT]
+    assert told.value == bytes((0, 0, 0, support & 6))
+
+
+@each_case(("segment_octets", "placed"), [(4096, True), (0, False)])
+def test_memory_of_its_own_is_for_ends_with_segments(segment_octets: int, placed: bool) -> None:
+    extension = RoundTrip(RoundTripConfig(segment_octets=segment_octets)).extension
+    assert (extension.receives is not None) is placed
+
+
+def test_connections_share_memory_that_has_the_length_that_they_want() -> None:
+    rtr = RoundTrip(receive_octets=36864)
+    assert rtr.extension.receives is not None
+    first, second = rtr.extension.receives(36864), rtr.extension.receives(20000)
+    longer = rtr.extension.receives(40000)
+    again = rtr.extension.receives(40000)
+    shapes = [(each.octets, each.plain_octets) for each in (first, second, longer, again)]
+    assert shapes == [(36864, 4096), (36864, 4096), (40960, 4096), (40960, 4096)]
+    assert first._store is second._store
+    assert longer._store is again._store is not first._store
+
+
 WORDS = ["nothing", "requests", "responses", "requests, responses", "continued"]
 
 
@@ -96,6 +186,23 @@ def test_a_choice_decides_which_way_data_goes(choice: str, preference: str) -> N
 
 def sets(*ranges: tuple[int, int]) -> list[DirectionSet]:
     return [DirectionSet(begin, end, ()) for begin, end in ranges]
+
+
+@pytest.mark.req("RT-9")
+@each_case(
+    "ranges",
+    [
+        [],
+        [(0, TOP)],
+        [(0, 8), (8, 12), (12, 40)],
+        [(0, 8), (100, 104)],
+        [(4, 4), (8, 8)],
+        [(0, 8), (8, 8), (9, 9)],
+        [(TOP - 1, TOP), (TOP, TOP)],
+    ],
+)
+def test_ranges_that_touch_or_leave_gaps_are_disjoint_and_ascend(ranges: list[tuple[int, int]]) -> None:
+    check_ranges(sets(*ranges))
 
 
 @pytest.mark.req("RT-9")
@@ -137,3 +244,16 @@ def test_each_segment_in_each_kind_of_memory_is_aligned_as_its_structure_says(se
             for start, _ in rtr.structure.placeable:
                 place = buffer.target(start, 1)
                 assert not place or address_of(place) % kind.align == 0
+
+
+@pytest.mark.req("RT-10")
+@each_case("octets", [8192, 36864, 65536])
+def test_the_structure_that_is_told_has_the_size_of_the_receive_buffers(octets: int) -> None:
+    (extension,) = all_extensions("auto", TransportConfig(offered_receive_octets=octets), [])
+    (row,) = [row for row in extension.properties if row.number == RECEIVE_STRUCTURE]
+    structure = row.decode(row.value)
+    assert isinstance(structure, BufferStructure)
+    assert structure.octets == octets
+    (_, head), (count, page) = structure.groups
+    assert (head.placeable, page) == (False, SegmentKind(4096, 4096, placeable=True))
+    assert head.length + count * page.length == octets
