@@ -19,7 +19,7 @@ from packages import LAB, LIBRARY, ROOT, module_name, modules
 from rpcrdma import file_limits, limits
 from rpcrdma.cli.command_table import OWN
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
@@ -80,7 +80,8 @@ def test_the_manual_has_every_command_of_the_library_and_every_setting() -> None
     named = set(re.findall(r"^## ([a-z]+)$", pages["rpcrdma.md"], re.MULTILINE))
     assert named == OWN.keys() - {"serve"}
     keys = re.findall(r"^`([a-z-]+)`\n: ", pages["rpcrdma.toml.md"], re.MULTILINE)
-    assert keys == [each.name for each in (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)]
+    of_rules = [each for each in OF_RULES if each not in OF_EXPORTS]
+    assert keys == [each.name for each in (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *of_rules)]
 
 
 def test_the_reference_has_every_command(reference: Path) -> None:

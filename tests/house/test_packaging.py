@@ -19,7 +19,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from debian_package import configuration
 from packages import LAB, LIBRARY, ROOT
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from support.cases import each_case
 
 PROJECT, LAB_PROJECT = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in (".", "lab"))
@@ -89,9 +89,11 @@ def test_the_debian_package_has_all_settings_in_comments() -> None:
     assert tomllib.loads(installed) == {}, "installed, it exports nothing"
     given = tomllib.loads(re.sub(r"^#(?=[\[a-z])", "", installed, flags=re.MULTILINE))
     (example,) = given.pop("export")
+    (rule,) = example.pop("rule")
     assert given.pop("defaults").keys() == {each.name for each in OF_EXPORTS if each.in_file}
     assert given.keys() == {each.name for each in OF_SERVER if each.in_file}
     assert example.keys() <= {each.name for each in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)}
+    assert rule.keys() <= {each.name for each in OF_RULES}
 
 
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
