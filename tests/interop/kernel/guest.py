@@ -31,6 +31,8 @@ _CHANNELS = 5
 _SILENCE_S = 12.0
 """About one boot in a hundred hangs before its first word."""
 _BOOT_S = 90.0
+_BOOT_OF_DEBIAN_S = 600.0
+"""systemd starts some forty processes, each of which is a second of an emulated processor."""
 _ATTEMPTS = 3
 _GRACE_S = 15.0
 """Extra time for the end of a job: the commands that end it in the guest may wait for the network."""
@@ -126,6 +128,7 @@ class Guest:
         layers: tuple[Path, ...] = (),
         files: Files | None = None,
         memory_mib: int = 1024,
+        disk: Path | None = None,
     ) -> None:
         """Boots it, and returns when it takes jobs.
 
@@ -136,6 +139,8 @@ class Guest:
             layers: Further archives of files, unpacked over the base system: those of `image.layers`, for example.
             files: Further files.
             memory_mib: All its files are in memory.
+            disk: An image with a file system of Debian, whose systemd is the first process; changes there are forgotten
+                when the guest ends.
 
         Raises:
             GuestDied: It did not come up.
@@ -153,7 +158,13 @@ class Guest:
         self._trouble_seen = 0
         initrd = self._home / "initrd"
         settings = f"ADDRESS={self.address}\nNAME={name}\n".encode()
-        overlay = {"init": Path(__file__).with_name("init.sh"), "etc/guest": settings, **(files or {})}
+        here = Path(__file__)
+        overlay = {
+            "init": here.with_name("init.sh"),
+            "agent.sh": here.with_name("agent.sh"),
+            "etc/guest": settings,
+            **(files or {}),
+        }
         with Archive(self._home / "overlay.cpio") as archive:
             for path, content in overlay.items():
                 archive.file(path, content, executable=True)
@@ -162,8 +173,8 @@ class Guest:
                 joined.write(part.read_bytes())
         add_tap(f"tap{number}")
         for _ in range(_ATTEMPTS):
-            self._process = self._emulate(image.kernel, initrd, memory_mib)
-            if self._comes_up():
+            self._process = self._emulate(image.kernel, initrd, memory_mib, disk)
+            if self._comes_up(_BOOT_OF_DEBIAN_S if disk else _BOOT_S):
                 self.measure_pace()
                 return
             self._end()
@@ -235,7 +246,7 @@ class Guest:
         self._end()
         self._directory.cleanup()
 
-    def _emulate(self, kernel: Path, initrd: Path, memory_mib: int) -> subprocess.Popen[bytes]:
+    def _emulate(self, kernel: Path, initrd: Path, memory_mib: int, disk: Path | None) -> subprocess.Popen[bytes]:
         (self._home / "console").unlink(missing_ok=True)
         words = "console=ttyS0 earlyprintk=serial,ttyS0 loglevel=6 panic=1 mitigations=off tsc=reliable edd=off"
         # On a busy machine the timer seems not to work, and the kernel gives up.
@@ -249,6 +260,8 @@ class Guest:
         command += ["-serial", "chardev:terminal"]
         command += ["-netdev", f"tap,id=net,ifname=tap{self._number},script=no,downscript=no"]
         command += ["-device", f"virtio-net-pci,netdev=net,mac=52:54:00:77:00:{self._number:02x}"]
+        if disk is not None:
+            command += ["-drive", f"file={disk},if=virtio,format=raw,snapshot=on"]
         command += ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
         for index in range(_CHANNELS):
             path = self._home / f"channel{index}"
@@ -258,7 +271,7 @@ class Guest:
         with (self._home / "emulator").open("wb") as messages:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=messages, stderr=subprocess.STDOUT)
 
-    def _comes_up(self) -> bool:
+    def _comes_up(self, boot_s: float) -> bool:
         started = time.monotonic()
         while "guest: ready" not in (said := self.console):
             waited = time.monotonic() - started
@@ -267,7 +280,7 @@ class Guest:
                     return False
                 message = (self._home / "emulator").read_text(errors="replace")
                 raise GuestDied(f"{self.name}: the emulator ended: {message.strip()}")
-            if waited > _BOOT_S or (waited > _SILENCE_S and not said):
+            if waited > boot_s or (waited > _SILENCE_S and not said):
                 return False
             if not self._channels:
                 self._open_channels()

@@ -58,8 +58,8 @@ EXTRA_PROGRAMS = {
 """Programs with many libraries, each in a layer for the guests that use it: each MiB costs time at each boot."""
 MODULES = _each(
     "",
-    "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic crc32_generic siw rdma_rxe rpcrdma ib_uverbs"
-    " rdma_ucm nfsd nfsv3 nfsv4 rpcsec_gss_krb5 cts",
+    "virtio_pci virtio_net virtio_console virtio_rng virtio_blk ext4 crc32c_generic crc32_generic siw rdma_rxe rpcrdma"
+    " ib_uverbs rdma_ucm nfsd nfsv3 nfsv4 rpcsec_gss_krb5 cts",
 )
 TLS_MODULES = _each("", "tls gcm ccm ctr ghash_generic ghash_clmulni_intel aesni_intel")
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from failures import CheckFailed
+from failures import CheckFailed, Missing
 from guest import Guest
 from image import Image
 from kernel_server import start_kernel_server
@@ -24,7 +24,7 @@ MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
 VERSION_4 = "rdma"
 """Options with which a Linux client mounts our server by version 4.2 over RDMA: all else is the client's default."""
-_CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS = 2, 3, 4, 5, 6, 7
+_CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS, _DEBIAN = 2, 3, 4, 5, 6, 7, 8
 
 _PROGRAMS = {f"data/{name}.py": Path(__file__).with_name(f"{name}.py") for name in ("file_exerciser", "lock_holder")}
 """Programs for guests with Python."""
@@ -41,6 +41,8 @@ class Check:
     """It takes long, and runs only where it is named, as `verbs-*`."""
     newer: bool
     """It uses `Lab.newer`."""
+    debian: bool
+    """It uses `Lab.debian`."""
     options: str = MOUNT_OPTIONS
     """The options with which `Lab.mount` mounts meanwhile, unless it gets others."""
 
@@ -50,7 +52,7 @@ CHECKS: list[Check] = []
 
 
 def check(
-    *, quick: bool = False, named: bool = False, newer: bool = False, by_version_4: bool = False
+    *, quick: bool = False, named: bool = False, newer: bool = False, debian: bool = False, by_version_4: bool = False
 ) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Declares a check; its name is the function's. The `quick` ones make up the reduced set.
 
@@ -59,9 +61,9 @@ def check(
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
         name = function.__name__.replace("_", "-")
-        CHECKS.append(Check(name, function, quick, named, newer))
+        CHECKS.append(Check(name, function, quick, named, newer, debian))
         if by_version_4:
-            CHECKS.append(Check(f"{name}-by-version-4", function, False, named, newer, VERSION_4))
+            CHECKS.append(Check(f"{name}-by-version-4", function, False, named, newer, debian, VERSION_4))
         return function
 
     return declare
@@ -70,9 +72,10 @@ def check(
 class Lab:
     """Guests stay up from one check to the next, and are replaced when a check has failed in them."""
 
-    def __init__(self, image: Image, newer_image: Image | None = None) -> None:
-        """`newer_image` is the image "newer", for checks that use the guest of this name."""
+    def __init__(self, image: Image, newer_image: Image | None = None, debian_disk: Path | None = None) -> None:
+        """`newer_image` and `debian_disk` are for checks that use the guests `newer` and `debian`."""
         self.image = image
+        self._debian_disk = debian_disk
         self._newer_image = newer_image
         self.options = MOUNT_OPTIONS
         """The options of mounts that name none: those of the check that runs."""
@@ -141,6 +144,18 @@ class Lab:
             layers = (self._newer_image.layers["nfs-common"], self.python_layer)
             self._guests["newer"] = Guest(self._newer_image, _NEWER, name="newer", layers=layers, files=_PROGRAMS)
         return self._guests["newer"]
+
+    @property
+    def debian(self) -> Guest:
+        """A guest with Debian, whose first process is systemd; /data/rpcrdma.deb is the package of `make deb`."""
+        if "debian" not in self._guests:
+            assert self._debian_disk is not None, "it is built before the network is left"
+            built = sorted((Path(__file__).parents[3] / "build" / "deb").glob("rpcrdma_*.deb"))
+            if not built:
+                raise Missing("there is no package of the server in build/deb\n  hint: make deb")
+            files = {"data/rpcrdma.deb": built[-1]}
+            self._guests["debian"] = Guest(self.image, _DEBIAN, name="debian", files=files, disk=self._debian_disk)
+        return self._guests["debian"]
 
     @property
     def python_layer(self) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from failures import Missing
 
-__all__ = ["download", "kernel_release", "other_suite", "runtime_packages", "unpack", "versions"]
+__all__ = ["archive", "download", "kernel_release", "other_suite", "runtime_packages", "unpack", "versions"]
 
 _RELATIONS = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
 _LIBRARY = re.compile(r"z?lib(?!perl|python|.*-perl$|.*-common$|pam|nss-)")
@@ -24,7 +24,7 @@ def other_suite(name: str, directory: Path) -> list[str]:
     lists = directory / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
     sources = directory / "sources.list"
-    sources.write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {_archive()} {name} main\n")
+    sources.write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {archive()} {name} main\n")
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "-",
@@ -38,7 +38,7 @@ def other_suite(name: str, directory: Path) -> list[str]:
     return suite
 
 
-def _archive() -> str:
+def archive() -> str:
     """The URI of the Debian archive from which this machine has its packages."""
     shown = _apt("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
     found = re.search(r"^Debian Debian (\S+)$", shown, re.MULTILINE)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import bench_tools
 import capture_vectors
+import debian_package_checks
 import device_checks
 import device_choice
 import device_life_checks
@@ -36,6 +37,7 @@ import our_client_procedures
 import our_client_recovery
 import roce_captures
 import tls_checks
+from debian_root import build_debian_disk
 from failures import CheckFailed, GuestDied, JobTimeout, Missing
 from image import KERNELS, build_image
 from lab import CHECKS, Check, Lab
@@ -63,6 +65,7 @@ CHECK_MODULES = (
     device_checks,
     roce_captures,
     tls_checks,
+    debian_package_checks,
     device_choice,
     device_life_checks,
     device_users,
@@ -94,8 +97,9 @@ def main() -> int:
     try:
         image = build_image(args.kernel)
         newer_image = build_image("newer") if any(check.newer for check in chosen) else None
+        debian_disk = build_debian_disk() if any(check.debian for check in chosen) else None
         enter_own_network()
-        return _run(Lab(image, newer_image), chosen)
+        return _run(Lab(image, newer_image, debian_disk), chosen)
     except Missing as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
