@@ -14,7 +14,9 @@ from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, mes
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
+    ReplyArrived,
     ReplyBound,
+    ReplySent,
     Role,
     TransportConfig,
     TransportStatistics,
@@ -112,7 +114,7 @@ def test_calls_in_the_reverse_direction_are_counted() -> None:
     assert counted(peer.endpoint.statistics) == expected
 
 
-@each_case(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
+@each_case(("octets", "buffers"), [(8, 1), (4608, 1), (4612, 2), (5000, 2)])
 def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     octets: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,23 @@ def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     payload.reduced = payload.reduced[:8] + bytes(octets - 8)
     pair.client.call(7, payload, ReplyBound(8))
     assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
+
+
+@each_case(("octets", "in_use"), [(4096, False), (8192, True)])
+def test_a_short_reply_needs_no_completion_to_release_the_memory_of_its_data(octets: int, in_use: bool) -> None:
+    pair = EndpointPair(version="2").connect()
+    pair.client.call(7, message(7, CALL), ReplyBound(8, (octets,)))
+    (incoming,) = pair.arrived()
+    data = bytearray(b"x" * octets)
+    assert pair.server.reply(incoming, message(7, REPLY, (b"", data))) is in_use
+    if not in_use:
+        data[:] = bytes(octets)
+    pair.run()
+    assert [type(event) for event in pair.server_events()] == [ReplySent] * in_use
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    assert (event.decoder.u32("xid"), event.decoder.u32("direction")) == (7, REPLY)
+    assert event.decoder.bulk(octets, "data") == b"x" * octets
 
 
 @each_case(

@@ -7,11 +7,12 @@ import struct
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, BarePeer, EndpointPair, message
 from rpcrdma.transport import ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
@@ -74,7 +75,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 @pytest.mark.req("V1-36", "V1-38", "V1-40", "V1-85", "V1-44")
 def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: Any, sent: list[bytes]) -> None:
     # Segments that are no multiple of four, so that chunks have several.
-    config = TransportConfig(segment_octets_max=3001, credits_requested=99)
+    config = replace(SMALL_MESSAGES, segment_octets_max=3001, credits_requested=99)
     pair = EndpointPair(config, TransportConfig(credits_granted=55)).connect()
     shapes = set()
     for xid, sizes in enumerate(itertools.product((0, 9000), repeat=4), start=XID):
@@ -102,7 +103,7 @@ def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: A
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")
 @each_case("plain", [0, 9000])
 def test_segments_of_a_read_chunk_have_one_position_and_are_joined_in_their_order(rfc: Any, plain: int) -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
+    peer = BarePeer(Role.CLIENT, replace(SMALL_MESSAGES, segment_octets_max=1001))
     first, second = bytes(n % 251 for n in range(5003)), bytes(n % 241 for n in range(4002))
     payload = message(XID, CALL, (bytes(plain), first), (b"", second))
     peer.endpoint.call(XID, payload, ReplyBound(0))

@@ -140,7 +140,9 @@ def test_a_reply_that_waits_writes_nothing_before_it_goes() -> None:
 
 def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:
     server = Server()
-    incoming = server.called(1).incoming
+    region = server.pd.register(bytearray(200), Access.REMOTE_WRITE)
+    chunks = struct.pack(">IIIIIQII", 0, 1, 1, region.handle, 200, region.offset, 0, 0)
+    incoming = server.called(1, chunks=chunks).incoming
     plain = server.called(2).incoming
     assert server.endpoint.reply(incoming, message(1, REPLY, (b"", bytes(200))))
     assert not server.endpoint.reply(plain, message(2, REPLY))
