@@ -22,7 +22,7 @@ PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 # `make interop-kernel CHECKS='untar* --quick'`: which checks against Linux kernels; see CONTRIBUTING.md.
 CHECKS :=
 
-.PHONY: help install demo test test-all check docs bench wheels fuzz interop interop-kernel
+.PHONY: help install demo test test-all check docs bench wheels deb fuzz interop interop-kernel
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command and the tools of lab/, and the native step where a C compiler is'
@@ -36,6 +36,7 @@ help:
 	@echo '               docs/measured; a quarter of an hour. With QUICK=1 the table of medians alone, in two minutes, and'
 	@echo '               nothing is written; AGAINST=DIRECTORY adds a column of another checkout'
 	@echo 'make wheels    source distributions and wheels of rpcrdma, rpcrdma-lab and rpcrdma-native, in build/wheels, tried there'
+	@echo 'make deb       the Debian package of the server and the commands, in build/deb, for the Debian of this Python'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
 	@echo '               property tests with random examples'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind, nfs-common, systemd, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
@@ -111,6 +112,15 @@ wheels: $(DEV_STAMP) $(VENV)/.group-wheels
 	RPCRDMA_COMMANDS=$(WHEELS_VENV)/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
 	@ls build/wheels
 
+# With the native step, so that it takes a C compiler.
+DEB_STAMP := build/deb/.built
+deb: $(VENV)/.group-docs $(DEB_STAMP)
+	@ls build/deb/*.deb
+
+$(DEB_STAMP): $(shell git ls-files src native packaging docs CHANGELOG.md 2>/dev/null) | $(VENV)/.group-docs
+	$(BIN)/python packaging/deb/debian_package.py build/deb
+	@touch $@
+
 fuzz: $(DEV_STAMP) $(VENV)/.group-fuzz
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py lab/tests/*/test_*_properties.py
@@ -121,11 +131,11 @@ $(VENV)/.extra-kerberos: $(STAMP)
 	$(PIP) -e '.[kerberos]'
 	@touch $@
 
-interop: $(DEV_STAMP) $(VENV)/.extra-kerberos
+interop: $(DEV_STAMP) $(VENV)/.extra-kerberos $(DEB_STAMP)
 	tools/debian-packages.sh interop kerberos
 	$(BIN)/python -m pytest -m interop tests/interop lab/tests/interop --ledger 'make interop'
 
-interop-kernel: $(DEV_STAMP) $(VENV)/.extra-kerberos
+interop-kernel: $(DEV_STAMP) $(VENV)/.extra-kerberos $(DEB_STAMP)
 	tools/debian-packages.sh kernel kerberos
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)
 

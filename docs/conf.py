@@ -1,4 +1,4 @@
-"""Configuration of the documentation site; `make docs` builds it."""
+"""Configuration of the documentation site, which `make docs` builds, and of the manual pages of `make deb`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import rpcrdma
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import reference_pages  # beside this file, which Sphinx runs outside of any package
+import manual_pages  # beside this file, which Sphinx runs outside of any package
+import reference_pages
 
 project = "rpcrdma"
 copyright = "The rpcrdma authors"  # noqa: A001 - Sphinx's name
@@ -42,6 +43,18 @@ html_css_files = ["narrow.css"]
 html_show_copyright = False
 
 
+man_pages = manual_pages.MAN_PAGES
+man_show_urls = False
+
+
 def setup(app: Sphinx) -> None:
     """Writes the pages that are generated from the code, before Sphinx looks for pages."""
-    app.connect("builder-inited", lambda application: reference_pages.write(Path(application.srcdir) / "generated"))
+    app.connect("builder-inited", _write_pages)
+
+
+def _write_pages(app: Sphinx) -> None:
+    if app.builder.name == "man":
+        # From a folder that has these alone.
+        reference_pages.write(Path(app.srcdir), manual_pages.pages())
+    else:
+        reference_pages.write(Path(app.srcdir) / "generated", reference_pages.pages())

@@ -12,7 +12,7 @@ import inspect
 import itertools
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,21 @@ from ledger_pages import ledger_pages
 from pictures import TABLES, words
 
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
-from rpcrdma.commands.setting import Setting
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.commands.setting import Setting, ValueType
 
-__all__ = ["pages", "write"]
+__all__ = [
+    "Shown",
+    "described",
+    "own_options",
+    "pages",
+    "setting_row",
+    "shared_options",
+    "subparsers",
+    "table",
+    "usage",
+    "write",
+]
 
 ROOT = Path(__file__).parents[1]
 LIBRARY, LAB = ROOT / "src" / "rpcrdma", ROOT / "lab" / "src" / "rpcrdma_lab"
@@ -48,13 +59,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.translate(CELL_BREAKS) for cell in line)} |" for line in lines) + "\n"
 
 
+Shown = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+"""Makes the text of a head and rows: `table`, or another form."""
+
+
 # The command
 
 
 def commands() -> str:
     """The reference of the command line, from its parsers."""
     top = build_parser(whole=True)
-    parsers = dict(_subparsers(top))
+    parsers = dict(subparsers(top))
     sections = [
         "# Commands\n",
         (
@@ -62,35 +77,49 @@ def commands() -> str:
             " explains the conventions. [Connection options](#connection-options) are common to the commands that"
             " connect.\n"
         ),
-        *(_command(f"rpcrdma {name}", parser, 2) for name, parser in parsers.items()),
+        *(described(f"rpcrdma {name}", parser, 2) for name, parser in parsers.items()),
         "## Connection options\n",
         "All commands that connect to a server accept these options, before or after the command's name.\n",
-        *(_options(group, level=3) for group in top._action_groups if _is_shared(group)),  # noqa: SLF001 - no public way
+        *shared_options(top, 3),
     ]
     return "\n".join(sections)
 
 
-def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     for action in parser._actions:  # noqa: SLF001
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             yield from action.choices.items()
 
 
-def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
-    usage = parser.format_usage().removeprefix("usage: ").strip()
-    sections = [f"{'#' * level} {name}\n", f"{parser.description or ''}\n", f"```\n{usage}\n```\n"]
-    sections += [_options(group) for group in parser._action_groups if not _is_shared(group)]  # noqa: SLF001
+def described(name: str, parser: argparse.ArgumentParser, level: int, shown: Shown = table) -> str:
+    """A command and those below it, with their own arguments in the form `shown`."""
+    sections = [f"{'#' * level} {name}\n", f"{parser.description or ''}\n", usage(parser)]
+    sections += own_options(parser, shown)
     if parser.epilog:
         sections.append(f"```\n{parser.epilog.strip()}\n```\n")
-    sections += [_command(f"{name} {word}", below, level + 1) for word, below in _subparsers(parser)]
+    sections += [described(f"{name} {word}", below, level + 1, shown) for word, below in subparsers(parser)]
     return "\n".join(section for section in sections if section.strip())
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    return f"```\n{parser.format_usage().removeprefix('usage: ').strip()}\n```\n"
+
+
+def own_options(parser: argparse.ArgumentParser, shown: Shown) -> list[str]:
+    """The options that few commands share, by their groups, without headings."""
+    return [_options(group, 0, shown) for group in parser._action_groups if not _is_shared(group)]  # noqa: SLF001
+
+
+def shared_options(parser: argparse.ArgumentParser, level: int, shown: Shown = table) -> list[str]:
+    """The options that most commands share, by their groups, each with a heading."""
+    return [_options(group, level, shown) for group in parser._action_groups if _is_shared(group)]  # noqa: SLF001
 
 
 def _is_shared(group: argparse._ArgumentGroup) -> bool:
     return (group.title or "").startswith(SHARED_GROUPS)
 
 
-def _options(group: argparse._ArgumentGroup, level: int = 0) -> str:
+def _options(group: argparse._ArgumentGroup, level: int, shown: Shown) -> str:
     formatter = argparse.HelpFormatter("rpcrdma")
     rows = [
         (f"`{formatter._format_action_invocation(action)}`", (formatter._expand_help(action) if action.help else ""))  # noqa: SLF001
@@ -101,7 +130,7 @@ def _options(group: argparse._ArgumentGroup, level: int = 0) -> str:
     if not rows:
         return ""
     title = f"{'#' * level} {(group.title or '').capitalize()}\n\n" if level else ""
-    return title + table(("argument", "meaning"), rows)
+    return title + shown(("argument", "meaning"), rows)
 
 
 # Settings
@@ -123,26 +152,41 @@ def settings() -> str:
             "## Exports\n",
             "The keys of `[[export]]` and, except the first three, of `[defaults]`. Each option sets a default.\n",
             _settings(of_exports),
+            "## Rules\n",
+            (
+                "The keys of `[[export.rule]]`: those of an export that a rule may have, whose value comes from the"
+                " export where the rule leaves them out, and those for callers."
+                " [Access by rules](../serving.md#access-by-rules) explains them.\n"
+            ),
+            "`" + "`, `".join(each.name for each in OF_RULES if each in OF_EXPORTS) + "`\n",
+            _settings([each for each in OF_RULES if each not in OF_EXPORTS]),
         ]
     )
 
 
 def _settings(found: Sequence[Setting]) -> str:
-    rows = [
-        (
-            f"`{each.name}`",
-            "list of texts" if each.many or each.separator else _choices(each),
-            (each.file_help or each.whole_help) + _default(each),
-            f"`{each.long_option}`" if each.long_option else "",
-            each.renewal.value,
-        )
-        for each in found
-    ]
-    return table(("key", "type", "meaning", "option", "taken at"), rows)
+    return table(("key", "type", "meaning", "option", "taken at"), [setting_row(each) for each in found])
+
+
+def setting_row(each: Setting) -> tuple[str, str, str, str, str]:
+    """Key, type, meaning, option and renewal of a setting."""
+    return (
+        f"`{each.name}`",
+        _list(each) if each.many or each.separator else _choices(each),
+        (each.file_help or each.whole_help) + _default(each),
+        f"`{each.long_option}`" if each.long_option else "",
+        each.renewal.value,
+    )
+
+
+def _list(setting: Setting) -> str:
+    kind = "whole numbers" if setting.kind is ValueType.NUMBER else "texts"
+    return f"list of {kind}" + (f": {_choices(setting)}" if setting.choices else "")
 
 
 def _choices(setting: Setting) -> str:
-    return ", ".join(f'`"{choice}"`' for choice in setting.choices) or setting.kind.value
+    quote = "" if setting.kind is ValueType.NUMBER else '"'
+    return ", ".join(f"`{quote}{choice}{quote}`" for choice in setting.choices) or setting.kind.value
 
 
 def _default(setting: Setting) -> str:
@@ -279,15 +323,15 @@ def pages() -> dict[str, str]:
     return found | {f"{name}/{file}": text for name, folder in folders.items() for file, text in folder.items()}
 
 
-def write(directory: Path) -> None:
-    """Writes the pages into `directory`, and removes others.
+def write(directory: Path, found: dict[str, str]) -> None:
+    """Writes pages by their paths in `directory`, and removes others.
 
     A page that has not changed keeps its time, so that Sphinx passes it over.
     """
-    found = {directory / name: text for name, text in pages().items()}
-    for path, text in found.items():
+    for name, text in found.items():
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-    for path in set(directory.rglob("*.md")) - found.keys():
+    for path in set(directory.rglob("*.md")) - {directory / name for name in found}:
         path.unlink()

@@ -53,5 +53,12 @@ CONFIGURATION_OCTETS_MAX = 1 << 20
 CONFIGURATION_FILES_MAX = 1000
 """Files of exports beside a configuration file: one for each export of a large server, several times over."""
 
+CONFIGURATION_KEY_NAMES_MAX = 64
+"""Names of one key of a configuration file, where no setting has more than three: the time that a key takes grows with
+their square. Dots outside texts of one line are counted."""
+
+CONFIGURATION_FAULT_LETTERS_MAX = 500
+"""Characters of one mistake of a configuration; the middle of a longer one, a key or value of the file, is left out."""
+
 CONFIGURATION_FAULTS_MAX = 100
 """Mistakes of a configuration in one report, the first ones by place: people read no more of them."""

@@ -68,9 +68,16 @@ RPC_CONNECTIONS_MAX = 1024
 """Connections of RDMA to one server, and of TCP: fewer where the limit of open files does not allow both beside the
 files that an NFS server opens."""
 
+CONNECTIONS_OF_HOST_PARTS = 4
+"""One part in this many of the places for connections is what one address has at most, unless `connections_per_host`
+says otherwise: four of them have to act together to take all places by connections that are in use, and may not be
+ended. The calls in progress of a host follow: 128 on each connection."""
+
+CONNECTIONS_OF_HOST_MIN = 16
+"""Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
+
 CONNECTIONS_KEPT_PARTS = 8
-"""One part in this many of the places for connections is reserved from any single address: even if all its
-connections are in use, so that none may be ended, others find a place."""
+"""One part in this many of the places is kept from any single address even then: others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -362,6 +369,10 @@ NFS_LEASES_MAX = 10_000
 """Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
 most one for each 32 descriptors."""
 
+NFS_LEASE_STALLED_S = 2.0
+"""Seconds after which a local writer goes on if the owner of a lease has not looked at it: the writer may be the very
+thread of the owner's event loop."""
+
 NFS_PLACES_IN_MEMORY_MAX = 65536
 """Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
 their further use needs no search."""
@@ -393,6 +404,10 @@ with fewer names is read again only when it has changed."""
 
 NFS_CALLERS_MAX = 1024
 """Callers' identities (uid, gid, groups) that are kept prepared for file access."""
+
+NFS_DECISIONS_MAX = 1024
+"""Origins of calls, with their principals, whose rule of an export is remembered: those of as many connections as a
+server has. Beyond that the rules are looked through again."""
 
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
@@ -496,8 +511,9 @@ NFS4_COMPOUND_OPERATIONS_MAX = 64
 """Operations of a COMPOUND that are decoded, and that a session allows: Linux asks for 8."""
 
 NFS4_KINDS_OF_CALLS_MAX = 64
-"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40;
-and sets of attributes whose encoding is prepared: it has some ten."""
+"""Sequences of operations with counts of their own, which take places of CALL_OUTCOMES_MAX: a Linux client has some 40.
+Further ones are counted by their first operation that tells something, so that a client that sends many does not hide
+the calls of others. And sets of attributes whose encoding is prepared: it has some ten."""
 
 NFS4_PSEUDO_CALLS_MAX = 256
 """Pages of directories that are read to list the exports of a server: it rarely has as many directories above its
@@ -529,6 +545,27 @@ and 80,000 if its clients provoke every error that they can, over both transport
 METRICS_SERVERS_MAX = 64
 """Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
 theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
+
+# The admin socket
+
+ADMIN_CONNECTIONS_MAX = 8
+"""Connections to the admin socket of a server, all of its owner: several scripts at once; a further one is closed."""
+
+ADMIN_REQUEST_OCTETS_MAX = 4 << 10
+"""Octets of a request: it names a client or a host, of at most 1 KiB."""
+
+ADMIN_REQUEST_S = 5.0
+"""Seconds for a request to arrive, which the command sends as soon as it is connected."""
+
+ADMIN_ANSWER_S = 30.0
+"""Seconds in which an answer is read; that of a thousand clients has 400 KB."""
+
+ADMIN_ANSWER_OCTETS_MAX = 16 << 20
+"""Octets of an answer that the command takes: 4 KiB for each of NFS4_CLIENTS_MAX clients."""
+
+ADMIN_CONNECTIONS_AT_ONCE = 64
+"""Connections of clients whose counts the event loop reads for the administrator before it answers calls again: 0.1 ms
+of work."""
 
 # Registering at rpcbind
 

@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from rpcrdma.aio.server.admission import Admission, descriptors_for
+from rpcrdma.aio.server.admission import Admission, connections_of_host, descriptors_for
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.limits import RDMA_STARTING_S
@@ -14,14 +14,18 @@ from support.cases import each_case
 
 
 def admission(
-    connections_max: int = 4, starting_max: int = 100, busy: tuple[str, ...] = (), active: tuple[str, ...] = ()
+    connections_max: int = 4,
+    starting_max: int = 100,
+    busy: tuple[str, ...] = (),
+    active: tuple[str, ...] = (),
+    of_one_max: int | None = None,
 ) -> Admission[str]:
     """`active`: who has been idle since later than the others, the last one least."""
 
     def idle_since(connection: str) -> float | None:
         return None if connection in busy else float(active.index(connection) + 1 if connection in active else 0)
 
-    return Admission(connections_max, starting_max, idle_since)
+    return Admission(connections_max, starting_max, idle_since, of_one_max=of_one_max)
 
 
 def test_nobody_is_displaced_while_there_is_room() -> None:
@@ -52,7 +56,7 @@ def test_who_has_most_displaces_its_own_connection_that_has_been_idle_longest() 
 
 @pytest.mark.thorough
 def test_where_one_client_has_all_places_its_idle_connections_make_room_for_its_own() -> None:
-    it = admission(connections_max=1024, busy=tuple(map(str, range(500))))
+    it = admission(connections_max=1024, busy=tuple(map(str, range(500))), of_one_max=1024)
     for number in range(1024):
         it.add(str(number), "a")
     for number in range(500, 600):
@@ -101,7 +105,7 @@ def test_where_memory_is_short_a_connection_that_locks_some_makes_room_for_anoth
     it.remove("b1")
     it.add("busy", "b", locked_octets=10)
     assert it.displaced_by("c", 0.0, locks=True) is None
-    assert (it.full("x"), it.memory_full) == (False, True)
+    assert (it.full("x"), it.memory_full) == ("", True)
 
 
 def test_where_all_are_busy_the_newcomer_is_refused() -> None:
@@ -141,7 +145,7 @@ def test_what_has_ended_leaves_nothing_behind() -> None:
     it.add("a0", "a", starting_s=0.0)
     it.remove("a0")
     it.remove("a0")
-    assert (len(it), it.starting, it.full("x")) == (0, 0, False)
+    assert (len(it), it.starting, it.full("x")) == (0, 0, "")
     assert it.displaced_by("b", 0.0) is None
     assert (it._all, it._starting, it._client_of) == ({}, {}, {})
 
@@ -150,13 +154,23 @@ def test_one_address_never_has_all_places() -> None:
     """Also if all its connections are in use, as those with sessions of NFSv4.1 are: then its newcomers are refused."""
     it = admission(connections_max=16, busy=tuple(f"a{number}" for number in range(14)))
     for number in range(14):
-        assert (it.displaced_by("a", 0.0), it.full("a")) == (None, False)
+        assert (it.displaced_by("a", 0.0), it.full("a")) == (None, "")
         it.add(f"a{number}", "a")
-    assert (it.displaced_by("a", 0.0), it.full("a")) == (None, True)
+    assert (it.displaced_by("a", 0.0), it.full("a")) == (None, "it has all connections that a host may have, 14")
     for number in range(2):
-        assert (it.displaced_by("b", 0.0), it.full("b")) == (None, False)
+        assert (it.displaced_by("b", 0.0), it.full("b")) == (None, "")
         it.add(f"b{number}", "b")
     assert it.displaced_by("c", 0.0) == "b0"
+    assert it.full("c") == "16 connections"
+
+
+def test_a_host_has_a_quarter_of_many_places_unless_its_limit_is_set() -> None:
+    assert [connections_of_host(places) for places in (1, 3, 8, 64, 288, 1024)] == [1, 3, 7, 16, 72, 256]
+    it = admission(connections_max=100, of_one_max=2, active=("a0",))
+    for name in ("a0", "a1"):
+        it.add(name, "a")
+    it.add("a2", "a", starting_s=0.0)
+    assert (it.displaced_by("a", 0.0), bool(it.full("a")), it.full("b")) == ("a1", True, "")
 
 
 @each_case(

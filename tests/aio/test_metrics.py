@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import platform
 import re
 import socket
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma.aio import metrics
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.server.metrics import MetricsExporter
+from rpcrdma.aio.server import serve as serve_module
+from rpcrdma.aio.server.metrics import Health, MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
@@ -85,8 +87,36 @@ async def use(server: Server) -> int:
         assert connection.counters.calls == 4
         assert connection.peer.startswith("127.0.0.1:")
         assert connection.calls_in_progress == 0
+        (host,) = await server.hosts()
+        assert (host.address, host.rdma_connections, host.calls) == ("127.0.0.1", 1, 4 + host.tcp_connections)
+        assert min(host.octets_received, host.octets_sent) >= OCTETS
         assert client.negotiated is not None
         return client.negotiated.version
+
+
+@pytest.mark.thorough
+async def test_connections_are_added_up_by_host_while_calls_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_module, "ADMIN_CONNECTIONS_AT_ONCE", 2)
+    async with serving() as server, AsyncExitStack() as stack:
+        for _ in range(5):
+            client = await stack.enter_async_context(connect(server.listening[1], v3.PROGRAM))
+            await client.call(v3.NULL, None)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        before = turns
+        (host,) = await server.hosts()
+        assert turns - before == 2, "five connections, two at once"
+        counting.cancel()
+        assert (host.rdma_connections, host.tcp_connections, host.calls) == (0, 5, 5)
+        assert min(host.octets_received, host.octets_sent) >= 5 * 24
 
 
 async def scrape(url: str) -> dict[tuple[str, ...], float]:
@@ -195,27 +225,38 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
 
     slow = Slow()
     server = await serve([slow], ["rdma://127.0.0.1:0"])
-    exporter = MetricsExporter(server)
+    state = [Health("the server starts")]
+    exporter = MetricsExporter(server, lambda: state[0])
     exporter.start("127.0.0.1", 0)
     health = exporter.url.replace("/metrics", "/healthz")
+    ready = exporter.url.replace("/metrics", "/readyz")
 
     async def look(url: str) -> tuple[int, bytes]:
         return await asyncio.to_thread(status_of, url)
 
     async with connect(server.listening[0], v3.PROGRAM) as client:
         assert await look(health) == (200, b"ok\n")
+        assert await look(ready) == (503, b"the server starts\n")
+        state[0] = Health(exports={"/a": True, "/b": False}, registered=True, certificate_expires_s=5.5, version="7.8")
+        assert await look(ready) == (200, b"ok\n")
+        samples = await scrape(exporter.url)
+        assert [samples["rpcrdma_export_available", name] for name in ("/a", "/b")] == [1, 0]
+        assert samples["rpcrdma_rpcbind_registered",] == 1
+        assert samples["rpcrdma_certificate_expiry_timestamp_seconds",] == 5.5
+        assert samples["rpcrdma_build_info", platform.python_version(), "7.8"] == 1
         assert (await look(exporter.url + "/more"))[0] == 404
         with monkeypatch.context() as patch:
             patch.setattr(metrics, "SNAPSHOT_S", 0.05)
             # The event loop waits for these answers.
-            for url in (health, exporter.url):
+            for url in (health, ready, exporter.url):
                 with ThreadPoolExecutor(1) as pool:
                     assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
         call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
         await slow.asked.wait()
         closing = asyncio.create_task(server.close())
         await asyncio.sleep(0)
-        assert await look(health) == (503, b"the server takes no calls: it stops\n")
+        for url in (health, ready):
+            assert await look(url) == (503, b"the server takes no calls: it stops\n")
         slow.gate.set()
         await asyncio.wait([call, closing])
     await exporter.close()

@@ -110,6 +110,22 @@ async def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(ca
 
 
 @without_network
+async def test_a_host_with_all_connections_that_it_may_have_gives_up_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(connections_max=9, connections_per_host=1) as rig:
+        first, second = await rig.caller(), await rig.caller()
+        assert await second.call(DOUBLE, 1) == 2
+        await until(lambda: first.closed)
+        calling = asyncio.create_task(second.call(GATED, 1))
+        await rig.service.arrived.wait()
+        with pytest.raises(TransportClosed):
+            await (await rig.caller()).call(DOUBLE, 1)
+        rig.service.gate.set()
+        await calling
+        await second.close()
+    assert "turned away: it has all connections that a host may have, 1" in caplog.text
+
+
+@without_network
 async def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle_longest_or_are_turned_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -215,7 +215,7 @@ def test_a_wrong_option_leads_to_the_help_of_its_command(
 @each_case(
     ("line", "said"),
     [
-        ("serve", "nothing to serve"),
+        ("serve", "there is no export; name a directory"),
         ("serve --export a=/tmp --export a=/usr", "command line: the name /a is that of an earlier export"),
         ("rm rdma://h/", "whole export"),
         ("rm -r rdma://h/x/.", "ends in . or .."),

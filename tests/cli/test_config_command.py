@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.cli.export_options import ExportedRule
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
@@ -84,7 +85,9 @@ def test_an_export_has_its_own_terms_else_the_defaults(file: Path) -> None:
 def test_every_setting_of_a_file_has_its_option_or_none(file: Path) -> None:
     text = build_parser(whole=True)._subparsers._group_actions[0].choices["serve"].format_help()
     without = {setting.name for setting in (*OF_SERVER, *OF_EXPORTS) if setting.long_option is None}
-    assert without == {"anonuid", "anongid", "mount-point", "missing"}
+    assert without == {
+        "anonuid", "anongid", "mount-point", "missing", "transports", "versions", "hidden", "reserved-port",
+    }  # fmt: skip
     # From Python 3.13 on a comma follows an option that has another spelling.
     shown = set(text.replace(",", " ").split())
     assert [s.name for s in (*OF_SERVER, *OF_EXPORTS) if s.long_option and s.long_option not in shown] == []
@@ -99,7 +102,9 @@ def test_config_show_names_each_origin(command: Command, file: Path) -> None:
         "workers 3 command line",
         'metrics "[::1]:9400" command line',
         "memory 268435456 default",
-        "keytab - default",
+        "keytab (the system's, /etc/krb5.keytab) default",
+        "idle-timeout (3600 for RDMA, 360 for TCP) default",
+        "tls-cert - default",
         'sec ["krb5", "sys"] line 7',
         f'directory "{file.parent}/one" line 8',
         'hosts ["192.0.2.0/24"] line 16',
@@ -177,7 +182,7 @@ def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Pa
     assert not (file.parent / "state").exists(), "a check changes nothing"
 
 
-def test_a_check_finds_a_state_directory_that_cannot_be_made(command: Command, file: Path) -> None:
+def test_a_check_finds_a_state_directory_that_cannot_be_made_or_used(command: Command, file: Path) -> None:
     (file.parent / "taken").touch()
     for state, place in (("taken", "taken"), ("taken/below/state", "taken")):
         ran = command.run("serve", "--check", "--state-dir", str(file.parent / state), str(file.parent / "one"))
@@ -185,6 +190,116 @@ def test_a_check_finds_a_state_directory_that_cannot_be_made(command: Command, f
         assert ran.status == 2
         told = f"error: command line: {at} is no directory, so that it cannot hold the state; set another state-dir\n"
         assert ran.err == told
+    newer = file.parent / "newer"
+    newer.mkdir()
+    (newer / "format").write_text("99\n")
+    ran = command.run("serve", "--check", "--state-dir", str(newer), str(file.parent / "one"))
+    assert ran.status == 2
+    assert ran.err.startswith(
+        f"error: command line: {newer} has format 99, and this version of rpcrdma knows formats up"
+    )
+
+
+RULES = """\
+state-dir = "state"
+[[export]]
+name = "/r"
+directory = "one"
+access = "none"
+squash = "all"
+[[export.rule]]
+hosts = ["10.0.0.0/8", "h"]
+access = "rw"
+squash = "none"
+[[export.rule]]
+principals = ["*@LAB"]
+sec = ["krb5p"]
+hosts = ["*"]
+"""
+
+
+def test_a_rule_has_its_own_terms_else_those_of_the_export(command: Command, file: Path) -> None:
+    file.write_text('[defaults]\nhosts = ["192.0.2.0/24"]\nanonuid = 7\n' + RULES.partition("\n")[2])
+    args = build_parser().parse_args(["serve", "--config", str(file)])
+    (export,) = effective(args).exports
+    assert [(each.access, each.squash, each.anonuid, each.hosts) for each in (*export.rules, export)] == [
+        ("rw", "none", 7, ["10.0.0.0/8", "h"]),
+        ("none", "all", 7, ["*"]),
+        ("none", "all", 7, ["192.0.2.0/24"]),
+    ]
+    shown = command.done("config", "show", "--config", str(file)).text.replace(f"{file}:", "line ")
+    rows = [line.split() for line in shown.partition("[[export]]")[2].splitlines() if line]
+    assert rows[rows.index(["[[export.rule]]", "line", "9"]) :] == [
+        ["[[export.rule]]", "line", "9"],
+        ["access", '"rw"', "line", "11"],
+        ["squash", '"none"', "line", "12"],
+        ["hosts", '["10.0.0.0/8",', '"h"]', "line", "10"],
+        ["[[export.rule]]", "line", "13"],
+        ["sec", '["krb5p"]', "line", "15"],
+        ["hosts", '["*"]', "line", "16"],
+        ["principals", '["*@LAB"]', "line", "14"],
+    ]
+    told = json.loads(command.done("config", "show", "--json", "--config", str(file)).text)
+    rules = told["exports"][0]["rules"]
+    assert [rule["origin"] for rule in rules] == [f"{file}:9", f"{file}:13"]
+    assert rules[0]["terms"]["anonuid"] == {"value": 7, "origin": f"{file}:3"}
+    # A promise for all exports is one for all their rules.
+    args = build_parser().parse_args(["serve", "--config", str(file), "--read-only"])
+    (export,) = effective(args).exports
+    assert [each.access for each in (*export.rules, export)] == ["ro", "none", "none"]
+
+
+@each_case(
+    ("rules", "told"),
+    [
+        ("", []),
+        ('[[export.rule]]\nhosts = ["h", "10.1.0.0/16"]', ["15: no call can match this rule behind that of c.toml:7"]),
+        ('[[export.rule]]\nhosts = ["10.0.0.7"]\nprincipals = ["a@B"]\nsec = ["krb5"]', ["15: no call can match"]),
+        ('[[export.rule]]\nhosts = ["10.0.0.0/7"]', []),
+        ('[[export.rule]]\nhosts = ["i"]', []),
+        ('[[export.rule]]\nprincipals = ["a@LAB"]\nsec = ["krb5"]', ["15: no call can match this rule behind that of"]),
+        ('[[export.rule]]\nprincipals = ["a@B"]\nsec = ["krb5"]', []),
+        ("[[export.rule]]\n[[export.rule]]", ["16: no call can match this rule behind that of c.toml:15"]),
+        (
+            '[[export.rule]]\naccess = "ro"\nhosts = ["i"]\nprincipals = ["a@B"]',
+            ['18: principals take a proof by Kerberos; add sec = ["krb5p"], krb5i or krb5'],
+        ),
+        ('[[export.rule]]\ncertificates = ["a"]', ["16: no host can prove a certificate; set tls-ca and tls-cert"]),
+    ],
+)
+def test_rules_that_no_call_can_match_are_mistakes(file: Path, rules: str, told: list[str]) -> None:
+    file.write_text(RULES + rules)
+    found = effective(build_parser().parse_args(["serve", "--config", str(file)])).faults
+    assert [fault.place for fault in found] == [f"{file}:{text.partition(':')[0]}" for text in told]
+    texts = [fault.text.replace(f"{file.parent}/", "") for fault in found]
+    assert [
+        text for text, start in zip(texts, told, strict=True) if not text.startswith(start.partition(": ")[2])
+    ] == []
+
+
+def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_served(
+    command: Command, file: Path
+) -> None:
+    more = '[[export.rule]]\naccess = "ro"\nsquash = "none"\n'
+    file.write_text('nfs = "4"\n' + RULES + more + '[[export]]\nname = "/3"\ndirectory = "one"\nversions = [3]\n')
+    ran = command.run("serve", "--config", str(file), "--check")
+    told = [
+        line.replace(f"{file}:", "")
+        for line in ran.err.splitlines()
+        if "lies within" not in line and " h: " not in line
+    ]
+    assert told == [
+        'warning: 18: squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls',
+        "error: 22: no version of /3 is served, since nfs is 4; change one of both",
+    ]
+
+
+def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
+    file.write_text("x" * 900_000 + " = 1\n")
+    ran = command.run("serve", "--config", str(file), "--check")
+    assert ran.status == 2
+    assert len(ran.err) < 700
+    assert ran.err.endswith("config show lists the known ones\n")
 
 
 def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
@@ -211,7 +326,10 @@ def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, fi
     assert ran.err.splitlines()[-1] == "and 5 more"
     file.write_text("")
     ran = command.run("serve", "--config", str(file))
-    assert (ran.status, ran.err.splitlines()[0]) == (2, "error: nothing to serve")
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        2,
+        f"error: {file}: there is no export; write [[export]], or name a directory",
+    )
 
 
 @pytest.mark.thorough
@@ -234,14 +352,19 @@ def test_a_server_serves_the_exports_of_its_file(
     ("line", "keys", "told"),
     [
         ("/a", {"access": "ro"}, []),
-        ("/a *(rw,sync,no_subtree_check,insecure)", {"access": "rw", "sync": True}, []),
+        ("/a *(rw,sync,no_subtree_check,insecure)", {"access": "rw", "sync": True, "reserved-port": False}, []),
+        (
+            "/a h(ro,insecure) n(rw)",
+            {"access": "none", "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
+            ["insecure for some clients of /a cannot be expressed; none has it"],
+        ),
         ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
         ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
         ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
         (
             "/a -rw,async h1 h2(ro)",
-            {"access": "rw", "sync": False, "hosts": ["h1"]},
-            ["h2 of /a has other options than h1"],
+            {"access": "none", "sync": False, "rules": [(["h1"], {"access": "rw"}), (["h2"], {"access": "ro"})]},
+            [],
         ),
         (
             "/a (all_squash,anonuid=-2,anongid=7)",
@@ -253,6 +376,39 @@ def test_a_server_serves_the_exports_of_its_file(
         ("/a \\\n h(rw) # *(rw)", {"access": "rw", "hosts": ["h"]}, []),
         ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
         ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
+        # Hosts go before networks, and these before all: the first one that fits a client holds for it.
+        (
+            "/a *(rw) 10.0.0.0/8(ro)",
+            {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]},
+            [],
+        ),
+        (
+            "/a *(ro,all_squash,anonuid=7) 10.0.0.0/8(rw) h1(rw,no_root_squash) h2(rw,no_root_squash)",
+            {
+                "access": "ro",
+                "squash": "all",
+                "anonuid": 7,
+                "rules": [
+                    (["h1", "h2"], {"access": "rw", "squash": "none", "anonuid": 65534}),
+                    (["10.0.0.0/8"], {"access": "rw", "squash": "root", "anonuid": 65534}),
+                ],
+            },
+            [],
+        ),
+        (
+            "/a h(rw,sec=krb5p) n(rw)",
+            {
+                "access": "none",
+                "rules": [(["h"], {"access": "rw", "sec": ["krb5p"]}), (["n"], {"access": "rw", "sec": ["sys"]})],
+            },
+            [],
+        ),
+        ("/a 10.0.0.0/8(ro) 10.1.0.0/16(rw)", {"access": "ro", "hosts": ["10.0.0.0/8"]}, ["10.1.0.0/16 is a part of"]),
+        (
+            "/a h(rw,async) n(ro)",
+            {"access": "none", "sync": True, "rules": [(["h"], {"access": "rw"}), (["n"], {"access": "ro"})]},
+            ["async for some clients of /a cannot be expressed; none has it"],
+        ),
         # Nothing is served to more hosts than the line has.
         ("/a @group(rw)", None, ["the netgroup @group", "no client of /a"]),
         ("/a *.example(rw)", None, ["the pattern *.example", "no client of /a"]),
@@ -274,7 +430,8 @@ def test_lines_of_exports_5_become_exports(
     file.write_text(text)
     found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
     assert found.faults == []
-    wanted = [] if keys is None else [("/a", Path("/a"), keys)]
+    # Linux asks for a port below 1024 unless a line says otherwise.
+    wanted = [] if keys is None else [("/a", Path("/a"), {"reserved-port": True} | keys)]
     named = {setting.dest: setting.name for setting in OF_EXPORTS}
     assert [
         (
@@ -284,10 +441,17 @@ def test_lines_of_exports_5_become_exports(
                 named[dest]: _plain(getattr(each, dest))
                 for dest in each.origins
                 if dest in named and each.origins[dest] != "default"
-            },
+            }
+            | ({"rules": [_rule(rule, each) for rule in each.rules]} if each.rules else {}),
         )
         for each in found.exports
     ] == wanted
+
+
+def _rule(rule: ExportedRule, export: ExportedRule) -> tuple[object, dict[str, object]]:
+    """The hosts of a rule, and its own terms."""
+    own = {dest for dest, origin in rule.origins.items() if origin != export.origins.get(dest)} - {"", "hosts"}
+    return rule.hosts, {dest: _plain(getattr(rule, dest)) for dest in own}
 
 
 def _plain(value: object) -> object:
@@ -306,7 +470,7 @@ def test_paths_of_exports_5_may_have_spaces_and_any_letters() -> None:
 def test_config_exports_fails_if_it_has_left_something_out(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "exports"
     file.write_text("/a (rw)\n")
-    assert command.done("config", "exports", str(file)).text.endswith('name = "/a"\ndirectory = "/a"\naccess = "rw"\n')
+    assert command.done("config", "exports", str(file)).text.endswith('access = "rw"\nreserved-port = true\n')
     file.write_text("/a (rw,crossmnt)\n")
     ran = command.run("config", "exports", str(file))
     assert (ran.status, ran.err) == (1, f"warning: {file}:1: the option crossmnt cannot be expressed; it is left out\n")

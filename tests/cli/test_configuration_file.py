@@ -15,13 +15,14 @@ from rpcrdma.nfs.export.export import ANONYMOUS
 from support.cases import each_case
 
 TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number", "true or false"
+ACCOUNT = "a name in quotes, or a whole number"
 LIST, SIZE = 'a list such as ["..."]', 'a size such as "64Mi"'
 SERVER = {
     **dict.fromkeys(
-        ("nfs", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
+        ("nfs", "admin", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
     ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
-    **dict.fromkeys(("busy-poll", "workers", "connections"), NUMBER),
+    **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
     "idle-timeout": SECONDS,
@@ -32,12 +33,16 @@ EXPORT = {
     "access": TEXT,
     "squash": TEXT,
     "xprtsec": TEXT,
-    "anonuid": NUMBER,
-    "anongid": NUMBER,
+    "anonuid": ACCOUNT,
+    "anongid": ACCOUNT,
     "sync": SWITCH,
     "mount-in-clear": SWITCH,
     "sec": LIST,
     "hosts": LIST,
+    "transports": LIST,
+    "versions": LIST,
+    "hidden": SWITCH,
+    "reserved-port": SWITCH,
     "fsspec-valid": SECONDS,
     "mount-point": SWITCH,
     "missing": TEXT,
@@ -48,6 +53,7 @@ WRONG = {
     SECONDS: {'"3"': "a text", "true": "true or false"},
     SWITCH: {'"yes"': "a text", "1": "a whole number"},
     LIST: {'"a"': "a text", "{ a = 1 }": "a table"},
+    ACCOUNT: {"3.0": "a number", "false": "true or false"},
     SIZE: {"1.5": "a number", "[1]": "a list"},
 }
 GOOD = '[[export]]\nname = "/a"\ndirectory = "/srv/a"\n'
@@ -96,9 +102,34 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ("listen = [1]", "1: an item of listen is a whole number; write a text in quotes"),
         ('[defaults]\nsec = ["krb5", "des"]', "2: sec: 'des' is no security flavor: choose from"),
         ('[defaults]\nsec = ["krb5:sys"]', "2: sec has 'krb5:sys'; write each item in quotes of its own"),
-        ('[defaults]\naccess = "none"', '2: access is \'none\'; write "rw" or "ro"'),
-        ("[defaults]\nanonuid = -2", "2: anonuid: '-2' is not the number of a user or group, 0 to 4294967294"),
-        ("[defaults]\nanongid = 4294967295", "2: anongid: '4294967295' is not the number of a user or group"),
+        ('[defaults]\naccess = "no"', '2: access is \'no\'; write "rw", "ro" or "none"'),
+        ("[defaults]\nanonuid = -2", "2: anonuid: '-2' is no user of this machine, and no number from 0 to 4294967294"),
+        ("[defaults]\nanongid = 4294967295", "2: anongid: '4294967295' is no group of this machine, and no number"),
+        ('[defaults]\nanonuid = "no such user"', "2: anonuid: 'no such user' is no user of this machine"),
+        ("[defaults]\nversions = [3, 5]", "2: versions is '5'; write 3 or 4"),
+        ('[defaults]\ntransports = ["udp"]', '2: transports is \'udp\'; write "tcp" or "rdma"'),
+        ('[defaults]\nprincipals = ["*@A"]', "2: principals belongs to a rule; write it below [[export.rule]]"),
+        ("[[rule]]", "1: unknown key 'rule'; rpcrdma config show lists the known ones"),
+        (GOOD + "rule = 1", "4: rule is no array of tables; write [[export.rule]] before each rule of the export"),
+        (GOOD + '[[export.rule]]\nname = "/b"', "5: name belongs to an export; write it below [[export]]"),
+        (GOOD + "[[export.rule]]\nhots = []", "5: unknown key 'hots'; did you mean hosts?"),
+        (
+            GOOD + "[[export.rule]]\nsync = false",
+            "5: sync belongs to an export; write it below [[export]] or [defaults]",
+        ),
+        (GOOD + '[[export.rule]]\n[[export.rule]]\nprincipals = ["a"]', "6: principals: 'a' is no principal: write"),
+        (GOOD + '[[export.rule]]\ncertificates = ["*.a"]', "5: certificates: '*.a' is not the name of a host"),
+        (
+            '[[export]]\nname = "/a"\nurl = "s3://b"\n[[export.rule]]\naccess = "rw"',
+            '5: a url is exported read-only; leave out access, or write "ro"',
+        ),
+        ("read-only = true", '1: read-only is an option of the command line; write access = "ro" below [[export]]'),
+        (GOOD + "no-root-squash = true", '4: no-root-squash is an option of the command line; write squash = "none"'),
+        (GOOD + 'allow = ["a"]', "4: allow is an option of the command line; write hosts below [[export]]"),
+        ('[[export]]\nname = "/a"\ndirectory = "~/a"', "3: directory: '~/a': ~ is not expanded here; write the whole"),
+        (".".join(["a"] * 260_000) + " = 1", "1: a key has more than 64 names; write tables instead"),
+        ("\n[" + ".".join(["a"] * 65) + "]", "2: a key has more than 64 names; write tables instead"),
+        ("# " + "." * 65 + "\n" + f'keytab = "{"a." * 65}"\nz = 1', "3: unknown key 'z'; rpcrdma config show lists"),
         ("defaults = 1", "1: defaults is no table; write [defaults], and its keys below"),
         ("\n[[exports]]", "2: unknown key 'exports'; did you mean export?"),
         ("\n[export.more]", "2: export is no array of tables; write [[export]] before each export"),

@@ -125,3 +125,7 @@ def test_ping_calls_the_program_that_it_is_told(remote: Remote) -> None:
     failed = remote.run("ping", "-c", "3", "--program", "0x20000001", remote.base)
     assert failed.status == 1
     assert "does not offer the program\nhint: rpcrdma programs URL lists" in failed.err
+    for version, offered in (("2", "versions 3 to 4"), ("9", "versions 3 to 4")):
+        failed = remote.run("ping", "--program", f"100003:{version}", remote.base)
+        assert failed.status == 1
+        assert f"offers {offered} of the program\nhint: rpcrdma ping --program 100003:4 calls version 4" in failed.err

@@ -71,6 +71,7 @@ def test_serve_stops_in_order_on_a_signal(
         "acts_as_caller": os.geteuid() == 0,
         "root_squash": False,  # told not to, or unable to act as anybody else
         "xprtsec": "none",
+        "rules": 0,
     }
 
 
@@ -328,7 +329,7 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
         ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
         ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),
-        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot keep the key of the file handles: "),
+        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)
         assert (ran.status, ran.out) == (1, b"")
@@ -366,7 +367,13 @@ def test_hosts_that_are_not_allowed_cannot_mount(
         ]
         assert served.stop() == 0
     refused = [event for event in served.events if event["event"] == "refused"]
-    told = {"event": "refused", "client": "127.0.0.1", "export": "/", "admitted": ["192.0.2.0/24"]}
+    told = {
+        "event": "refused",
+        "client": "127.0.0.1",
+        "export": "/",
+        "reason": "it admits 192.0.2.0/24 alone",
+        "admitted": ["192.0.2.0/24"],
+    }
     assert refused == [told]
     assert "refused 127.0.0.1" not in served.said
 

@@ -18,6 +18,7 @@ from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.server import build_services
 from rpcrdma.nfs.server.services import ServedNfs
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+from rpcrdma.rpc.host_identity import CallOrigin
 
 
 def waiting(folder: Path, text: str) -> WaitingExports:
@@ -78,6 +79,10 @@ def test_an_export_is_served_when_its_directory_is_there(
         assert found.look(nfs, above, 8) == []
 
 
+def host(name: str) -> CallOrigin:
+    return CallOrigin(name, "tcp")
+
+
 def test_hosts_without_an_address_are_admitted_once_they_have_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,14 +99,13 @@ def test_hosts_without_an_address_are_admitted_once_they_have_one(
     found = waiting(tmp_path, table("/a", 'hosts = ["one"]') + table("/b", 'hosts = ["one", "192.0.2.1"]'))
     with served(found, tmp_path) as nfs:
         a, b = nfs.exports.trees
-        assert not a.export.admits("192.0.2.7")
-        assert [b.export.admits(host) for host in ("192.0.2.1", "192.0.2.7")] == [True, False]
+        assert a.export.matching(host("192.0.2.7"), None) is None
+        assert [b.export.fits(host(name)) for name in ("192.0.2.1", "192.0.2.7")] == [True, False]
         assert [message.partition(" (")[0] for message in caplog.messages] == [
             f"{name} does not admit one: neither an address, a network nor a host name" for name in ("/a", "/b")
         ]
         found.look(nfs, None, 6)
-        assert not a.export.admits("192.0.2.7")
-        nfs.local.admission._known["/a", "192.0.2.7"] = False
+        assert not a.export.fits(host("192.0.2.7"))
         addresses["one"] = "192.0.2.7"
         found.look(nfs, None, 7)
         assert [tree.export.hosts for tree in (a, b)] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,9 @@ import pytest
 
 from packages import LAB, LIBRARY, ROOT, module_name, modules
 from rpcrdma import file_limits, limits
+from rpcrdma.cli.command_table import OWN
 from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
@@ -65,9 +68,19 @@ def test_the_picture_of_layers_shows_the_rule_for_imports() -> None:
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generated pages."""
     directory = tmp_path_factory.mktemp("reference")
-    program = "import pathlib, sys; import reference_pages; reference_pages.write(pathlib.Path(sys.argv[1]))"
+    program = "import pathlib, sys, reference_pages as r; r.write(pathlib.Path(sys.argv[1]), r.pages())"
     run(sys.executable, "-c", program, directory, directory=DOCS)
     return directory
+
+
+def test_the_manual_has_every_command_of_the_library_and_every_setting() -> None:
+    program = "import json, manual_pages; print(json.dumps(manual_pages.pages()))"
+    pages = json.loads(run(sys.executable, "-c", program, directory=DOCS))
+    assert pages.keys() == {f"{name}.md" for name in ("rpcrdma", "rpcrdma-serve", "rpcrdma.toml")}
+    named = set(re.findall(r"^## ([a-z]+)$", pages["rpcrdma.md"], re.MULTILINE))
+    assert named == OWN.keys() - {"serve"}
+    keys = re.findall(r"^`([a-z-]+)`\n: ", pages["rpcrdma.toml.md"], re.MULTILINE)
+    assert keys == [each.name for each in (*OF_SERVER, NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)]
 
 
 def test_the_reference_has_every_command(reference: Path) -> None:

@@ -17,7 +17,9 @@ from hatchling.builders.plugin.interface import BuilderInterface
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from debian_package import configuration
 from packages import LAB, LIBRARY, ROOT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from support.cases import each_case
 
 PROJECT, LAB_PROJECT = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in (".", "lab"))
@@ -41,6 +43,7 @@ def ran(directory: Path, *command: str) -> str:
         ("check", {"dev"}),
         ("docs", {"docs"}),
         ("wheels", {"dev", "wheels"}),
+        ("deb", {"docs"}),
         ("fuzz", {"dev", "fuzz"}),
     ],
 )
@@ -81,13 +84,23 @@ def test_the_description_on_an_index_has_no_link_that_needs_a_checkout() -> None
         assert "](" not in (ROOT / name / "README.md").read_text(), "an index shows it unchanged"
 
 
+def test_the_debian_package_has_all_settings_in_comments() -> None:
+    installed = configuration()
+    assert tomllib.loads(installed) == {}, "installed, it exports nothing"
+    given = tomllib.loads(re.sub(r"^#(?=[\[a-z])", "", installed, flags=re.MULTILINE))
+    (example,) = given.pop("export")
+    assert given.pop("defaults").keys() == {each.name for each in OF_EXPORTS if each.in_file}
+    assert given.keys() == {each.name for each in OF_SERVER if each.in_file}
+    assert example.keys() <= {each.name for each in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)}
+
+
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def test_the_makefile_has_twelve_targets_which_its_help_shows() -> None:
+def test_the_makefile_has_thirteen_targets_which_its_help_shows() -> None:
     shown = re.findall(r"echo 'make ([\w-]+) ", (ROOT / "Makefile").read_text())
     assert {"help", *shown} == TARGETS
-    assert len(TARGETS) <= 12, "rarer work is a program: CONTRIBUTING.md has a table of them"
+    assert len(TARGETS) <= 13, "rarer work is a program: CONTRIBUTING.md has a table of them"
 
 
 def texts(*folders: str) -> list[Path]:
@@ -125,7 +138,7 @@ def exists(program: str, word: str, before: str) -> bool:
     """Whether `word` of a command that installs, behind the word `before`, names a package that can be installed."""
     name, _, extras = word.rstrip("]").partition("[")
     if program != "pip":
-        return word in OF_DEBIAN.split() or word.startswith("python{version}-")
+        return word in OF_DEBIAN.split() or word.startswith(("python{version}-", "./build/deb/rpcrdma_"))
     if before == "--group":
         return word in GROUPS
     if name in OF_INDEX:

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.iwarp import framing
-from rpcrdma.iwarp.framing import (
-    MARKER_SPACING_OCTETS,
-    build_fpdu,
-    build_marked_fpdu,
-    size_fpdu,
-    size_mulpdu,
-)
+from rpcrdma.iwarp.framing import MARKER_SPACING_OCTETS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
 from rpcrdma.iwarp.outbound import build_tagged_run
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
 from rpcrdma.wire.buffers import Buffer

@@ -37,13 +37,7 @@ class Scene:
     """A sender that may speak, with memory of 2000 octets that the peer may read."""
 
     def __init__(
-        self,
-        limit: int = 128,
-        *,
-        reads: int = 2,
-        crc: bool = True,
-        markers: bool = False,
-        one_message: bool = False,
+        self, limit: int = 128, *, reads: int = 2, crc: bool = True, markers: bool = False, one_message: bool = False
     ) -> None:
         self.pd = SoftwareProtectionDomain(lambda bits: 0)
         self.completions: deque[Completion] = deque()

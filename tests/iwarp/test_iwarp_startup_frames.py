@@ -189,13 +189,7 @@ def test_a_responder_fits_its_read_depths_to_the_initiators(
 @pytest.mark.req("EM-8", "EM-9")
 @each_case(
     ("told", "inbound", "outbound"),
-    [
-        ((4, 8), 8, 4),
-        ((100, 32), 32, 32),
-        ((0, 0), 0, 0),
-        ((NOT_NEGOTIATED, 5), 5, 32),
-        ((5, NOT_NEGOTIATED), 32, 5),
-    ],
+    [((4, 8), 8, 4), ((100, 32), 32, 32), ((0, 0), 0, 0), ((NOT_NEGOTIATED, 5), 5, 32), ((5, NOT_NEGOTIATED), 32, 5)],
 )
 def test_an_initiator_fits_its_read_depths_to_the_reply(told: tuple[int, int], inbound: int, outbound: int) -> None:
     agreed = conclude(ask(IwarpConfig(), b""), reply(Enhanced(*told)), IwarpConfig())
@@ -292,12 +286,7 @@ def test_plain_requests_get_plain_replies_of_the_same_revision(revision: int) ->
 @pytest.mark.req("EM-15")
 @each_case(
     ("enhanced", "told"),
-    [
-        (True, reply(None)),
-        (True, reply(None, revision=1)),
-        (False, reply(Enhanced(1, 1))),
-        (False, reply(None)),
-    ],
+    [(True, reply(None)), (True, reply(None, revision=1)), (False, reply(Enhanced(1, 1))), (False, reply(None))],
 )
 def test_replies_that_do_not_match_the_request_are_refused(enhanced: bool, told: StartupFrame) -> None:
     config = IwarpConfig(enhanced=enhanced)

@@ -54,10 +54,7 @@ def body(announced: tuple[bool, bool, bool], header: bytes = UNTAGGED_HEADER) ->
 def message(code: int, announced: tuple[bool, bool, bool], header: bytes = UNTAGGED_HEADER) -> TerminateMessage:
     length, ddp, rdmap = announced
     return TerminateMessage(
-        code=code,
-        segment_octets=46 if length else None,
-        ddp_header=header * ddp,
-        read_header=READ_HEADER * rdmap,
+        code=code, segment_octets=46 if length else None, ddp_header=header * ddp, read_header=READ_HEADER * rdmap
     )
 
 

@@ -12,16 +12,7 @@ from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status
 from support.cases import each_case
-from support.raw_iwarp import (
-    RawPeer,
-    completions_of,
-    events_of,
-    fpdu,
-    read_request,
-    tagged,
-    terminate,
-    untagged,
-)
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged, terminate, untagged
 
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 SECRET = b"of the one connection and no other.."

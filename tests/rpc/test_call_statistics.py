@@ -12,11 +12,8 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.call_statistics import (
     CANCELLED,
     CONNECTION_LOST,
-    DROPPED,
     NOT_SENT,
     OTHER,
-    REFUSED,
-    REPEATED,
     SUCCESS,
     TIMEOUT,
     CallCounts,
@@ -25,8 +22,6 @@ from rpcrdma.rpc.call_statistics import (
     OperationStatistics,
     added_up,
     by_procedure,
-    in_order,
-    together,
 )
 from rpcrdma.rpc.histogram import Histogram
 from rpcrdma.rpc.program import Procedure, null_procedure
@@ -215,15 +210,6 @@ def test_every_number_is_told(status: str, served: bool) -> None:
     assert told["queue_us"]["max"] == 4_000.0
 
 
-def test_a_call_that_had_nothing_to_wait_for_did_not_wait() -> None:
-    made = CallCounts()
-    made.add_parts(0, 5 * MS)
-    told = made.snapshot_as(PLACE, SUCCESS, served=False)
-    assert (told.ops, told.rtt.sum_ns, told.execute.sum_ns) == (1, 5 * MS, 5 * MS)
-    assert (told.queue.count, told.queue.sum_ns) == (1, 0)
-    assert made._waited is None
-
-
 def test_milliseconds_are_those_that_are_full() -> None:
     for full in (0, 1, 2, 17):
         for more in (0, MS - 1):
@@ -251,29 +237,6 @@ def operation(**changes: object) -> OperationStatistics:
     return OperationStatistics(**{**{name: getattr(made, name) for name in type(made).__slots__}, **changes})
 
 
-def test_operations_are_in_order_of_names_and_success_comes_first() -> None:
-    operations = [
-        operation(procedure="B"),
-        operation(procedure="A", status="Z"),
-        operation(procedure="A", version=4),
-        operation(procedure="A", status="B"),
-        operation(procedure="A"),
-        operation(procedure="A", program=5),
-    ]
-    assert [operations.index(each) for each in in_order(operations)] == [5, 4, 3, 1, 2, 0]
-
-
-def test_sums_are_of_every_number() -> None:
-    one, other = operation(), operation(status="X", errors=4, timeouts=3)
-    total = together([one, other])
-    assert (total.program, total.version, total.procedure, total.status) == (*PLACE, "")
-    numbers = ("ops", "trans", "timeouts", "bytes_sent", "bytes_recv", "errors")
-    assert [getattr(total, name) for name in numbers] == [8, 12, 3, 614, 8018, 4]
-    for name in ("queue", "rtt", "handler", "execute"):
-        assert getattr(total, name) == getattr(one, name) + getattr(other, name)
-    assert together([one], "S") == operation(status="S")
-
-
 def test_sums_are_for_each_procedure_or_for_each_status() -> None:
     operations = [operation(), operation(status="X"), operation(), operation(version=4), operation(program=9)]
     assert [(each.program, each.version, each.status, each.ops) for each in by_procedure(operations)] == [
@@ -289,31 +252,8 @@ def test_sums_are_for_each_procedure_or_for_each_status() -> None:
     ]
 
 
-@each_case("status", [TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, REPEATED, DROPPED, REFUSED])
-def test_statuses_of_our_own_have_their_names(status: str) -> None:
-    statistics = CallStatistics()
-    statistics.of(v3.READ, status).add(MS)
-    (told,) = statistics.snapshot()
-    assert told.status == status == status.upper()
-
-
 def test_so_many_successes_are_found_by_a_look_and_no_more() -> None:
     statistics = CallStatistics()
     for number in range(CALL_OUTCOMES_MAX + 3):
         statistics.of_success(replace(v3.READ, number=number))
         assert len(statistics.successes) == min(number + 1, CALL_OUTCOMES_MAX)
-
-
-def test_successes_are_found_again() -> None:
-    statistics = CallStatistics()
-    found = statistics.of_success(v3.READ)
-    assert statistics.successes == {v3.READ: found}
-    assert statistics.of_status(v3.READ, 0) is found
-    assert statistics.of(v3.READ, SUCCESS) is found
-
-
-def test_calls_of_an_unknown_procedure_have_no_program() -> None:
-    statistics = CallStatistics(served=True)
-    statistics.of(None, "PROC_UNAVAIL").add(MS)
-    (told,) = statistics.snapshot()
-    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")

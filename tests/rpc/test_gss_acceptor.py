@@ -32,10 +32,7 @@ from support.programs import procedure
 
 ADD = procedure(0x20000009, 1, "add")
 GIVE = procedure(
-    0x20000009,
-    3,
-    "give",
-    result=(lambda enc, data: enc.bulk(data, 100, "data"), lambda dec: dec.bulk(100, "data")),
+    0x20000009, 3, "give", result=(lambda enc, data: enc.bulk(data, 100, "data"), lambda dec: dec.bulk(100, "data"))
 )
 MISSING = procedure(0x20000009, 2, "missing")
 NULL = null_procedure(0x20000009, 1)

@@ -52,13 +52,6 @@ def test_counts_below_bounds_are_exact_at_the_starts_of_buckets(values: list[int
     assert list(counted(values).cumulative(bounds)) == [sum(value < bound for value in values) for bound in bounds]
 
 
-@given(st.integers(HALF_AN_HOUR_NS, 1 << 70))
-def test_of_longer_durations_the_maximum_is_known(value: int) -> None:
-    found = counted([1, value, value])
-    assert found.counts[-1] == 2
-    assert found.quantile_ns(0.5) == found.max_ns == value
-
-
 def test_nothing_has_no_percentiles() -> None:
     assert Histogram().quantile_ns(0.5) == 0
     assert set(Histogram().as_json().values()) == {None}

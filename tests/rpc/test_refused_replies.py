@@ -77,15 +77,6 @@ def test_the_fullest_client_loses_its_oldest_reply(seed: int) -> None:
         assert set(replies._clients) == {name for name, _, _ in model.held}
 
 
-def test_of_equals_the_reply_that_has_just_come_stays() -> None:
-    replies: RefusedReplies[int] = RefusedReplies(10)
-    replies.hold("a", 1, Payload(bytes(5)))
-    replies.hold("b", 2, Payload(bytes(5)))
-    replies.hold("b", 3, Payload(bytes(5)))
-    assert replies.find("b", 3) is not None
-    assert replies.octets == 10
-
-
 def test_a_reply_may_take_all_the_room_and_no_more() -> None:
     replies: RefusedReplies[int] = RefusedReplies(10)
     replies.hold("a", 1, Payload(bytes(10)))

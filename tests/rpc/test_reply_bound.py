@@ -33,12 +33,6 @@ def test_a_limit_caps_results_and_items_but_not_the_callers_buffer(
     assert BOUND.capped(octets_max, given=given) == ReplyBound(*bound)
 
 
-def test_results_without_items_are_capped_alone_and_a_buffer_is_given_only_where_it_is_said() -> None:
-    for given in (False, True):
-        assert ReplyBound(100).capped(50, given=given) == ReplyBound(50)
-    assert BOUND.capped(5) == BOUND.capped(5, given=False)
-
-
 @each_case(
     ("items", "octets"),
     [((), 100), ((1,), 104), ((2,), 104), ((3,), 104), ((4,), 104), ((5,), 108), ((7, 300, 8), 416), ((0,), 100)],

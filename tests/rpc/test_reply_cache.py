@@ -224,16 +224,6 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
         assert len(cache) == len(running) + len(model.calls)
 
 
-def test_bounds_by_default_are_those_of_the_limits() -> None:
-    assert ReplyCache.__init__.__kwdefaults__ == {
-        "entries_max": limits.REPLY_CACHE_ENTRIES_MAX,
-        "octets_max": limits.REPLY_CACHE_OCTETS_MAX,
-        "reply_octets_max": limits.REPLY_CACHE_REPLY_OCTETS_MAX,
-        "refused_octets_max": limits.REPLY_CACHE_REFUSED_OCTETS_MAX,
-        "age_s": limits.REPLY_CACHE_AGE_S,
-    }
-
-
 @each_case("running", [False, True])
 def test_a_call_that_has_not_run_is_unknown_again(running: bool) -> None:
     cache = ReplyCache()

@@ -6,15 +6,7 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc import auth
-from rpcrdma.rpc.auth import (
-    NO_AUTH,
-    AuthNone,
-    AuthSys,
-    OpaqueAuth,
-    decode_auth_sys,
-    encode_auth_sys,
-    opaque_auth,
-)
+from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthSys, OpaqueAuth, decode_auth_sys, encode_auth_sys, opaque_auth
 from rpcrdma.rpc.message import CallRefused, decode_call
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
@@ -89,7 +81,3 @@ def test_groups_are_counted_before_they_are_encoded(monkeypatch: pytest.MonkeyPa
     with pytest.raises(LocalProtocolError, match="4 groups given, AUTH_SYS carries 3"):
         encode_auth_sys(enc, AuthSys(uid=1, gid=1, gids=(1, 2, 3, 4)))
     assert not enc.reduced
-
-
-def test_there_is_a_layout_for_every_legal_number_of_groups() -> None:
-    assert [layout.size for layout in auth._GIDS[: auth.GIDS_MAX + 1]] == [4 * count for count in range(17)]

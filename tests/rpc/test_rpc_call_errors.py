@@ -75,11 +75,7 @@ def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
         (errors.GarbageArguments, (": why",), "could not decode the arguments: why"),
         (errors.RemoteSystemError, (), "failed to carry out the call (SYSTEM_ERR)"),
         (errors.RpcVersionMismatch, (1, 3), "speaks RPC versions 1 to 3"),
-        (
-            errors.AuthError,
-            (AuthStat.AUTH_TOOWEAK,),
-            "credential: AUTH_TOOWEAK; it asks for more protection",
-        ),
+        (errors.AuthError, (AuthStat.AUTH_TOOWEAK,), "credential: AUTH_TOOWEAK; it asks for more protection"),
         (errors.AuthError, (77,), "the responder refused the credential: 77"),
     ],
 )
@@ -168,11 +164,3 @@ def test_the_usual_header_of_a_reply_is_read_as_any_other(xid: int, start: int) 
         for length in (24, 23):
             found = outcome(lambda dec: decode_result(dec, xid, procedure), data[:length], start)
             assert found == outcome(lambda dec: decode_reply(dec, xid), data[:length], start)
-
-
-def test_nothing_follows_a_result() -> None:
-    data = struct.pack(">6I", 9, 1, 0, 0, 0, 0)
-    procedure = null_procedure(7, 1)
-    decode_result(Decoder(data), 9, procedure)
-    with pytest.raises(DecodeError, match="4 more octets"):
-        decode_result(Decoder(data + bytes(4)), 9, procedure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from rpcrdma import errors
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.nfs.v4 import compounds, nfs4
+from rpcrdma.nfs.v4.compounds import COMPOUND, Shape
 from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, decode_result
@@ -298,3 +301,24 @@ def test_the_header_of_a_procedure_is_made_once(monkeypatch: pytest.MonkeyPatch)
     assert made == [1, 2]
     assert calls[0][4:] == calls[2][4:] == calls[4][4:] != calls[1][4:] == calls[3][4:]
     assert [octets[:4] for octets in calls] == [xid.to_bytes(4) for xid in range(1, 6)]
+
+
+def test_calls_of_a_compound_count_by_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compounds, "_NAMED", {})
+
+    class Version4(nfs4.NFS_V4_Service):
+        PROGRAM = replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
+
+        def compound(self, args: Any, context: Any) -> Any:
+            return args
+
+    dispatcher = Dispatcher([Version4(), Version2()])
+    for route, calls in (((nfs4.NFS_V4.number, 4, 1), 3), ((nfs4.NFS_V4.number, 4, 0), 1), ((NUMBER, 2, 1), 2)):
+        dispatcher._routes[route].calls = calls
+    for kinds, status in (("READ", "SUCCESS"), ("READ", "NFS4ERR_IO"), ("OPEN GETATTR", "SUCCESS")):
+        numbers = [nfs4.nfs_opnum4["OP_" + kind].value for kind in ["PUTFH", *kinds.split()]]
+        dispatcher.statistics.of(Shape(numbers, len(numbers)).procedure, status).add(1)
+    others = {"NFSPROC4_NULL": 1, "DOUBLE": 2}
+    assert dispatcher.calls_of_procedures() == {"NFSPROC4_COMPOUND": 3, **others}
+    ended = dispatcher.statistics.snapshot()
+    assert dispatcher.calls_of_procedures(ended) == {"READ": 2, "OPEN+GETATTR": 1, **others}

@@ -254,13 +254,6 @@ def test_authentication_over_400_octets_is_refused(header: tuple[int, ...], stat
         assert bytes(caught.value.reply) == words(XID, 1, 1, 1, stat)
 
 
-@each_case("stat", list(AcceptStat))
-def test_accepted_replies_are_encoded_word_for_word(stat: AcceptStat) -> None:
-    enc = Encoder()
-    message.encode_accepted(enc, XID, stat, low=3, high=9)
-    assert bytes(enc.reduced) == words(XID, 1, 0, 0, 0, stat, *((3, 9) if stat == AcceptStat.PROG_MISMATCH else ()))
-
-
 def test_the_first_words_tell_the_xid_and_the_direction() -> None:
     class Begun(bytes):
         """A message of which `size` octets count, in memory that goes on with more."""

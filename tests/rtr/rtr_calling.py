@@ -17,15 +17,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.rtr.requests import RequestCarrier, SentCall
-from rpcrdma.transport import (
-    NO_CHUNKS,
-    CallToCarry,
-    ChunkLists,
-    PlanLimits,
-    ReadChunk,
-    Segment,
-    WriteChunk,
-)
+from rpcrdma.transport import NO_CHUNKS, CallToCarry, ChunkLists, PlanLimits, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.dialect import Geometry
 from rpcrdma.xdr.codec import Payload
 from rtr_link import PREFIX, Link, tried

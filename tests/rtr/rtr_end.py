@@ -23,14 +23,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.requests import RequestCarrier, Results, SentCall
-from rpcrdma.transport import (
-    Cause,
-    ChunkLists,
-    ExtensionMessage,
-    IncomingItems,
-    Refusal,
-    Role,
-)
+from rpcrdma.transport import Cause, ChunkLists, ExtensionMessage, IncomingItems, Refusal, Role
 from rtr_link import PREFIX, Link, pattern, tried
 
 __all__ = [

@@ -211,10 +211,7 @@ def test_each_item_goes_as_its_direction_says() -> None:
     assert (link.statistics.groups_sent, link.statistics.items_sent_in_segments) == (1, 2)
     group = one_answer.plan(sent, 8)
     assert group is not None
-    assert group.written == [
-        (0, fill(WriteChunk(memory(50, 50)), 64)),
-        (3, fill(WriteChunk(memory(80)), 67)),
-    ]
+    assert group.written == [(0, fill(WriteChunk(memory(50, 50)), 64)), (3, fill(WriteChunk(memory(80)), 67))]
     head = response(group, sent)
     assert head.items[0].where == Explicit((Segment(1, 50, 1 << 20), Segment(2, 14, 2 << 20)))
     assert (link.statistics.groups_sent, link.statistics.items_sent_in_segments) == (2, 4)
@@ -366,12 +363,7 @@ def test_a_reply_takes_the_transmissions_that_its_header_and_its_stream_need(
 ) -> None:
     """The stream is XID, direction, the length of each item, inline items, and padding up to the edge."""
     sizes = {"none": 0, "inline": 30, "segments": 256, "written": 100}
-    made = {
-        "none": in_segments(),
-        "inline": in_segments(31),
-        "segments": in_segments(),
-        "written": explicit(90, 30),
-    }
+    made = {"none": in_segments(), "inline": in_segments(31), "segments": in_segments(), "written": explicit(90, 30)}
     items = [sizes[each] for each in directions if each != "none"]
     inline = sum(32 for each in directions if each == "inline")
     room = HEAD - header

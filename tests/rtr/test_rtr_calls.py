@@ -10,13 +10,7 @@ import pytest
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rtr.config import Costs, Preference
-from rpcrdma.rtr.messages import (
-    Explicit,
-    InSegments,
-    Item,
-    NotPlaced,
-    decode_transmit_request,
-)
+from rpcrdma.rtr.messages import Explicit, InSegments, Item, NotPlaced, decode_transmit_request
 from rpcrdma.rtr.requests import NOT_TAKEN, Promises, Results
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
@@ -32,19 +26,7 @@ from rpcrdma.transport import (
     WriteChunk,
 )
 from rpcrdma.xdr.codec import Payload
-from rtr_calling import (
-    CARRYING,
-    HEAD,
-    WHOLE,
-    WITHOUT_RULE,
-    call,
-    calls,
-    exposed,
-    first_header,
-    limits,
-    peer,
-    taken,
-)
+from rtr_calling import CARRYING, HEAD, WHOLE, WITHOUT_RULE, call, calls, exposed, first_header, limits, peer, taken
 from rtr_link import Link, pattern, payload, tried
 from support.cases import each_case
 

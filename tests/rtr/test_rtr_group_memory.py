@@ -194,10 +194,7 @@ def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -
         if length <= SLOT + there:
             assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
             continue
-        assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == (
-            "PAYLOAD",
-            (length, 0, SLOT + there),
-        )
+        assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, SLOT + there))
 
 
 @each_case("length", [1, 2, 8])

@@ -113,12 +113,7 @@ def test_an_end_tells_its_settings() -> None:
     rtr = RoundTrip(config, receive_octets=1024 + 2 * 1024)
     assert rtr.own == (Support.REQUEST, 3072, ((0, 1024, 1024, 2),), 2, 3)
     told = {row.number: row.decode(row.value) for row in rtr.extension.properties if row.value is not None}
-    assert told == {
-        0x101: Support.REQUEST,
-        0x102: rtr.structure,
-        0x103: 2,
-        0x104: 3,
-    }
+    assert told == {0x101: Support.REQUEST, 0x102: rtr.structure, 0x103: 2, 0x104: 3}
     shown = {row.name: row.shown(told[row.number]) for row in rtr.extension.properties}
     assert shown == {
         "RTR Support": "requests",

@@ -6,14 +6,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.config import (
-    EXTENSION_CHOICES,
-    Costs,
-    Preference,
-    RoundTripConfig,
-    extension_choice,
-    prefers_segments,
-)
+from rpcrdma.rtr.config import EXTENSION_CHOICES, Costs, Preference, RoundTripConfig, extension_choice, prefers_segments
 from rpcrdma.rtr.extension import NAME, RoundTrip, all_extensions
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case

@@ -32,16 +32,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.requests import NOT_TAKEN
-from rpcrdma.transport import (
-    Cause,
-    ChunkLists,
-    Inbound,
-    Kind,
-    ReadChunk,
-    Role,
-    Segment,
-    WriteChunk,
-)
+from rpcrdma.transport import Cause, ChunkLists, Inbound, Kind, ReadChunk, Role, Segment, WriteChunk
 from rtr_end import (
     CALLED,
     HEAD,

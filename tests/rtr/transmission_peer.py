@@ -287,11 +287,7 @@ class TransmissionPeer(BarePeer):
         """A proper call in two transmissions, with an item, is still run and answered."""
         data = bytes(range(256)) * 64
         self.request(
-            words(xid, 0, len(data)),
-            in_segments(12, len(data), 0, 1, 2, 3),
-            xid=xid,
-            count=2,
-            data=data[: 3 * PAGE],
+            words(xid, 0, len(data)), in_segments(12, len(data), 0, 1, 2, 3), xid=xid, count=2, data=data[: 3 * PAGE]
         )
         self.go_on(1, xid=xid, data=data[3 * PAGE :])
         incoming = self.arrived()

@@ -123,8 +123,9 @@ def test_idle_connections_take_little_and_hold_up_nobody(
     tmp_path: Path, count: int, limit_octets: int, version: str
 ) -> None:
     raise_file_limit(count + MARGIN_FILES)
-    # All come from one address, which has at most seven eighths of the places.
-    with serving(tmp_path, "--connections", str(count * 8 // 7 + 10)) as served:
+    # All come from one address.
+    limits = ("--connections", str(count + 10), "--connections-per-host", str(count))
+    with serving(tmp_path, *limits) as served:
         before = served.resident_octets
         with crowd(served.ports[0], count, "--rpcrdma-version", version) as kept:
             taken = served.resident_octets

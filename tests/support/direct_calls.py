@@ -9,6 +9,7 @@ from typing import Any
 from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.wire.buffers import Buffer
@@ -29,7 +30,10 @@ class Direct:
     ) -> Any:
         self.seen.append(procedure.method)
         context = SimpleNamespace(
-            buffer=lambda octets: memoryview(bytearray(octets)), credential=AuthNone(), may_block=False
+            buffer=lambda octets: memoryview(bytearray(octets)),
+            client=SimpleNamespace(origin=CallOrigin("127.0.0.1", "tcp")),
+            credential=AuthNone(),
+            may_block=False,
         )
         handler = getattr(self.service, procedure.method)
         context.may_block = execution_of(handler) is Execution.WORKER

@@ -6,18 +6,7 @@ import struct
 import zlib
 from pathlib import Path
 
-__all__ = [
-    "CLIENT",
-    "CLIENT_QP",
-    "MTU",
-    "SERVER",
-    "SERVER_QP",
-    "HandMadeRoce",
-    "ack",
-    "datagram",
-    "packet",
-    "reach",
-]
+__all__ = ["CLIENT", "CLIENT_QP", "MTU", "SERVER", "SERVER_QP", "HandMadeRoce", "ack", "datagram", "packet", "reach"]
 
 CLIENT, SERVER = 0, 1
 _ADDRESSES = (bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2]))

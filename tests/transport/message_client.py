@@ -5,12 +5,7 @@ from __future__ import annotations
 import struct
 
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import (
-    ReplyArrived,
-    ReplyBound,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import ReplyArrived, ReplyBound, Role, TransportConfig
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.one_call import OneCall

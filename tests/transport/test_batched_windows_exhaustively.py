@@ -10,16 +10,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.transport.message import Outgoing
-from window_space import (
-    GROUP,
-    NESTED,
-    PLAIN,
-    Call,
-    Scenario,
-    Stuck,
-    explore_mistaken,
-    print_sizes,
-)
+from window_space import GROUP, NESTED, PLAIN, Call, Scenario, Stuck, explore_mistaken, print_sizes
 
 # Each case is an item: run_mutants.py runs no item of more than two seconds.
 pytestmark = pytest.mark.thorough

@@ -52,10 +52,7 @@ CONVERSATIONS: dict[str, tuple[tuple[int, int | None], ReplyBound, tuple[int, in
     "large items": ((0, 60000), ReplyBound(8, (50000,)), (0, 40000)),
 }
 FIRST: dict[str, tuple[str, str]] = {
-    "plain": (
-        "calls_short",
-        "calls_short",
-    ),
+    "plain": ("calls_short", "calls_short"),
     "an argument": (
         "calls_read_chunk registrations remote_invalidations segments_read=3 calls_by_rdma",
         "calls_read_chunk rdma_reads=3 octets_read=5000 registrations remote_invalidations",
@@ -110,10 +107,7 @@ FIRST: dict[str, tuple[str, str]] = {
         "calls_write_chunk calls_failed registrations segments_write=3 octets_offered=5000",
         "calls_failed errors_sent",
     ),
-    "a reply that is too large": (
-        "calls_failed",
-        "calls_failed errors_sent",
-    ),
+    "a reply that is too large": ("calls_failed", "calls_failed errors_sent"),
     "a very long call": (
         "calls_long registrations remote_invalidations segments_read=31 calls_by_rdma",
         "calls_long rdma_reads=31 octets_read=60008 registrations remote_invalidations",
@@ -131,22 +125,10 @@ FIRST: dict[str, tuple[str, str]] = {
 }
 """The counters of client and server in version 1. Calls, sends, receives and others without a number are one."""
 SECOND: dict[str, tuple[str, str]] = {
-    "an argument": (
-        "calls_short",
-        "calls_short",
-    ),
-    "a result": (
-        "calls_short",
-        "calls_short",
-    ),
-    "both": (
-        "calls_short",
-        "calls_short",
-    ),
-    "a long call": (
-        "calls_short sends=2 messages_continued pieces_sent",
-        "calls_short receives=2 pieces_received",
-    ),
+    "an argument": ("calls_short", "calls_short"),
+    "a result": ("calls_short", "calls_short"),
+    "both": ("calls_short", "calls_short"),
+    "a long call": ("calls_short sends=2 messages_continued pieces_sent", "calls_short receives=2 pieces_received"),
     "all long": (
         (
             "replies_long sends=2 registrations remote_invalidations segments_reply=11 octets_offered=20032 "
@@ -154,10 +136,7 @@ SECOND: dict[str, tuple[str, str]] = {
         ),
         "replies_long receives=2 rdma_writes=6 octets_written=11008 remote_invalidations pieces_received",
     ),
-    "a result that is too large": (
-        "calls_short",
-        "calls_short",
-    ),
+    "a result that is too large": ("calls_short", "calls_short"),
     "a reply that is too large": (
         "calls_short sends=2 receives=2 pieces_received grants_sent",
         "calls_short sends=2 receives=2 messages_continued pieces_sent grants_received",

@@ -13,22 +13,10 @@ from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.header_parts import encode_property_set
-from rpcrdma.transport.dialects.header_v2 import (
-    MORE,
-    RDMA2_MSG,
-    RDMA2_NOMSG,
-    encode_message,
-)
+from rpcrdma.transport.dialects.header_v2 import MORE, RDMA2_MSG, RDMA2_NOMSG, encode_message
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2 import Version2
-from rpcrdma.transport.message import (
-    Cause,
-    Inbound,
-    Kind,
-    OutgoingError,
-    OutgoingGrant,
-    Refusal,
-)
+from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingError, OutgoingGrant, Refusal
 from support.cases import each_case
 from support.octets import words
 

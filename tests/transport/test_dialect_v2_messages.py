@@ -128,14 +128,7 @@ def test_replies_with_every_shape_of_lists_are_what_the_long_course_says(xid: in
 
 @pytest.mark.req("V2-A1")
 def test_a_message_shorter_than_a_prefix_is_discarded() -> None:
-    for octets in (
-        call(),
-        call(CALL_7, WRITE),
-        reply(),
-        piece(CALL_7),
-        told(),
-        error_of(2),
-    ):
+    for octets in (call(), call(CALL_7, WRITE), reply(), piece(CALL_7), told(), error_of(2)):
         for length in range(PREFIX):
             assert decode(octets[:length]) == [None], length
 

@@ -9,14 +9,7 @@ import pytest
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import (
-    CallArrived,
-    Closed,
-    Ready,
-    Role,
-    TransportConfig,
-    offered,
-)
+from rpcrdma.transport import CallArrived, Closed, Ready, Role, TransportConfig, offered
 from rpcrdma.transport.authenticator import Authenticator, HostPolicy
 from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.v2 import Version2

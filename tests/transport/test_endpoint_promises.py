@@ -8,13 +8,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
-from rpcrdma.transport import (
-    CallArrived,
-    ReplyArrived,
-    ReplyBound,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import CallArrived, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
 from support.cases import each_case
 from support.raw_calls import chunk, header, read_segment, segment

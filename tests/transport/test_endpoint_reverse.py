@@ -206,10 +206,7 @@ def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: byte
 
 
 @pytest.mark.req("BD-8")
-@each_case(
-    ("argument", "result"),
-    [(0, 0), (100, 100), (5000, 0), (0, 5000), (300_000, 300_001), (3, 1 << 20)],
-)
+@each_case(("argument", "result"), [(0, 0), (100, 100), (5000, 0), (0, 5000), (300_000, 300_001), (3, 1 << 20)])
 def test_reverse_calls_use_chunks_where_both_sides_have_them(argument: int, result: int) -> None:
     both = TransportConfig(reverse_chunks=True)
     pair = Both(both, both)

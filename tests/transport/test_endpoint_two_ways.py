@@ -11,14 +11,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.transport import (
-    CallFailed,
-    IncomingCall,
-    ReplyArrived,
-    ReplyBound,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import CallFailed, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support.cases import each_case
 from support.raw_calls import header

@@ -14,12 +14,7 @@ from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.transport import Role
 from rpcrdma.transport import host_authentication as module
 from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
-from rpcrdma.transport.host_authentication import (
-    TRANSITIONS,
-    HandshakeInput,
-    HandshakeState,
-    HostAuthenticator,
-)
+from rpcrdma.transport.host_authentication import TRANSITIONS, HandshakeInput, HandshakeState, HostAuthenticator
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context

@@ -9,14 +9,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import (
-    Closed,
-    ReplyArrived,
-    ReplyBound,
-    ReplySent,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import Closed, ReplyArrived, ReplyBound, ReplySent, Role, TransportConfig
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support import raw_messages as raw
 from support.cases import each_case
@@ -180,10 +173,7 @@ def test_a_call_in_pieces_has_its_chunks_in_the_last_one(monkeypatch: pytest.Mon
     pair = Pair(4096, monkeypatch, in_messages_octets_max=20_000)
     memory = bytearray(50_000)
     pair.client.call(
-        1,
-        message(1, CALL, (pattern(9000), pattern(30_000, 1)), (b"tail", None)),
-        ReplyBound(20, (50_000,)),
-        (memory,),
+        1, message(1, CALL, (pattern(9000), pattern(30_000, 1)), (b"tail", None)), ReplyBound(20, (50_000,)), (memory,)
     )
     (incoming,) = pair.arrived()
     assert pair.client.statistics.pieces_sent == 2

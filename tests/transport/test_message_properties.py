@@ -203,10 +203,7 @@ def test_a_server_that_has_told_nothing_gets_replies_of_the_form_of_its_calls() 
 @each_case("allowed", [True, False])
 def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(allowed: bool) -> None:
     config = TransportConfig(
-        in_messages_octets_max=0,
-        remote_invalidation=allowed,
-        offered_send_octets=4096,
-        offered_receive_octets=4096,
+        in_messages_octets_max=0, remote_invalidation=allowed, offered_send_octets=4096, offered_receive_octets=4096
     )
     peer = client(config=config)
     for xid, (payload, bound) in enumerate(

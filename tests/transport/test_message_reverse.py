@@ -9,15 +9,7 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.transport import (
-    IncomingCall,
-    ReplyArrived,
-    ReplyBound,
-    ReverseSupport,
-    Role,
-    TransportConfig,
-    offered,
-)
+from rpcrdma.transport import IncomingCall, ReplyArrived, ReplyBound, ReverseSupport, Role, TransportConfig, offered
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case

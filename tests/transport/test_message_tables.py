@@ -17,15 +17,7 @@ from rpcrdma.transport import Closed, ReplyBound, Role
 from rpcrdma.transport import session as session_module
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
-from rpcrdma.transport.message import (
-    Cause,
-    Kind,
-    Outgoing,
-    OutgoingError,
-    OutgoingGrant,
-    OutgoingProperties,
-    Refusal,
-)
+from rpcrdma.transport.message import Cause, Kind, Outgoing, OutgoingError, OutgoingGrant, OutgoingProperties, Refusal
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Decoder

@@ -9,21 +9,10 @@ import pytest
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import (
-    CallFailed,
-    CallRefused,
-    Closed,
-    ReplyArrived,
-    ReplyBound,
-    TransportConfig,
-)
+from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, ReplyBound, TransportConfig
 from support import raw_messages as raw
 from support.cases import each_case
-from support.raw_messages import (
-    MORE,
-    RESPONSE,
-    word,
-)
+from support.raw_messages import MORE, RESPONSE, word
 
 # Invalidation
 

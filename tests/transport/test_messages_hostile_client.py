@@ -26,16 +26,7 @@ from rpcrdma.verbs import Access
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import (
-    CONNPROP,
-    ERROR,
-    MORE,
-    MSG,
-    NOMSG,
-    RECEIVE_SIZE,
-    RESPONSE,
-    word,
-)
+from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RECEIVE_SIZE, RESPONSE, word
 
 # The first message
 

@@ -12,13 +12,7 @@ from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallArrived, Closed, TransportConfig
 from support import raw_messages as raw
 from support.cases import each_case
-from support.raw_messages import (
-    ERROR,
-    MORE,
-    MSG,
-    NOMSG,
-    RESPONSE,
-)
+from support.raw_messages import ERROR, MORE, MSG, NOMSG, RESPONSE
 
 
 @pytest.mark.req("V2-4")

@@ -12,12 +12,7 @@ from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import IncomingCall, TransportConfig
 from support import raw_messages as raw
 from support.cases import each_case
-from support.raw_messages import (
-    ERROR,
-    MORE,
-    NOMSG,
-    HeardMessage,
-)
+from support.raw_messages import ERROR, MORE, NOMSG, HeardMessage
 
 pytestmark = pytest.mark.thorough
 

@@ -48,10 +48,7 @@ def lies() -> dict[str, bytes]:
 
 
 @pytest.mark.req("V2-32", "V2-33")
-@each_case(
-    ("octets", "pieces"),
-    [(octets, pieces) for octets in lies().values() for pieces in (1, 3)],
-)
+@each_case(("octets", "pieces"), [(octets, pieces) for octets in lies().values() for pieces in (1, 3)])
 def test_property_sets_that_lie_are_answered_with_bad_xdr(octets: bytes, pieces: int) -> None:
     peer = server(introduce=False)
     head, body = octets[:20], octets[20:]

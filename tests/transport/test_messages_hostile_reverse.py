@@ -11,15 +11,7 @@ from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import (
-    ERROR,
-    MORE,
-    NOMSG,
-    RESPONSE,
-    REVERSE_SUPPORT,
-    HeardMessage,
-    word,
-)
+from support.raw_messages import ERROR, MORE, NOMSG, RESPONSE, REVERSE_SUPPORT, HeardMessage, word
 
 XID = 0xBAC4
 CALL = struct.pack(">II", XID, 0)

@@ -10,28 +10,12 @@ from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unus
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import (
-    CallFailed,
-    Closed,
-    Ready,
-    ReplyArrived,
-    ReplyBound,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import CallFailed, Closed, Ready, ReplyArrived, ReplyBound, Role, TransportConfig
 from support import raw_messages
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import (
-    CONNPROP,
-    MORE,
-    MSG,
-    NOMSG,
-    RECEIVE_SIZE,
-    RESPONSE,
-    word,
-)
+from support.raw_messages import CONNPROP, MORE, MSG, NOMSG, RECEIVE_SIZE, RESPONSE, word
 
 # The answer to the first message
 

@@ -8,15 +8,7 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.transport import (
-    CallArrived,
-    Closed,
-    ReplyArrived,
-    ReplyBound,
-    ReplySent,
-    Role,
-    TransportConfig,
-)
+from rpcrdma.transport import CallArrived, Closed, ReplyArrived, ReplyBound, ReplySent, Role, TransportConfig
 from rpcrdma.transport.dialects.header_v1 import RdmaError, RdmaMsg, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Inbound, Outgoing

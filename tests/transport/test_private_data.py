@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.transport.config import TransportConfig
-from rpcrdma.transport.private_data import (
-    Agreement,
-    PrivateData,
-    agree,
-    decode_private_data,
-    encode_private_data,
-)
+from rpcrdma.transport.private_data import Agreement, PrivateData, agree, decode_private_data, encode_private_data
 from support.cases import each_case
 
 # The private data of a Linux client and a Linux server (6.12).

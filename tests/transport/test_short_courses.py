@@ -174,23 +174,6 @@ def test_a_message_that_is_cut_off_takes_no_short_course(
         assert isinstance(outcome(version(), begun(octets, bytes(100))), Inbound)
 
 
-@pytest.mark.thorough
-@each_case("version", [Version1, Version2])
-def test_no_octets_make_a_dialect_raise(version: Any) -> None:
-    named = words(1, 0, *NAMED), words(0, 1, 2, *NAMED, *NAMED), words(0, 0, 1, 1, *NAMED), words(0)
-    lists = [first + second + third for first in named for second in named for third in named]
-    bodies = [words(*numbers) for numbers in ((), (1,), (1, 1), (1, 1, 2), (2, 5), (9, 1, 2), (77, 1), (64, 1, 2, 3))]
-    for kind in range(16):
-        for body in (*lists, *bodies):
-            for flags in (b"", words(0), words(1), words(2), words(3)):
-                octets = words(XID, version.version, CREDITS, kind) + flags + body
-                for cut in (0, 1, 3, 4, 7, 8):
-                    found = outcome(version(), octets[: len(octets) - cut])
-                    assert found is None or type(found) is Inbound, octets[: len(octets) - cut].hex(" ", 4)
-                    found = outcome(version(), octets + payload(CALL, b"")[: 8 - cut])
-                    assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
-
-
 @pytest.mark.req("V1-21", "V2-21")
 @each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
 def test_positions_are_multiples_of_four(position: int) -> None:

@@ -7,15 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import (
-    ChunkRefused,
-    Closed,
-    ReplyArrived,
-    ReplyBound,
-    Role,
-    TransportConfig,
-    VersionRefused,
-)
+from rpcrdma.transport import ChunkRefused, Closed, ReplyArrived, ReplyBound, Role, TransportConfig, VersionRefused
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,

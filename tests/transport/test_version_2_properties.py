@@ -6,31 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialect_messages import RpcMessage, simple
-from rpcrdma import limits
-from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_property_set
 from rpcrdma.transport.dialects.v2 import Version2
-from rpcrdma.transport.message import (
-    Cause,
-    Inbound,
-    Kind,
-    OutgoingError,
-    OutgoingGrant,
-    OutgoingProperties,
-    Refusal,
-)
+from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingError, OutgoingGrant, OutgoingProperties, Refusal
 from rpcrdma.transport.properties import PROPERTIES, Properties, decode_properties, encode_properties
 
 WORDS = st.integers(0, 0xFFFFFFFF)
 SEGMENTS = st.builds(Segment, WORDS, WORDS, st.integers(0, (1 << 64) - 1))
 WRITE_CHUNKS = st.builds(WriteChunk, st.lists(SEGMENTS, max_size=5).map(tuple))
 READ_CHUNKS = st.builds(
-    ReadChunk,
-    st.integers(1, 0x3FFFFFFF).map(lambda n: 4 * n),
-    st.lists(SEGMENTS, min_size=1, max_size=4).map(tuple),
+    ReadChunk, st.integers(1, 0x3FFFFFFF).map(lambda n: 4 * n), st.lists(SEGMENTS, min_size=1, max_size=4).map(tuple)
 )
 READ_LISTS = st.lists(READ_CHUNKS, max_size=6, unique_by=lambda chunk: chunk.position).map(sorted).map(tuple)
 WRITE_LISTS = st.lists(WRITE_CHUNKS, max_size=4).map(tuple)
@@ -101,11 +89,7 @@ def test_refusals_arrive(xid: int, credit_word: int, refusal: Refusal) -> None:
 
 
 @given(xid=WORDS, credit_word=WORDS, properties=PROPERTY_SETS)
-def test_properties_and_grants_arrive(
-    xid: int,
-    credit_word: int,
-    properties: tuple[tuple[int, bytes], ...],
-) -> None:
+def test_properties_and_grants_arrive(xid: int, credit_word: int, properties: tuple[tuple[int, bytes], ...]) -> None:
     octets = header_v2.encode_header(header_v2.Rdma2ConnProp(xid, credit_word, encode_property_set(properties)))
     assert octets.startswith(Version2().encode(OutgoingProperties(xid, properties), credit_word))
     assert Version2().decode(octets) == Inbound(Kind.PROPERTIES, xid, credit_word, 2, properties=properties)
@@ -123,26 +107,3 @@ def test_values_of_properties_survive_the_round_trip(data: st.DataObject) -> Non
         data.draw(st.none() | st.binary(max_size=300)),
     )
     assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
-
-
-OCTETS = st.binary(max_size=120) | st.lists(st.integers(0, 13)).map(
-    lambda words: b"".join(word.to_bytes(4, "big") for word in words)
-)
-
-
-@given(received=st.lists(OCTETS, max_size=8))
-def test_any_messages_are_taken_without_an_exception(received: list[bytes]) -> None:
-    dialect = Version2()
-    for octets in received:
-        found = dialect.decode(octets)
-        assert found is None or len(found.data) <= limits.CONTINUED_OCTETS_MAX
-
-
-@given(octets=OCTETS)
-def test_any_octets_decode_or_raise_decode_error(octets: bytes) -> None:
-    try:
-        header = header_v2.decode_header(octets)
-    except DecodeError:
-        return
-    encoded = header_v2.encode_header(header)
-    assert header_v2.encode_header(header_v2.decode_header(encoded)) == encoded

@@ -146,10 +146,7 @@ def test_long_conversations_come_to_their_end(data: st.DataObject, seed: int) ->
     )
     own_calls = st.lists(calls | st.just(NESTED) | st.just(Call(2, 3, nested=True)), min_size=1, max_size=12)
     scenario = Scenario(
-        data.draw(sizes),
-        data.draw(sizes),
-        tuple(data.draw(own_calls)),
-        tuple(data.draw(st.lists(calls, max_size=12))),
+        data.draw(sizes), data.draw(sizes), tuple(data.draw(own_calls)), tuple(data.draw(st.lists(calls, max_size=12)))
     )
     # Now one kind of step is preferred, now another: else no long queues come about.
     random = Random(seed)

@@ -175,11 +175,7 @@ class Space:
         if together > 1:
             _introduce(*windows)
         self._get: Callable[[MessageWindow], tuple[int, ...]] = attrgetter(*self._fields)
-        self._start: State = (
-            (self._save(0), self._save(1)),
-            ((), ()),
-            (Side(work[0]), Side(work[1])),
-        )
+        self._start: State = ((self._save(0), self._save(1)), ((), ()), (Side(work[0]), Side(work[1])))
 
     def explore(self) -> int:
         """Counts the states. Depth first, so that one which leads back to itself is found."""

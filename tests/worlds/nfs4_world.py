@@ -24,7 +24,6 @@ from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.server.service import Nfs4Service
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
-from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.testing.virtual import PROFILES, Fabric, Stalled, Trace, VirtualLoop, run
 from rpcrdma_lab.simulation.worlds.checkers.credits import CreditWatcher
 from rpcrdma_lab.simulation.worlds.checkers.memory import check_server
@@ -106,7 +105,7 @@ class World:
         self.handles: dict[bytes, bytes] = {}
         """Of the files that all clients use."""
         for name in (JOURNAL, FOUGHT, POPULAR):
-            made = self._tree.root.create(AuthNone(), name, Create(CreateHow.GUARDED), Change()).node
+            made = self._tree.root.create(self._tree.grant, name, Create(CreateHow.GUARDED), Change()).node
             assert made is not None
             made.mode = 0o666
             self.handles[name] = made.handle

@@ -12,16 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.xdr.codec import (
-    BulkItem,
-    Decoder,
-    Encoder,
-    Layout,
-    Payload,
-    PlacedByPosition,
-    PlacedInOrder,
-    padding,
-)
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Layout, Payload, PlacedByPosition, PlacedInOrder, padding
 from support.cases import each_case
 
 RUN = Layout.of(">IQ3s1x", "run.number", "run.size", "run.mark")
@@ -339,8 +330,7 @@ def test_placed_items_are_views_of_the_memory_they_landed_in() -> None:
 
 
 @each_case(
-    "doubles",
-    [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
+    "doubles", [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)]
 )
 def test_opaque_data_of_any_format_is_its_octets(doubles: Any) -> None:
     octets = bytes(memoryview(doubles).tobytes())

@@ -147,10 +147,7 @@ ELIGIBLE = {"WRITE3args.data", "symlinkdata3.symlink_data", "READ3resok.data", "
 
 
 @pytest.mark.req("NF-1", "V1-13", "V1-75", "V2-15")
-@each_case(
-    ("definition", "eligible"),
-    [("nfs3.x", ELIGIBLE), ("mount3.x", set())],
-)
+@each_case(("definition", "eligible"), [("nfs3.x", ELIGIBLE), ("mount3.x", set())])
 @each_case("side", ["enc", "dec"])
 def test_the_codecs_of_nfs_take_out_what_the_binding_lists(definition: str, eligible: set[str], side: str) -> None:
     """In the text that the compiler writes: every item of every type is there."""

@@ -21,8 +21,7 @@ pragma ddp several.b;
 
 
 @each_case(
-    "doubles",
-    [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
+    "doubles", [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)]
 )
 def test_opaque_members_and_arms_take_octets_of_any_format(doubles: Any) -> None:
     module = load(OPAQUE)

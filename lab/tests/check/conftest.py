@@ -25,16 +25,7 @@ from rpcrdma.nfs.export.tree import Change, Create, CreateHow
 from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
-from rpcrdma.rpc.auth import AuthNone
-from rpcrdma_lab.check import (
-    CATALOGUE,
-    FRESH_FILES,
-    Check,
-    Result,
-    recalled_delegations,
-    run_checks,
-    spoken_versions,
-)
+from rpcrdma_lab.check import CATALOGUE, FRESH_FILES, Check, Result, recalled_delegations, run_checks, spoken_versions
 from rpcrdma_lab.check.export_files import prepared_export
 from rpcrdma_lab.scripted import RawTarget
 
@@ -61,7 +52,7 @@ def _judged(
             state = stack.enter_context(contextlib.closing(open_state(directory / "state", os.urandom)))
             # Memory, since delegations of local files depend on the file system below them.
             tree = MemoryTree(time.time)
-            file = tree.root.create(AuthNone(), b"data", Create(CreateHow.GUARDED), Change()).node
+            file = tree.root.create(tree.grant, b"data", Create(CreateHow.GUARDED), Change()).node
             assert file is not None
             file.data[:] = bytes(index * 7 & 0xFF for index in range(9001))
             services: list[Any] = [NfsService(tree), MountService(tree)]

@@ -87,10 +87,7 @@ def test_each_field_of_a_header_of_version_1_has_its_mistakes() -> None:
 
 def test_each_field_of_a_header_of_version_2_has_its_mistakes() -> None:
     kinds = LAYOUTS["2"].bodies.keys()
-    for rows, of_extension in (
-        (version_2_headers.mistakes(), False),
-        (round_trips_headers.mistakes(), True),
-    ):
+    for rows, of_extension in ((version_2_headers.mistakes(), False), (round_trips_headers.mistakes(), True)):
         own = {kind for kind in kinds if (kind > 0x100) == of_extension}
         prefix = fields("2", []) if of_extension else set()
         # The prefix of the extension is that of version 2.

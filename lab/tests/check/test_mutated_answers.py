@@ -157,11 +157,7 @@ UNNOTICED = [
         "a reply is right as well",
     ),
     Unnoticed("refuses", "v1.reads.*er-than-count v1.reply.count-0", "an error is right in place of a reply"),
-    Unnoticed(
-        "another error",
-        "v2.writes.many v2.flags.more-with-chunks v2.rtr.item.*",
-        "several errors are right",
-    ),
+    Unnoticed("another error", "v2.writes.many v2.flags.more-with-chunks v2.rtr.item.*", "several errors are right"),
     Unnoticed("one number more", "v2.rtr.item.*", "several errors are right"),
     Unnoticed(
         "another fault, another report, refuses in place of a report",

@@ -63,10 +63,7 @@ def test_the_state_of_a_trial_that_has_left_its_course_is_dropped() -> None:
 
 def test_without_a_delegation_a_check_is_not_seen() -> None:
     (result,) = judged(FakeServer(Recalling(delegates=False)), one("same-xid"))
-    assert (result.verdict, result.cause) == (
-        Verdict.NOT_SEEN,
-        "the server gave no delegation of the file this time",
-    )
+    assert (result.verdict, result.cause) == (Verdict.NOT_SEEN, "the server gave no delegation of the file this time")
 
 
 def test_a_second_try_after_silence_takes_another_file() -> None:

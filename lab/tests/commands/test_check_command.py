@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from support.commands import Command, StartServer
 
 SIMPLE = "program SIMPLE { version SIMPLE_3 { void NOTHING(void) = 0; } = 3; } = 100003;"
+IN_NO_HURRY = ("--timeout", "300")
+"""An answer of a machine under load comes late, and is an answer."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def broken() -> Iterator[str]:
 
 @pytest.mark.thorough
 def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours: tuple[str, Path]) -> None:
-    lines = command.done("check", ours[0]).lines
+    lines = command.done("check", ours[0], *IN_NO_HURRY).lines
     assert lines[0] == f"{ours[0]}: {len(CATALOGUE)} checks, versions 1 and 2"
     assert "violates" not in "\n".join(lines)
     assert "ignores" not in "\n".join(lines)
@@ -84,7 +86,7 @@ def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours
 
 @pytest.mark.thorough
 def test_violations_end_with_1_and_show_cause_section_and_messages(command: Command, broken: str) -> None:
-    ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details")
+    ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details", *IN_NO_HURRY)
     assert ran.status == 1
     assert "1 conforms, 1 violates a MUST" in ran.text
     statement = "RFC 8166 4.5.2 (V1-60, MUST): A header of a known version that does not decode gets ERR_CHUNK."
@@ -99,7 +101,7 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
 @pytest.mark.thorough
 def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_path: Path) -> None:
     junit, page = tmp_path / "report.xml", tmp_path / "report.html"
-    arguments = ["check", broken, "--only", "v1.type.*", "--only", "v1.read.inline", "--json"]
+    arguments = ["check", broken, "--only", "v1.type.*", "--only", "v1.read.inline", "--json", *IN_NO_HURRY]
     ran = command.run(*arguments, "--junit", str(junit), "--html", str(page))
     report = ran.json
     verdicts = {row["id"]: row["verdict"] for row in report["checks"]}
@@ -136,7 +138,7 @@ def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
 
 @pytest.mark.thorough
 def test_what_may_stop_a_server_needs_leave(command: Command, ours: tuple[str, Path]) -> None:
-    report = command.done("check", ours[0], "--only", "v1.nomsg.*", "--json").json
+    report = command.done("check", ours[0], "--only", "v1.nomsg.*", "--json", *IN_NO_HURRY).json
     unseen = [row for row in report["checks"] if row["verdict"] == "not seen"]
     assert [row["id"] for row in unseen] == ["v1.nomsg.empty-segment"]
     assert "--risky" in unseen[0]["cause"]
@@ -148,7 +150,7 @@ def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
 ) -> None:
     definition = tmp_path / "simple.x"
     definition.write_text(SIMPLE)
-    report = command.done("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json").json
+    report = command.done("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json", *IN_NO_HURRY).json
     assert report["verdicts"]["conforms"] > 50
     assert {row["cause"] for row in report["checks"] if row["id"] == "v1.read.inline"} != {None}
 
@@ -279,9 +281,7 @@ def test_a_run_that_fails_before_its_checks_has_its_files(
 @pytest.mark.thorough
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
     before = sorted(ours[1].iterdir())
-    report = command.done(
-        "check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--timeout", "300", "--json"
-    ).json
+    report = command.done("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json", *IN_NO_HURRY).json
     unseen = [row["id"] for row in report["checks"] if row["verdict"] == "not seen"]
     assert unseen == []
     assert sorted(ours[1].iterdir()) == before

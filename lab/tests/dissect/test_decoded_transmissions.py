@@ -176,12 +176,7 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
         ("xmdmi_disp", "a Position is a multiple of 4", "rtrext 7.3"),
     ),
     "items that overlap": (
-        [
-            (
-                CLIENT,
-                placed(request((in_segments(40, 5), in_segments(44, 4, 8))), b"datum\0\0\0data"),
-            )
-        ],
+        [(CLIENT, placed(request((in_segments(40, 5), in_segments(44, 4, 8))), b"datum\0\0\0data"))],
         ("xmdmi_disp", "48 or more is needed after the item before", "rtrext 7.3"),
     ),
     "backward range": ([(CLIENT, ranges((8, 4)))], ("xmdrsdr_end", "the range begins at 8", "rtrext 7.4")),
@@ -242,10 +237,7 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
         ("xmdl_type", "item 1: the request's direction does not allow this", "rtrext 7.4"),
     ),
     "a result below the least": (
-        [
-            (CLIENT, request((), SEGMENTS)),
-            (SERVER, placed(response((in_segments(24, 12),)), bytes(12))),
-        ],
+        [(CLIENT, request((), SEGMENTS)), (SERVER, placed(response((in_segments(24, 12),)), bytes(12)))],
         ("xmdmi_length", "item 1: 12 octets, the request places 16 or more", "rtrext 7.4"),
     ),
     "not too short": (

@@ -13,13 +13,7 @@ from rpcrdma.iwarp.terminate import Code, TerminateMessage, decode_terminate, en
 from rpcrdma_lab.dissect.connection import IwarpConnection, Settings, cut_off
 from rpcrdma_lab.dissect.fields import Field, octets_shown
 from rpcrdma_lab.dissect.header_table import Table
-from rpcrdma_lab.dissect.iwarp_fields import (
-    OPCODES,
-    READ_REQUEST_ROWS,
-    STARTUP_ROWS,
-    TAGGED_ROWS,
-    UNTAGGED_ROWS,
-)
+from rpcrdma_lab.dissect.iwarp_fields import OPCODES, READ_REQUEST_ROWS, STARTUP_ROWS, TAGGED_ROWS, UNTAGGED_ROWS
 from rpcrdma_lab.dissect.terminate_fields import CAUSES, TERMINATE_ROWS, terminate_fields
 from support.cases import each_case
 from support.raw_iwarp import fpdu, tagged, terminate, untagged

@@ -44,9 +44,7 @@ def test_a_send_with_invalidate_names_its_handle() -> None:
 def test_tagged_segments_are_joined_and_their_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1024)
     first, second = messages(
-        tagged(0, 7, 1000, bytes(1000), last=False),
-        tagged(0, 7, 2000, bytes(1000)),
-        tagged(2, 8, 0, b""),
+        tagged(0, 7, 1000, bytes(1000), last=False), tagged(0, 7, 2000, bytes(1000)), tagged(2, 8, 0, b"")
     )
     assert (first.handle, first.offset, first.octets, len(first.data)) == (7, 1000, 2000, 1024)
     assert (second.name, second.octets) == ("RDMA Read Response", 0)

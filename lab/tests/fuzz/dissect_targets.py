@@ -13,13 +13,7 @@ from pathlib import Path
 from decoder_targets import FuzzTarget, golden
 from rpcrdma.nfs import v3
 from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import (
-    MAGIC_OCTETS,
-    CaptureDamaged,
-    CapturedPacket,
-    capture_form,
-    read_packets,
-)
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
 from rpcrdma_lab.dissect.fields import Field, Message
 from rpcrdma_lab.dissect.hex_text import NotHex, hex_messages, read_hex

@@ -207,11 +207,7 @@ def test_a_client_that_ignores_grants_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 def test_a_grant_that_was_lost_with_its_connection_binds_no_client() -> None:
     """The first reply grants 4, the second one 1: the connection was cut before that, and the client goes on."""
-    calls = (
-        call(0, "null", pause_s=0.009),
-        call(1, "statement", 800, into=False),
-        call(2, "remove", stable=False),
-    )
+    calls = (call(0, "null", pause_s=0.009), call(1, "statement", 800, into=False), call(2, "remove", stable=False))
     faults = (
         fault(FaultKind.WITHHELD_GRANTS, Side.SERVER, at_s=0.0005, for_s=10.0),
         fault(FaultKind.CUT, after_operations=4, silent=True),

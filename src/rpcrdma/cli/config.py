@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.settings.check import report
-from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.effective import DEFAULT, effective
 from rpcrdma.cli.settings.options import add_settings
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 
 if TYPE_CHECKING:
-    from rpcrdma.cli.export_options import Exported
+    from rpcrdma.cli.export_options import ExportedRule
+    from rpcrdma.commands.setting import Setting
 
 __all__ = ["add_arguments"]
+
+_DEFAULT_IN_HELP = re.compile(r"\(default: (.*)\)$")
+_DEFAULT_TEXTS = {
+    setting.name: "".join(_DEFAULT_IN_HELP.findall(setting.whole_help))
+    for setting in (*OF_SERVER, *OF_RULES, *OF_EXPORTS)
+}
+"""The defaults in words, by the names of their settings."""
 
 _EXAMPLES_OF_BOTH = """\
 examples:
@@ -90,6 +99,10 @@ def _show(args: argparse.Namespace) -> int:
                         "source": export.shown,
                         "origin": export.origins[""],
                         "terms": _as_json(_terms(export)),
+                        "rules": [
+                            {"origin": rule.origins[""], "terms": _as_json(_terms(rule, OF_RULES))}
+                            for rule in export.rules
+                        ],
                     }
                     for export in found.exports
                 ],
@@ -103,17 +116,24 @@ def _show(args: argparse.Namespace) -> int:
         key = "directory" if isinstance(export.source, Path) else "url"
         rows += [(key, _written(export.shown), export.origins[""])]
         rows += _rows({name: term for name, term in _terms(export).items() if term[1] != defaults[name][1]})
+        for rule in export.rules:
+            rows += [("", "", ""), ("[[export.rule]]", "", rule.origins[""])]
+            inherited = _terms(export)
+            own = _terms(rule, OF_RULES).items()
+            rows += _rows({name: term for name, term in own if term[1] != inherited.get(name, (None, DEFAULT))[1]})
     console.table(rows)
     return ExitStatus.DONE
 
 
-def _terms(export: Exported) -> dict[str, tuple[Any, str]]:
-    """Returns the terms of an export with their origins, by the names of their settings."""
-    return {setting.name: (getattr(export, setting.dest), export.origins[setting.dest]) for setting in OF_EXPORTS}
+def _terms(export: ExportedRule, settings: Iterable[Setting] = OF_EXPORTS) -> dict[str, tuple[Any, str]]:
+    """Returns the terms of an export, or of a rule, with their origins, by the names of their settings."""
+    return {
+        setting.name: (getattr(export, setting.dest), export.origins.get(setting.dest, DEFAULT)) for setting in settings
+    }
 
 
 def _rows(values: Mapping[str, tuple[Any, str]]) -> list[tuple[str, str, str]]:
-    return [(name, _written(value), origin) for name, (value, origin) in values.items()]
+    return [(name, _written(value, _DEFAULT_TEXTS[name]), origin) for name, (value, origin) in values.items()]
 
 
 def _as_json(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
@@ -130,11 +150,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or type(value) in {bool, int, float} else str(value)
 
 
-def _written(value: Any) -> str:
-    """Returns a value as a configuration file would have it; "-" where the server decides."""
+def _written(value: Any, default_text: str = "") -> str:
+    """Returns a value as a configuration file would have it, or the default in words, "-" for none, in its place."""
     plain = _plain(value)
     if plain is None or plain == []:
-        return "-"
+        return f"({default_text})" if default_text else "-"
     return console.json_text(plain)
 
 

@@ -15,26 +15,48 @@ from pathlib import Path
 from typing import Any, Final
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name
 
 __all__ = [
+    "ALL_HOSTS",
+    "SQUASHED",
     "ExportArgument",
     "Exported",
+    "ExportedRule",
+    "RuleArgument",
     "absolute_export_name",
     "allowed_networks",
+    "certificate_name",
     "default_state_dir",
+    "directory_path",
     "existing_directory",
     "export_name",
     "fsspec_url",
     "parse_export",
     "parse_root",
     "parse_security",
+    "principal",
     "served_directory",
 ]
 
+ALL_HOSTS: Final = "*"
+"""The host that stands for all."""
+SQUASHED: Final = ("root", "all", "none")
+"""The callers that act as the anonymous user."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 """The beginning of a URL of fsspec: s3://bucket, zip::s3://bucket/file. A directory of such a name is ./NAME."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class RuleArgument:
+    """A rule as a file has it: `own` has the terms that it does not leave to its export.
+
+    `origins` has the place of the rule under "", and those of its own terms.
+    """
+
+    own: Mapping[str, Any]
+    origins: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +71,81 @@ class ExportArgument:
     source: Path | str
     own: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    rules: Sequence[RuleArgument] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """A directory with the name under which clients mount it, and all terms, by the attributes of their settings.
+class ExportedRule:
+    """A rule of an export with all its terms, by the attributes of their settings.
 
-    `source` is a directory of this machine, or the URL of a file system of fsspec. `sec` has the flavors with which the
-    export may be used, the preferred one first; None for those without a proof.
+    `sec` has the flavors with which the export may be used, the preferred one first; None for those without a proof.
     """
 
-    name: str
-    source: Path | str
     access: str
     squash: str
     anonuid: int
     anongid: int
-    sync: bool
     sec: tuple[SecurityFlavor, ...] | None
     xprtsec: XprtSec
-    mount_in_clear: bool
     hosts: Sequence[str]
-    fsspec_valid: float
-    mount_point: bool
-    missing: str
-    origins: Mapping[str, str]
-    """The place of the export in a file under "", and that of each term by its attribute."""
+    principals: Sequence[str] = ()
+    certificates: Sequence[str] = ()
+    origins: Mapping[str, str] = field(compare=False)
+    """The place of the rule or export in a file under "", and that of each term by its attribute."""
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether changes are refused, as every export of a URL refuses them."""
-        return self.access == "ro" or isinstance(self.source, str)
-
-    @property
-    def security(self) -> tuple[SecurityFlavor, ...]:
+    def flavors(self) -> tuple[SecurityFlavor, ...]:
         """The security flavors."""
         from rpcrdma.nfs.export.export import UNPROVED  # noqa: PLC0415
 
         return UNPROVED if self.sec is None else self.sec
+
+    @property
+    def is_for_all_hosts(self) -> bool:
+        """Whether calls of every host can match it."""
+        return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported(ExportedRule):
+    """A directory with the name under which clients mount it, its rules, and all terms, which are the last rule.
+
+    `source` is a directory of this machine, or the URL of a file system of fsspec.
+    """
+
+    name: str
+    source: Path | str
+    rules: Sequence[ExportedRule] = ()
+    sync: bool
+    mount_in_clear: bool
+    transports: Sequence[Transport]
+    versions: Sequence[int]
+    hidden: bool
+    reserved_port: bool
+    fsspec_valid: float
+    mount_point: bool
+    missing: str
+
+    @property
+    def admitting(self) -> list[ExportedRule]:
+        """The rules that let calls pass, or all if none does; the terms of the export itself are the last one."""
+        rules = [*self.rules, self]
+        return [rule for rule in rules if rule.access != "none"] or rules
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether every change is refused, as every export of a URL refuses it."""
+        return isinstance(self.source, str) or all(rule.access != "rw" for rule in self.admitting)
+
+    @property
+    def security(self) -> tuple[SecurityFlavor, ...]:
+        """The security flavors of all rules."""
+        return tuple(dict.fromkeys(flavor for rule in self.admitting for flavor in rule.flavors))
+
+    @property
+    def least_protection(self) -> XprtSec:
+        """The least protection by TLS with which some rule lets calls pass."""
+        return min((rule.xprtsec for rule in self.admitting), key=XPRTSEC_CHOICES.index)
 
     @property
     def shown(self) -> str:
@@ -117,10 +176,26 @@ def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
     return found
 
 
+def _parse_squash(text: str) -> str:
+    if text not in SQUASHED:
+        raise argparse.ArgumentTypeError(f"{text!r} squashes nobody: {', '.join(SQUASHED)}")
+    return text
+
+
+def _parse_hosts(text: str) -> list[str]:
+    hosts = [each.replace("[", "").replace("]", "") for each in text.split(",")]
+    if not all(hosts):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty host: write 192.0.2.7,10.0.0.0/8,[2001:db8::]/32")
+    return hosts
+
+
+_HOSTS: Final = re.compile(r"(.+):hosts=((?:[^:\[\]]|\[[0-9a-fA-F:.]*\])*)", re.DOTALL)
+"""A list of hosts at the end of an export, with the addresses of IPv6 in brackets."""
 _SWITCHES: Final = {"ro": ("access", "ro"), "rw": ("access", "rw")}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
     "sec": ("sec", parse_security, frozenset(SECURITY_NAMES)),
+    "squash": ("squash", _parse_squash, frozenset()),
     "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
 }
 """Options with a value: the field, the parser, and words that may continue the value after a colon."""
@@ -129,8 +204,8 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
 def parse_export(text: str) -> ExportArgument:
     """Parses an argument NAME=DIR or NAME=URL with options, each after a colon.
 
-    The options are ro, rw, sec=FLAVOR[:FLAVOR]..., and xprtsec=none, tls or mtls. They are read from the end, so that a
-    directory may have colons in its name.
+    The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
+    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:
@@ -145,6 +220,10 @@ def parse_export(text: str) -> ExportArgument:
         if field in fields:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
+    rest, colon, word = directory.rpartition(":")
+    if colon and Path(rest).is_dir() and not os.path.lexists(directory):
+        known = ", ".join((*_SWITCHES, *(f"{name}=" for name in (*_VALUED, "hosts"))))
+        raise argparse.ArgumentTypeError(f"{text!r}: there is no option {word!r}, and no such directory: use {known}")
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
@@ -181,12 +260,40 @@ def fsspec_url(text: str) -> str:
     return text
 
 
+def directory_path(text: str) -> Path:
+    """Parses the path of a directory."""
+    if text.startswith("~"):
+        raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
+    return Path(text)
+
+
+def principal(text: str) -> str:
+    """Parses a principal of a rule: user@REALM, or *@REALM."""
+    from rpcrdma.nfs.export.export import check_principal  # noqa: PLC0415
+
+    try:
+        return check_principal(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def certificate_name(text: str) -> str:
+    """Parses a name of a host as certificates have it."""
+    try:
+        host_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _source(text: str) -> Path | str:
-    return text if _URL.match(text) else Path(text)
+    return text if _URL.match(text) else directory_path(text)
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:
     """Splits off the last option: the text before it, its field and its value; None if the text ends with no option."""
+    if (found := _HOSTS.fullmatch(text)) is not None:
+        return found[1], "hosts", _parse_hosts(found[2])
     rest, colon, word = text.rpartition(":")
     if not colon or not rest:
         return None
@@ -239,7 +346,7 @@ def served_directory(export: Exported) -> Path | None:
 
 
 def allowed_networks(texts: Sequence[str]) -> list[Network]:
-    """Returns the networks of addresses, networks and host names.
+    """Returns the networks of addresses, networks and host names, which are not `ALL_HOSTS`.
 
     Raises:
         OSError: a host name has no address.

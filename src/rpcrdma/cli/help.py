@@ -18,10 +18,10 @@ _EXAMPLES = """\
 
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
-    parser.describe(run, "[TOPIC]", _EXAMPLES, connects=False)
+    parser.describe(run, "[TOPIC]...", _EXAMPLES, connects=False)
     parser.add_argument(
         "topic",
-        nargs="?",
+        nargs="*",
         metavar="TOPIC",
         help="a command, or connection: the options of the connection, and of logging (default: all commands)",
     )
@@ -29,10 +29,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    if args.topic != "connection":
+    if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module
 
-        return main([*filter(None, [args.topic]), "--help"])
+        return main([*args.topic, "--help"])
     parser = CommandParser(
         prog="rpcrdma",
         usage="rpcrdma [options] COMMAND [options] ...",

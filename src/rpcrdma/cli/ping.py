@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_options, console, service_url
 from rpcrdma.commands.arguments import positive_count, program_number, seconds
-from rpcrdma.errors import CallTimeout
+from rpcrdma.errors import CallTimeout, ProgramMismatch
 from rpcrdma.wire.native import DATA_PATH
 
 if TYPE_CHECKING:
@@ -81,9 +81,13 @@ async def run(args: argparse.Namespace) -> int:
 
     outcome = _Outcome()
     options = replace(connect_options(args), count_calls=args.stats)
-    async with connect(str(args.url), args.program or v3.PROGRAM, options=options) as connection:
+    program = args.program or v3.PROGRAM
+    async with connect(str(args.url), program, options=options) as connection:
         try:
             await _call(args, connection, outcome)
+        except ProgramMismatch as error:
+            error.add_note(f"rpcrdma ping --program {program.number}:{error.high} calls version {error.high}")
+            raise
         except asyncio.CancelledError:
             # Interrupted: the measurements until then are still worth showing.
             if not outcome.round_trips_us:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.serve_admin import start_admin
+from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import find_mistakes, report
+from rpcrdma.cli.settings.check import find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
@@ -98,7 +100,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
-        "refused, certificates, reload, grace, grace_over, stopping, stopped, error",
+        "refused, certificates, reload, grace, grace_over, revoked, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -110,12 +112,8 @@ def run(args: argparse.Namespace) -> int:
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    if (status := report(found.faults, as_json=False)) is not ExitStatus.DONE:
+    if (status := report([*found.faults, *no_exports(args, found)], as_json=False)) is not ExitStatus.DONE:
         return status
-    if not args.exports:
-        return console.error(
-            "nothing to serve", "name a directory, or use --export NAME=DIR or --config FILE", status=ExitStatus.USAGE
-        )
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
     if args.log_level is not None:
@@ -173,6 +171,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
                 iwarp=IwarpConfig(crc=args.crc),
                 verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=hosts,
@@ -181,6 +180,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             ),
             tcp=TcpServerConfig(
                 connections_max=args.connections,
+                connections_per_host=args.connections_per_host,
                 idle_s=_idle_s(args, RPC_IDLE_S),
                 xprtsec=least_protection(args.exports),
                 host_authentication=hosts,
@@ -191,10 +191,14 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
+        health = ServerHealth(lambda: args.exports, lambda: waiting.absent, hosts.certificate)
+        stack.callback(health.close)
         try:
             server = await serve(offered, listen_at(args), options=options)
             registered = await _started(register(args.register, offered, server), server)
-            metrics = await _started(_start_metrics(args, server), server, registered)
+            metrics = await _started(_start_metrics(args, server, health), server, registered)
+            answers = start_admin(args, server, services, nfs4, lambda: waiting.absent, reload)
+            admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
@@ -207,6 +211,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         manager = ServiceManager()
         status = f"listening at {', '.join(server.listening)}"
         manager.ready(status)
+        health.start()
+        health.ready(registered)
         reloads = None
         if reload is not None:
             renew = None if hosts.certificate is None else server.reload_certificates
@@ -215,13 +221,15 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             _announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
             reloads.cancel()
+        health.stopping()
         manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
             await registered.close()
         await server.close()
-        if metrics is not None:
-            await metrics.close()
+        for part in (metrics, admin):
+            if part is not None:
+                await part.close()
         failures = await asyncio.to_thread(services.nfs.close)
     for failure in failures:
         message, _, _ = describe(failure)
@@ -230,7 +238,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
-async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | None) -> Any:
+async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
     """Awaits the start of a part of the server; if that fails, closes the `others`."""
     try:
         return await start
@@ -241,12 +249,12 @@ async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms |
         raise
 
 
-async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
+async def _start_metrics(args: argparse.Namespace, server: Server, health: ServerHealth) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
-    exporter = MetricsExporter(server)
+    exporter = MetricsExporter(server, health.state)
     exporter.start(*args.metrics)
     return exporter
 
@@ -259,7 +267,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
     except OSError as error:
         message, hint, _ = describe(error)
         remedy = hint or "name another place with --state-dir"
-        raise OSError(f"cannot keep the key of the file handles: {message}; {remedy}") from None
+        raise OSError(f"cannot use the state directory: {message}; {remedy}") from None
 
 
 def _idle_s(args: argparse.Namespace, default: float) -> float | None:
@@ -366,12 +374,18 @@ def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: 
             "mode": mode,
             "security": security,
             "acts_as_caller": as_callers and is_local,
-            "root_squash": as_callers and is_local and export.squash != "none",
-            "xprtsec": export.xprtsec,
+            "root_squash": as_callers and is_local and all(rule.squash != "none" for rule in export.admitting),
+            "xprtsec": export.least_protection,
+            "rules": len(export.rules),
         },
-        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}; "
+        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
         f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
     )
+
+
+def _by_rules(export: Exported) -> str:
+    count = len(export.rules)
+    return f", by {count} {'rule' if count == 1 else 'rules'}" if count else ""
 
 
 def _in_tls(export: Exported) -> str:
@@ -379,7 +393,7 @@ def _in_tls(export: Exported) -> str:
         "none": "",
         "tls": ", over TLS alone",
         "mtls": ", over TLS with a certificate of the client alone",
-    }[export.xprtsec]
+    }[export.least_protection]
 
 
 def _proof(security: list[str]) -> str:
@@ -389,11 +403,13 @@ def _proof(security: list[str]) -> str:
 def _acting(export: Exported, *, as_callers: bool) -> str:
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
+    if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:
+        return "callers act as the rule for them says"
     return {
         "root": "callers act as themselves, root as nobody",
         "none": "callers act as themselves, root too",
-        "all": f"everybody acts as user {export.anonuid}",
-    }[export.squash]
+        "all": f"everybody acts as user {export.admitting[0].anonuid}",
+    }[export.admitting[0].squash]
 
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:

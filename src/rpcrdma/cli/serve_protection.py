@@ -21,7 +21,7 @@ __all__ = ["hosts_of", "least_protection", "listen_at", "renew_on_hang_up", "tls
 
 
 def _weakest(exports: Sequence[Exported]) -> XprtSec:
-    return min((export.xprtsec for export in exports), key=XPRTSEC_CHOICES.index)
+    return min((export.least_protection for export in exports), key=XPRTSEC_CHOICES.index)
 
 
 def least_protection(exports: Sequence[Exported]) -> XprtSec:
@@ -31,7 +31,7 @@ def least_protection(exports: Sequence[Exported]) -> XprtSec:
 
 def hosts_of(args: argparse.Namespace) -> HostAuthentication:
     """Returns the server's certificates; only for TLS if an export asks for TLS, or if there are no authorities."""
-    in_tls = any(export.xprtsec != "none" for export in args.exports)
+    in_tls = any(rule.xprtsec != "none" for export in args.exports for rule in export.admitting)
     hosts = host_authentication(args, in_tls=in_tls)
     return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
 
@@ -47,7 +47,7 @@ def tls_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     """Returns a cause and its remedy if the options about TLS contradict each other or lack files; else None."""
     from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
 
-    wanted = [export.xprtsec for export in args.exports]
+    wanted = [rule.xprtsec for export in args.exports for rule in export.admitting]
     hosts = hosts_of(args)
     if _weakest(args.exports) != "none" and any(url.startswith("rdma://") for url in listen_at(args)):
         cause, _, remedy = NO_TLS_OVER_RDMA.partition("; ")

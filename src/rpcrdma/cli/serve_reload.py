@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -39,6 +40,8 @@ class ConfigurationReload:
         self._given = given
         self._in_use = found
         self._requested = asyncio.Event()
+        self.last: tuple[float, str] | None = None
+        """The time of the last reading, in seconds since 1970, and what could not be applied; None: there was none."""
 
     def request(self) -> None:
         """Requests one more reading; requests during a reading lead to a single one after it."""
@@ -62,6 +65,7 @@ class ConfigurationReload:
             except Exception:  # the present settings stay in use, and the next reading may succeed
                 _LOGGER.exception("cannot reload the configuration")
                 ended = "reload refused: see the log"
+            self.last = time.time(), ended
             manager.ready(ended or status)
 
     async def _read(self, renew: Callable[[], None] | None, report: Report) -> str:
@@ -124,6 +128,8 @@ def _waiting(in_use: Effective, found: Effective, path: str) -> Iterator[Mistake
         if old is None:
             yield _restart(place, f"the new export {export.name}")
             continue
+        if export.rules != old.rules:
+            yield _restart(place, f"a rule of {export.name}")
         if export.source != old.source:
             yield _restart(place, f"the source of {export.name}")
         for setting in OF_EXPORTS:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import Exported, Network, allowed_networks, served_directory
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, Network, allowed_networks, served_directory
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["WaitingExports"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-_NOBODY = ipaddress.ip_network("0.0.0.0/32")
-"""The address of no peer: a list of hosts without it would be empty, and admit everybody."""
 
 
 class WaitingExports:
@@ -74,50 +71,75 @@ class WaitingExports:
             if above is not None:
                 above.renew(now_ns)
         for exported in tuple(self._unresolved):
-            networks, unknown = _networks(exported)
-            tree = next((tree for tree in nfs.exports.trees if tree.export.name == exported.name), None)
-            if tree is not None and not unknown:
+            export, unknown = _export(exported)
+            if not unknown:
                 self._unresolved.remove(exported)
-                nfs.exports.admit_hosts(exported.name, networks)
+                nfs.exports.set_terms(export)
                 _LOGGER.info("all hosts of %s have addresses now", exported.name)
         return [export for export in before if export not in self.absent]
 
-    def _made(self, export: Exported) -> Export:
-        from rpcrdma.nfs.server import Export  # noqa: PLC0415
-
-        directory = served_directory(export)
-        networks, unknown = _networks(export)
+    def _made(self, exported: Exported) -> Export:
+        export, unknown = _export(exported)
         if unknown:
-            if export.missing == "fail":
+            if exported.missing == "fail":
                 raise unknown[0]
-            self._unresolved.append(export)
+            self._unresolved.append(exported)
             for error in unknown:
                 _LOGGER.warning("%s does not admit %s until the name has an address", export.name, describe(error)[0])
-        return Export(
-            name=export.name,
-            directory=directory,
-            url=export.source if isinstance(export.source, str) else None,
-            valid_s=export.fsspec_valid,
-            read_only=export.is_read_only,
-            synchronous=export.sync,
-            root_squash=export.squash != "none",
-            all_squash=export.squash == "all",
-            anonymous_uid=export.anonuid,
-            anonymous_gid=export.anongid,
-            hosts=networks,
-            xprtsec=export.xprtsec,
-            mount_in_clear=export.mount_in_clear,
-            security=export.security,
-        )
+        return export
 
 
-def _networks(export: Exported) -> tuple[tuple[Network, ...], list[OSError]]:
-    """Returns the networks of the hosts, and the errors of names without an address."""
+def _export(exported: Exported) -> tuple[Export, list[OSError]]:
+    """Returns an export as a server takes it, and the errors of names of hosts without an address.
+
+    Raises:
+        OSError: there is no directory.
+    """
+    from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
+
+    unknown: list[OSError] = []
+    export = Export(
+        name=exported.name,
+        directory=served_directory(exported),
+        url=exported.source if isinstance(exported.source, str) else None,
+        valid_s=exported.fsspec_valid,
+        rules=tuple(AccessTerms(**_terms(rule, exported, unknown)) for rule in exported.rules),
+        synchronous=exported.sync,
+        mount_in_clear=exported.mount_in_clear,
+        transports=tuple(exported.transports),
+        versions=tuple(exported.versions),
+        hidden=exported.hidden,
+        reserved_port=exported.reserved_port,
+        **_terms(exported, exported, unknown),
+    )
+    return export, unknown
+
+
+def _terms(rule: ExportedRule, exported: Exported, unknown: list[OSError]) -> dict[str, Any]:
+    """Returns a rule as arguments of `AccessTerms`; adds the errors of names without an address to `unknown`."""
+    return {
+        "hosts": _networks(rule.hosts, unknown),
+        "principals": tuple(rule.principals),
+        "certificates": tuple(rule.certificates),
+        "denied": rule.access == "none",
+        "read_only": rule.access == "ro" or isinstance(exported.source, str),
+        "root_squash": rule.squash != "none",
+        "all_squash": rule.squash == "all",
+        "anonymous_uid": rule.anonuid,
+        "anonymous_gid": rule.anongid,
+        "xprtsec": rule.xprtsec,
+        "security": rule.flavors,
+    }
+
+
+def _networks(hosts: Sequence[str], unknown: list[OSError]) -> tuple[Network, ...] | None:
+    """Returns the networks of hosts, None for all hosts; adds the errors of names without an address to `unknown`."""
+    if not hosts or ALL_HOSTS in hosts:
+        return None
     networks: list[Network] = []
-    unknown = []
-    for host in export.hosts:
+    for host in hosts:
         try:
             networks += allowed_networks([host])
         except OSError as error:
             unknown.append(error)
-    return tuple(networks) if networks or not unknown else (_NOBODY,), unknown
+    return tuple(networks)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
 
 __all__ = [
+    "group_number",
     "host_and_port",
     "is_url",
     "listening_url",
@@ -28,7 +29,7 @@ __all__ = [
     "seconds_or_never",
     "service_url",
     "uint32",
-    "user_or_group_number",
+    "user_number",
 ]
 
 
@@ -126,9 +127,24 @@ def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
     return number
 
 
-def user_or_group_number(text: str) -> int:
-    """Parses the number of a user or group: 0 to 2^32 - 2, since the kernel takes the last number for none."""
-    return uint32(text, "is not the number of a user or group, 0 to 4294967294", largest=0xFFFFFFFE)
+def user_number(text: str) -> int:
+    """Parses the name of a user of this machine, or a number: 0 to 2^32 - 2, as the kernel takes the last for none."""
+    import pwd  # noqa: PLC0415 - commands of clients start without it
+
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        return uint32(text, "is no user of this machine, and no number from 0 to 4294967294", largest=0xFFFFFFFE)
+
+
+def group_number(text: str) -> int:
+    """Parses the name of a group of this machine, or a number as `user_number`."""
+    import grp  # noqa: PLC0415
+
+    try:
+        return grp.getgrnam(text).gr_gid
+    except KeyError:
+        return uint32(text, "is no group of this machine, and no number from 0 to 4294967294", largest=0xFFFFFFFE)
 
 
 def positive_count(text: str) -> int:

@@ -19,6 +19,7 @@ class ValueType(enum.Enum):
     SECONDS = "number"
     SIZE = "text or whole number"
     SWITCH = "true or false"
+    ACCOUNT = "name or whole number"
 
 
 class Renewal(enum.Enum):

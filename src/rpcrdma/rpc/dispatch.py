@@ -25,7 +25,7 @@ from rpcrdma.rpc.auth import (
     OpaqueAuth,
     decode_auth_sys,
 )
-from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CallWaits, CredentialRefused, OpenedCall
 from rpcrdma.rpc.message import (
@@ -291,12 +291,25 @@ class Dispatcher:
         call.credential = protection.credential
         return protection
 
-    def calls_of_procedures(self) -> dict[str, int]:
-        """Returns the calls whose arguments decoded, by the procedure's name; only procedures with calls."""
+    def calls_of_procedures(self, ended: Iterable[OperationStatistics] | None = None) -> dict[str, int]:
+        """Returns the calls whose arguments decoded, by the procedure's name; only procedures with calls.
+
+        Args:
+            ended: the statistics of calls that have ended, which have more than one name for a procedure such as
+                COMPOUND: they take the place of its calls. None: it has one name.
+        """
         calls: Counter[str] = Counter()
-        for route in self._routes.values():
-            # Versions of a program may have procedures of one name.
-            calls[route.name] += route.calls
+        several = set()
+        for place, route in self._routes.items():
+            if ended is not None and route.procedure.named is not None:
+                several.add(place[:2])
+            else:
+                # Versions of a program may have procedures of one name.
+                calls[route.name] += route.calls
+        others = set(calls)
+        for each in ended or ():
+            if (each.program, each.version) in several and each.procedure not in others:
+                calls[each.procedure] += each.ops
         return dict(+calls)
 
     def _unavailable(self, call: ArrivedCall, program: int, version: int) -> Payload:

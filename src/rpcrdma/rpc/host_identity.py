@@ -10,9 +10,12 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from rpcrdma.wire.peer_text import printable
 
 __all__ = [
+    "TRANSPORTS",
     "XPRTSEC_CHOICES",
+    "CallOrigin",
     "HostIdentity",
     "HostName",
+    "Transport",
     "XprtSec",
     "host_identity",
     "host_name",
@@ -25,6 +28,10 @@ XprtSec = Literal["none", "tls", "mtls"]
 certificates of both hosts."""
 XPRTSEC_CHOICES: Final[tuple[XprtSec, ...]] = get_args(XprtSec)
 """From the weakest to the strongest."""
+
+Transport = Literal["tcp", "rdma"]
+"""The transports, by the names that URLs have for them."""
+TRANSPORTS: Final[tuple[Transport, ...]] = get_args(Transport)
 
 _WILDCARD: Final = "*."
 
@@ -67,6 +74,23 @@ class HostIdentity:
             "issuer": self.issuer,
             "channel_binding": self.channel_binding.hex(),
         }
+
+
+class CallOrigin(NamedTuple):
+    """The origin of the calls of a connection: the peer's host, and what is known of it.
+
+    A connection keeps one object until its protection changes, so that decisions about its calls are found by identity.
+    """
+
+    host: str
+    """The network address of the host, without port."""
+    transport: Transport
+    reserved_port: bool = False
+    """Whether the peer's port is below 1024, which takes the rights of root at many hosts; never over RDMA."""
+    xprtsec: XprtSec = "none"
+    """The protection by TLS; "none" over RDMA."""
+    identity: HostIdentity | None = None
+    """The identity that the host has proved; None without proof."""
 
 
 class HostName(NamedTuple):

@@ -289,14 +289,20 @@ class RecordSender:
     `record_octets_max` bounds one message; errors name `setting` as the option that sets the bound.
     """
 
-    __slots__ = ("_queue", "_record_octets_max", "_setting", "unsent_octets")
+    __slots__ = ("_pushed_octets", "_queue", "_record_octets_max", "_setting", "unsent_octets")
 
     def __init__(self, record_octets_max: int = _LENGTH, setting: str = "the length of a fragment has 31 bits") -> None:
         self._record_octets_max = min(record_octets_max, _LENGTH)
         self._setting = setting
         self._queue: deque[_Queued] = deque()
+        self._pushed_octets = 0
         self.unsent_octets = 0
         """Octets pushed and not yet sent, record headers included."""
+
+    @property
+    def octets_sent(self) -> int:
+        """Octets sent, record headers included."""
+        return self._pushed_octets - self.unsent_octets
 
     def push(self, payload: Payload, ticket: Any = None) -> None:
         """Queues a message as a record of one fragment; `bytes_sent` returns `ticket` when all of it is sent.
@@ -321,6 +327,7 @@ class RecordSender:
         buffers[0] = _U32.pack(LAST_FRAGMENT | length)
         self._queue.append(_Queued(buffers, ticket))
         self.unsent_octets += length + 4
+        self._pushed_octets += length + 4
         if payload.items:
             payload.item_octets()
 
@@ -370,6 +377,7 @@ class RecordSender:
         """Drops everything that has not been sent whole; returns its tickets."""
         tickets = [queued.ticket for queued in self._queue]
         self._queue.clear()
+        self._pushed_octets = self.octets_sent
         self.unsent_octets = 0
         return tickets
 
@@ -385,5 +393,7 @@ class RecordSender:
                     queued.buffers = [bytes(buffer) for buffer in queued.buffers]
                 else:
                     self._queue.remove(queued)
-                    self.unsent_octets -= sum(map(len, queued.buffers))
+                    length = sum(map(len, queued.buffers))
+                    self.unsent_octets -= length
+                    self._pushed_octets -= length
                 return

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
+from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.wire.buffers import Memory
 
@@ -147,6 +147,10 @@ class ReverseCaller(Caller, Protocol):
     @property
     def xprtsec(self) -> XprtSec:
         """The protection of the connection by TLS; "none" over RDMA."""
+
+    @property
+    def origin(self) -> CallOrigin:
+        """The origin of the connection's calls: one object until the protection or the host identity changes."""
 
     @property
     def closed(self) -> bool:

@@ -93,6 +93,34 @@ def locks_of_clients_and_of_local_processes(lab: Lab) -> None:
 
 
 @check(newer=True)
+def lock_of_a_revoked_client_passes_on(lab: Lab) -> None:
+    """An administrator revokes the state of the holder of a lock: a client that waits gets it, and the holder EIO."""
+    with _mounted_twice(lab) as (server, other):
+        holder = _held(lab.client, 0, 10)
+        waiting = other.start(_LOCK.format("wait", 0, 10), 600)
+        _await_lines(lab.client, server, 3)
+        (locked,) = [each for each in server.admin("clients")["clients"] if each["locks"]]
+        revoked = server.admin("revoke", locked["id"])
+        if (revoked["opens"], revoked["locks"]) != (locked["opens"], 1):
+            raise CheckFailed(f"of {locked} was revoked: {revoked}")
+        _await_holder(other)
+        ended = holder.wait(check=False)
+        if "Input/output error" not in ended.output:
+            raise CheckFailed(f"the holder learned nothing of its loss: {ended}")
+        # It has the rest of the mount, and may open the file anew.
+        lab.client.run(
+            "set -e; rm -f /tmp/held; echo more >/mnt/other; test $(cat /mnt/other) = more; cat /mnt/file >/dev/null"
+        )
+        _expect_refusal(lab.client, 0, 10)
+        other.run("rm /tmp/held")
+        waiting.wait()
+        lab.client.run(_LOCK.format("try", 0, 10))
+        left = [each for each in server.admin("clients")["clients"] if each["id"] == locked["id"]]
+        if [each["revoked"] for each in left] != [0]:
+            raise CheckFailed(f"the client has not freed what it has lost: {left}")
+
+
+@check(newer=True)
 def lock_is_kept_over_a_kill(lab: Lab) -> None:
     """Under load our server is killed twice: the holder of a lock loses no line, and nobody else gets the lock."""
     with _mounted_twice(lab, interrupted=True) as (server, other), (server.directory / "file").open("r+b") as local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from failures import CheckFailed
 from network import HOST
@@ -35,6 +36,7 @@ class OurServer:
             name: The name of the export; by default it is the root.
         """
         self.directory = directory
+        self._state = state
         self._log = state / "serve.log"
         listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
         self._command = [str(_COMMAND), "serve", "--register", "no", "--state-dir", str(state), *listen, *options]
@@ -75,6 +77,19 @@ class OurServer:
             if time.monotonic() > deadline:
                 raise CheckFailed(f"awaited our server's listening for {_START_S:.0f} s:\n{self.log[-2000:]}")
             time.sleep(0.02)
+
+    def admin(self, *words: str) -> dict[str, Any]:
+        """The answer of `rpcrdma admin`.
+
+        Raises:
+            CheckFailed: There is none.
+        """
+        command = [str(_COMMAND), "admin", *words, "--state-dir", str(self._state), "--json"]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        if done.returncode:
+            raise CheckFailed(f"rpcrdma admin {' '.join(words)} ended with status {done.returncode}: {done.stderr}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
     def stop(self) -> None:
         """Ends it in order."""

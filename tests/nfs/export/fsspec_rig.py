@@ -18,15 +18,20 @@ from fsspec.implementations.memory import MemoryFileSystem
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.export.tree import READ, Refused
-from rpcrdma.rpc.auth import AuthNone, Credential
+from rpcrdma.nfs.export.tree import READ, Exports, Refused
+from rpcrdma.rpc.host_identity import CallOrigin
 
-__all__ = ["AT_ONCE", "CONTEXT", "ME", "Clock", "Store", "Web", "content", "exported", "found", "names_in", "refused"]
+__all__ = [
+    "AT_ONCE", "CLIENT", "CONTEXT", "ME", "Clock", "Store", "Web", "content", "exported", "found", "located",
+    "names_in", "refused",
+]  # fmt: skip
 
-ME: Credential = AuthNone()
-CONTEXT: Any = SimpleNamespace(credential=ME, may_block=True, peer="127.0.0.1")
-AT_ONCE: Any = SimpleNamespace(credential=ME, may_block=False, peer="127.0.0.1")
+ME = Grant(ServingUser())
+CLIENT = SimpleNamespace(origin=CallOrigin("127.0.0.1", "tcp"))
+CONTEXT: Any = SimpleNamespace(credential=ME.credential, may_block=True, client=CLIENT)
+AT_ONCE: Any = SimpleNamespace(credential=ME.credential, may_block=False, client=CLIENT)
 
 
 class Clock:
@@ -121,6 +126,12 @@ def exported(
         exports = FsspecExports([Export(name="/", url=url, read_only=True, **more)], opened, clock=clock)
         yield exports
         assert exports.close() == []
+
+
+def located(exports: Exports, handle: bytes, context: Any) -> Any:
+    """The object of a handle; None where the call would have to wait."""
+    found = exports.locate(handle, context)
+    return None if found is None else found[0]
 
 
 def found(exports: FsspecExports, *names: bytes) -> FsspecNode:

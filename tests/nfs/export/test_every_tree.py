@@ -8,11 +8,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fsspec_rig import AT_ONCE, CONTEXT, ME, located
 from rpcrdma.nfs.export import open_object
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.export import Export
@@ -41,11 +41,8 @@ from rpcrdma.nfs.export.tree import (
     Stable,
     Wanted,
 )
-from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from support.cases import each_case
 
-ME: Credential = AuthSys(uid=os.geteuid(), gid=os.getegid()) if os.geteuid() == 0 else AuthNone()
-CONTEXT: Any = SimpleNamespace(credential=ME, may_block=True, peer="127.0.0.1")
 SECOND = 1_000_000_000
 
 
@@ -120,7 +117,7 @@ def opened(node: Node, wanted: int) -> OpenFile:
 
 def write(node: Node, data: bytes, offset: int = 0, stable: Stable = Stable.FILE_SYNC) -> Any:
     file = opened(node, MODIFY)
-    with node.tree.acting_as(ME):
+    with ME.identity:
         return file.write(data, offset, stable, Change(), judge=True)
 
 
@@ -154,7 +151,7 @@ def test_an_object_is_found_by_its_handle_and_by_its_names(kind: str, tmp_path: 
         root = root_of(exports)
         file = created(made(root, b"a"), b"b\xff", b"data")
         for same in (
-            exports.locate(file.handle, CONTEXT),
+            located(exports, file.handle, CONTEXT),
             found(root, b"a", b"b\xff"),
             found(root, b"a", b"..", b"a", b".", b"b\xff"),
         ):
@@ -172,8 +169,8 @@ def test_a_handle_that_is_not_ours_and_one_of_a_removed_object_are_told_apart(ki
         root = root_of(exports)
         handle = created(root, b"file").handle
         root.remove(ME, b"file", Change(), is_directory=False)
-        assert refused(lambda: exports.locate(handle, CONTEXT)) == errno.ESTALE
-        assert refused(lambda: exports.locate(b"strange", CONTEXT)) == BAD_HANDLE
+        assert refused(lambda: located(exports, handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: located(exports, b"strange", CONTEXT)) == BAD_HANDLE
 
 
 @each_kind
@@ -241,7 +238,7 @@ def test_the_change_attribute_moves_with_every_change(kind: str, tmp_path: Path)
             created(root, b"new-%d" % number)
             listed.append(root.attributes().change)
         assert listed == sorted(set(listed))
-        again = exports.locate(file.handle, CONTEXT)
+        again = located(exports, file.handle, CONTEXT)
         assert again is not None
         assert again.attributes().change == opened(file, READ).attributes().change == seen[-1]
 
@@ -344,7 +341,7 @@ def test_an_open_file_outlives_its_name(kind: str, tmp_path: Path) -> None:
         into = bytearray(4)
         assert (file.read(memoryview(into), 0, at_once=False), into) == (4, b"data")
         assert file.attributes().links == 0
-        with exports.trees[0].acting_as(ME):
+        with ME.identity:
             assert file.write(b"DATA", 0, Stable.UNSTABLE, Change(), judge=False).octets == 4
 
 
@@ -482,8 +479,7 @@ def test_rights_space_and_limits_are_told(kind: str, tmp_path: Path) -> None:
 def test_a_file_with_data_in_memory_is_read_at_once_or_asked_for_again(kind: str, tmp_path: Path) -> None:
     with exported(kind, tmp_path) as exports:
         node = created(root_of(exports), b"file", b"data")
-        context: Any = SimpleNamespace(credential=ME, may_block=False, peer="127.0.0.1")
-        same = exports.locate(node.handle, context)
+        same = located(exports, node.handle, AT_ONCE)
         assert same is not None
         file = same.open(ME, READ, at_once=True) or opened(node, READ)
         into = bytearray(4)
@@ -499,7 +495,7 @@ def test_a_tree_is_walked_and_read(kind: str, tmp_path: Path) -> None:
         assert (above.kind, file.kind, link.kind) == (FileKind.DIRECTORY, FileKind.FILE, FileKind.SYMLINK)
         assert (content(file), link.read_link(), link.attributes().size) == (b"data", b"file", 4)
         for node in (root, above, file, link):
-            same = exports.locate(node.handle, CONTEXT)
+            same = located(exports, node.handle, CONTEXT)
             assert same is not None
             assert (same.handle, same.kind, same.tree) == (node.handle, node.kind, exports.trees[0])
             assert (same.attributes().number, same.attributes().fsid) == (node.attributes().number, node.tree.fsid)
@@ -515,7 +511,7 @@ def test_a_tree_is_walked_and_read(kind: str, tmp_path: Path) -> None:
         for name, number in ((b"", errno.EACCES), (b"a/file", errno.EACCES), (b"a\0", errno.EACCES)):
             assert refused(lambda name=name: found(root, name)) == number  # type: ignore[misc]
         assert refused(lambda: found(root, b"n" * 256)) == errno.ENAMETOOLONG
-        assert refused(lambda: exports.locate(b"strange", CONTEXT)) == BAD_HANDLE
+        assert refused(lambda: located(exports, b"strange", CONTEXT)) == BAD_HANDLE
         assert root.path_limits().name_octets == 255
         assert root.space().total >= root.space().available >= 0
 
@@ -543,8 +539,7 @@ def test_a_tree_is_listed_in_one_order_from_each_cookie(kind: str, tmp_path: Pat
 def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: Path) -> None:
     with filled(kind, tmp_path) as exports:
         file = found(root_of(exports), b"a", b"file")
-        context: Any = SimpleNamespace(credential=ME, may_block=False, peer="127.0.0.1")
-        same = exports.locate(file.handle, context)
+        same = located(exports, file.handle, AT_ONCE)
         assert same is not None
         reader = same.open(ME, READ, at_once=True) or opened(file, READ)
         buffer = bytearray(4)
@@ -554,13 +549,6 @@ def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: P
         assert reader.read(memoryview(buffer), 1, at_once=True) == 3
         many = found(root_of(exports), b"a").lookup(ME, b"many", at_once=True)
         assert many is None or many.kind is FileKind.DIRECTORY
-
-
-def test_nothing_changes_in_a_tree_that_is_read_only(tmp_path: Path) -> None:
-    with exported("local", tmp_path, read_only=True) as exports:
-        root = root_of(exports)
-        assert refused(lambda: exports.locate_to_change(root.handle, CONTEXT)) == errno.EROFS
-        assert root.access(ME, READ | MODIFY) == READ
 
 
 def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

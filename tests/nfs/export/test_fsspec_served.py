@@ -170,11 +170,11 @@ def test_directories_and_urls_are_exported_side_by_side(tmp_path: Path) -> None:
         assert [tree.export.name for tree in exports.trees] == ["/store", "/local", "/store/deep"]
         seen = {}
         for tree in exports.trees:
-            node = exports.locate(tree.root.handle, CONTEXT)
+            node, who = exports.locate(tree.root.handle, CONTEXT)
             assert node is not None
             assert node.tree is tree
-            exports.admit(tree, CONTEXT, mounts=True)
-            seen[tree.export.name] = len(list(node.entries(CONTEXT.credential, 2, detailed=False)))
+            exports.admit_mount(tree, CONTEXT)
+            seen[tree.export.name] = len(list(node.entries(who, 2, detailed=False)))
         assert seen == {"/store": 4, "/local": 1, "/store/deep": 2}
         waits = [exports.waits_for(tree.root.handle) for tree in exports.trees]
         assert len({*waits}) == 3

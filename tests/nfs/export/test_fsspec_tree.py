@@ -14,7 +14,7 @@ import fsspec
 import pytest
 from fsspec.registry import known_implementations
 
-from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exported, found, names_in, refused
+from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exported, found, located, names_in, refused
 from rpcrdma import limits
 from rpcrdma.nfs.export import fsspec_store
 from rpcrdma.nfs.export.export import ANONYMOUS, Export
@@ -35,6 +35,7 @@ from rpcrdma.nfs.export.tree import (
     Refused,
     Stable,
     Wanted,
+    check_changeable,
 )
 from support.cases import each_case
 
@@ -109,13 +110,13 @@ def test_a_web_server_is_listed_and_never_asked_for_names_that_it_does_not_list(
         file = found(exports, b"deep", b"er", b"b").handle
     with exported(tmp_path, "web://host/top/") as exports:
         for same, kind in ((handle, FileKind.DIRECTORY), (file, FileKind.FILE)):
-            node = exports.locate(same, CONTEXT)
+            node = located(exports, same, CONTEXT)
             assert node is not None
             assert (node.kind, node.handle) == (kind, same)
         Web.pages.clear()
         exports.parts.nodes.drop_all()
-        assert refused(lambda: exports.locate(file, CONTEXT)) == errno.ESTALE
-        assert refused(lambda: list(exports.locate(handle, CONTEXT).entries(ME, 2, detailed=True))) == errno.ESTALE
+        assert refused(lambda: located(exports, file, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: list(located(exports, handle, CONTEXT).entries(ME, 2, detailed=True))) == errno.ESTALE
     with (
         contextlib.closing(open_state(tmp_path, os.urandom)) as state,
         pytest.raises(OSError, match="FileNotFoundError"),
@@ -141,7 +142,7 @@ def test_symbolic_links_of_a_local_file_system_are_links(tmp_path: Path) -> None
             there = listed[name]
             assert (there.handle, there.attributes.change) == (node.handle, node.attributes().change)  # type: ignore[union-attr]
         exports.parts.nodes.drop_all()
-        again = exports.locate(listed[b"up"].handle or b"", CONTEXT)
+        again = located(exports, listed[b"up"].handle or b"", CONTEXT)
         assert again is not None
         assert again.read_link() == b".."
         assert refused(found(exports, b"file").read_link) == errno.EINVAL
@@ -186,7 +187,7 @@ def test_nothing_in_the_tree_can_be_changed(files: Store, tmp_path: Path) -> Non
         root, file = found(exports), found(exports, b"a.txt")
         opened = file.open(ME, READ, at_once=True)
         calls = [
-            lambda: exports.locate_to_change(root.handle, CONTEXT),
+            lambda: check_changeable(exports.admit(exports.trees[0], CONTEXT)),
             lambda: file.open(ME, READ | MODIFY, at_once=False),
             lambda: opened.write(b"x", 0, Stable.UNSTABLE, Change(), judge=True),
             lambda: opened.commit(Change()),
@@ -222,24 +223,24 @@ def test_handles_hold_over_a_restart_and_are_sealed(files: Store, tmp_path: Path
     with exported(tmp_path) as exports:
         nodes: list[Node] = [found(exports), found(exports, b"a.txt"), found(exports, b"deep", b"er", b"b.bin")]
         entries = list(found(exports, b"deep").entries(ME, 2, detailed=True))
-        nodes += [exports.locate_in_worker(entry.handle or b"", CONTEXT) for entry in entries]
+        nodes += [located(exports, entry.handle or b"", CONTEXT) for entry in entries]
     with exported(tmp_path) as exports:
         for before in nodes:
-            node = exports.locate(before.handle, CONTEXT)
+            node = located(exports, before.handle, CONTEXT)
             assert node is not None
             assert (node.handle, node.attributes().number) == (before.handle, before.attributes().number)
             assert (node.kind, node.parent().handle) == (before.kind, before.parent().handle)
         handle = nodes[1].handle
-        assert refused(lambda: exports.locate(handle[:-1] + bytes([handle[-1] ^ 1]), CONTEXT)) == BAD_HANDLE
-        assert refused(lambda: exports.locate(b"", CONTEXT)) == BAD_HANDLE
+        assert refused(lambda: located(exports, handle[:-1] + bytes([handle[-1] ^ 1]), CONTEXT)) == BAD_HANDLE
+        assert refused(lambda: located(exports, b"", CONTEXT)) == BAD_HANDLE
         assert max(len(node.handle) for node in nodes) <= 64
     # Without the places the root alone is found; the handles of the others are stale, not somebody else's.
     for path in tmp_path.glob("places*"):
         path.unlink()
     with exported(tmp_path) as exports:
-        assert exports.locate(nodes[0].handle, CONTEXT) is not None
+        assert located(exports, nodes[0].handle, CONTEXT) is not None
         for before in nodes[1:]:
-            assert refused(lambda before=before: exports.locate(before.handle, CONTEXT)) == errno.ESTALE  # type: ignore[misc]
+            assert refused(lambda before=before: located(exports, before.handle, CONTEXT)) == errno.ESTALE  # type: ignore[misc]
         # They are good again once they are looked up.
         assert found(exports, b"a.txt").handle == handle
 
@@ -249,7 +250,7 @@ def test_the_handles_of_another_url_are_stale(files: Store, tmp_path: Path) -> N
     with exported(tmp_path) as exports:
         handle = found(exports, b"a.txt").handle
     with exported(tmp_path, "store://elsewhere") as exports:
-        assert refused(lambda: exports.locate(handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: located(exports, handle, CONTEXT)) == errno.ESTALE
         assert found(exports, b"a.txt").handle != handle
 
 
@@ -258,7 +259,7 @@ def test_places_that_lead_in_a_circle_end(files: Store, tmp_path: Path) -> None:
         one, two = found(exports, b"deep"), found(exports, b"deep", b"er")
         exports.parts.places.remember(one.handle, two.handle, b"deep")
         exports.parts.nodes.drop_all()
-        assert refused(lambda: exports.locate(two.handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: located(exports, two.handle, CONTEXT)) == errno.ESTALE
 
 
 def test_the_path_of_a_file_and_of_a_directory_are_two_objects(files: Store, tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_the_path_of_a_file_and_of_a_directory_are_two_objects(files: Store, tmp
         files.rm("/bucket/a.txt")
         files.pipe("/bucket/a.txt/below", b"")
         clock.now_s += 5
-        assert refused(lambda: exports.locate(file.handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: located(exports, file.handle, CONTEXT)) == errno.ESTALE
         now = found(exports, b"a.txt")
         assert (now.kind, now.handle != file.handle) == (FileKind.DIRECTORY, True)
         assert now.attributes().number != file.attributes().number
@@ -281,16 +282,16 @@ def test_the_library_is_asked_once_in_the_stated_time_and_never_at_once(files: S
         assert root.lookup(ME, b"a.txt", at_once=True) is None
         handle = found(exports, b"a.txt").handle
         Store.calls.clear()
-        for node in (exports.locate(handle, AT_ONCE), root.lookup(ME, b"a.txt", at_once=True)):
+        for node in (located(exports, handle, AT_ONCE), root.lookup(ME, b"a.txt", at_once=True)):
             assert node is not None
             assert node.attributes().size == 5
         names_in(root), names_in(root)
         assert Store.calls == {"ls": 1}
         clock.now_s += 4.9
-        assert exports.locate(handle, AT_ONCE) is not None
+        assert located(exports, handle, AT_ONCE) is not None
         clock.now_s += 0.1
-        assert exports.locate(handle, AT_ONCE) is None
-        assert exports.locate(handle, CONTEXT) is not None
+        assert located(exports, handle, AT_ONCE) is None
+        assert located(exports, handle, CONTEXT) is not None
         assert Store.calls == {"ls": 1, "info": 1}
 
 
@@ -300,7 +301,7 @@ def test_a_listing_with_attributes_leaves_no_question_about_its_objects(files: S
         Store.calls.clear()
         for entry in entries:
             assert entry.handle is not None
-            node = exports.locate(entry.handle, AT_ONCE)
+            node = located(exports, entry.handle, AT_ONCE)
             assert node is not None
             assert node.attributes() is entry.attributes
         assert not Store.calls
@@ -317,7 +318,7 @@ def test_changes_underneath_are_seen_after_the_stated_time(files: Store, tmp_pat
         files.pipe("/bucket/new", b"")
         files.rm("/bucket/deep/er/b.bin")
         clock.now_s += 5
-        now, root_now = exports.locate(file.handle, CONTEXT), exports.locate(root.handle, CONTEXT)
+        now, root_now = located(exports, file.handle, CONTEXT), located(exports, root.handle, CONTEXT)
         assert now is not None
         assert root_now is not None
         assert content(now) == b"HELLO"
@@ -328,7 +329,7 @@ def test_changes_underneath_are_seen_after_the_stated_time(files: Store, tmp_pat
         assert sorted(names_in(root_now)) == [b"a.txt", b"empty", b"new"]
         assert root.attributes().change != root_now.attributes().change
         assert root.attributes().ctime_ns != root_now.attributes().ctime_ns
-        assert refused(lambda: exports.locate(gone.handle, CONTEXT)) == errno.ESTALE
+        assert refused(lambda: located(exports, gone.handle, CONTEXT)) == errno.ESTALE
         assert refused(lambda: found(exports, b"deep", b"er", b"b.bin")) == errno.ENOENT
 
 
@@ -339,7 +340,7 @@ def test_an_object_that_has_not_changed_stays_in_its_state(files: Store, tmp_pat
         assert content(file) == b"hello"
         listed = next(entry for entry in found(exports).entries(ME, 2, detailed=True) if entry.name == b"a.txt")
         clock.now_s += 60
-        now = exports.locate(file.handle, CONTEXT)
+        now = located(exports, file.handle, CONTEXT)
         assert now is not None
         states = [each for each in (file.attributes(), now.attributes(), listed.attributes) if each is not None]
         assert len({(state.change, state.ctime_ns, state.mtime_ns) for state in states}) == 1
@@ -360,7 +361,7 @@ def test_a_file_without_time_and_identity_counts_as_changed_after_the_stated_tim
         assert file.attributes().mtime_ns == exports.parts.started_ns
         files.pipe("/bucket/a.txt", b"HELLO")
         clock.now_s += 5
-        now = exports.locate(file.handle, CONTEXT)
+        now = located(exports, file.handle, CONTEXT)
         assert now is not None
         assert content(now) == b"HELLO"
         assert now.attributes().ctime_ns != file.attributes().ctime_ns
@@ -371,7 +372,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_asked_for_again(files: Store, tm
         file = found(exports, b"deep", b"er", b"b.bin")
         files.pipe("/bucket/deep/er/b.bin", b"short")
         assert refused(lambda: content(file)) == errno.EAGAIN
-        now = exports.locate(file.handle, AT_ONCE)
+        now = located(exports, file.handle, AT_ONCE)
         assert now is not None
         assert content(now) == b"short"
         files.rm("/bucket/deep/er/b.bin")
@@ -504,7 +505,7 @@ def test_the_objects_in_memory_are_bounded(
         assert len(exports.parts.nodes.held) <= 50
         for entry in entries:
             assert entry.handle is not None
-            assert exports.locate(entry.handle, CONTEXT) is not None
+            assert located(exports, entry.handle, CONTEXT) is not None
         exports.close_idle()
         exports.close_idle()
         assert not exports.parts.nodes.held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -16,7 +17,6 @@ from rpcrdma.nfs.export.abilities import XattrHow
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 from rpcrdma.nfs.v3.server.service import NfsService
-from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
 from support.direct_calls import Direct
@@ -38,7 +38,7 @@ def on_filesystem(work: Callable[[NfsFilesystem, MemoryTree], Coroutine[Any, Any
 
 
 def created(tree: MemoryTree, name: bytes, directory: MemoryNode | None = None) -> Any:
-    made = (directory or tree.root).create(AuthNone(), name, Create(CreateHow.GUARDED), Change())
+    made = (directory or tree.root).create(tree.grant, name, Create(CreateHow.GUARDED), Change())
     return made.node
 
 
@@ -175,7 +175,7 @@ def test_data_is_bounded_whatever_the_offset() -> None:
     with pytest.raises(Refused) as caught:
         write(other, 0, bytes(41))
     assert caught.value.errno == errno.ENOSPC
-    tree.root.remove(AuthNone(), b"file", Change(), is_directory=False)
+    tree.root.remove(tree.grant, b"file", Change(), is_directory=False)
     write(other, 0, bytes(100))
 
 
@@ -203,14 +203,14 @@ def test_an_exclusive_create_that_is_repeated_finds_its_own_file() -> None:
 
 def test_attributes_of_programs_take_space_and_are_bounded() -> None:
     tree = MemoryTree(lambda: 0.0, octets_max=100_000)
-    node, who = created(tree, b"file"), AuthNone()
+    node, who = created(tree, b"file"), tree.grant
     node.set_xattr(who, b"name", bytes(60_000), XattrHow.EITHER, Change())
-    assert tree.free_octets == 40_000 - 4
-    for name, octets in ((b"more", 5533), (b"name", 65533)):
+    assert tree.free_octets == 40_000 - 164
+    for name, octets in ((b"more", 5209), (b"name", 65373)):
         with pytest.raises(Refused) as refused:
             node.set_xattr(who, name, bytes(octets), XattrHow.EITHER, Change())
         assert refused.value.errno == errno.E2BIG
-    node.set_xattr(who, b"name", bytes(65532), XattrHow.EITHER, Change())
+    node.set_xattr(who, b"name", bytes(65372), XattrHow.EITHER, Change())
     other = created(tree, b"other")
     with pytest.raises(Refused) as refused:
         other.set_xattr(who, b"name", bytes(40_000), XattrHow.EITHER, Change())
@@ -220,3 +220,7 @@ def test_attributes_of_programs_take_space_and_are_bounded() -> None:
     node.set_xattr(who, b"name", bytes(1000), XattrHow.EITHER, Change())
     tree.root.remove(who, b"file", Change(), is_directory=False)
     assert tree.free_octets == 100_000
+    for number in range(1000):
+        with contextlib.suppress(Refused):
+            other.set_xattr(who, b"%d" % number, b"", XattrHow.CREATE, Change())
+    assert 400 <= len(other.list_xattrs(who)) <= 410, "names without values take memory as well"

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import Execution, Steps, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
 
@@ -24,9 +26,10 @@ ROOT = AuthSys(uid=0, gid=0)
 
 
 class FakeContext:
-    def __init__(self, credential: Credential, peer: str) -> None:
+    def __init__(self, credential: Credential, origin: CallOrigin) -> None:
         self.credential = credential
-        self.peer = peer
+        self.peer = origin.host
+        self.client = SimpleNamespace(origin=origin)
         self.xid = 1
         self.may_block = False
         self.buffers: list[int] = []
@@ -58,14 +61,16 @@ class Server:
         self.peer = "127.0.0.1"
         self.contexts: list[FakeContext] = []
 
-    def call(self, name: str, args: Any = None, *, as_: Credential | None = None, peer: str | None = None) -> Any:
+    def call(
+        self, name: str, args: Any = None, *, as_: Credential | None = None, peer: str | None = None, **origin: Any
+    ) -> Any:
         service = self.services.nfs if hasattr(v3.NFS_V3_Service, name) else self.services.mount
         procedure = next(p for p in service.PROGRAM.procedures.values() if p.method == name)
         enc = Encoder()
         procedure.encode_args(enc, args)
         decoded = procedure.decode_args(Decoder(b"".join(enc.gather())))
         handler = getattr(service, name)
-        context = FakeContext(as_ or self.credential, peer or self.peer)
+        context = FakeContext(as_ or self.credential, CallOrigin(peer or self.peer, **{"transport": "tcp", **origin}))
         self.contexts.append(context)
         context.may_block = execution_of(handler) is Execution.WORKER
         result = handler(decoded, context)

@@ -8,23 +8,13 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
+from conversation import with_version_4
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.services import build_nfs4
 from support.nfs4_client import READ, WRITE, Client, close, putfh
 
 NO_DELEGATION = 0x400
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
-
-
-def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
-    """Conversations with version 4 beside the version 3 of `server`."""
-    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
-    conversation = Conversation()
-    service._recalls = conversation.recalled
-    conversation.service, conversation.state = service, service.state
-    return conversation
 
 
 def written(server: Any, file: bytes) -> str:

@@ -169,9 +169,11 @@ async def test_an_rpcbind_that_is_gone_is_reported_once_until_it_is_back(
     assert told == (
         "there is no rpcbind: cannot connect to /run/rpcbind.sock: no such file or directory; start rpcbind"
     )
+    assert not ours.complete
     rpcbind.connect = rpcbind.answered
     await time_passes(RPCBIND_LOOK_S)
     assert rpcbind.entries == all_ours()
+    assert ours.complete
     rpcbind.connect = rpcbind.gone
     await time_passes(RPCBIND_LOOK_S)
     assert [record.message for record in caplog.records] == [told, told]

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from support.cases import each_case
 from support.fake_gss import FakeMechanism
@@ -236,7 +238,7 @@ class ClaimedCall:
     """The context of a call with AUTH_SYS."""
 
     credential = AuthSys(uid=1000, gid=1000)
-    peer = "192.0.2.7"
+    client = SimpleNamespace(origin=CallOrigin("192.0.2.7", "tcp"))
 
 
 def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path: Path) -> None:

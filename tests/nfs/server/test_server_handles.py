@@ -504,15 +504,15 @@ def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[in
     backend, context = server.services.nfs.exports, server.contexts[-1]
     node = backend.nodes.held[handles[-1]]
     context.may_block = False
-    assert backend.locate(handles[-1], context) is node
+    assert backend.locate(handles[-1], context)[0] is node
     node.levels = 0
     assert backend.locate(handles[-1], context) is None
     assert len(climbs) == 1
     context.may_block = True
-    assert backend.locate(handles[-1], context) is node
+    assert backend.locate(handles[-1], context)[0] is node
     assert len(climbs) == 2
     context.may_block = False
-    assert backend.locate(handles[-1], context) is node
+    assert backend.locate(handles[-1], context)[0] is node
 
 
 def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(

@@ -211,7 +211,7 @@ def test_threads_come_back_as_they_were(server: Any, tree: Path) -> None:
             as_=who,
         )
     assert thread_identity() == before
-    caller = Callers().of(ALICE, Export(name="/", directory=tree))
+    caller = Callers().of(Export(name="/", directory=tree).acting_as(ALICE))
     with caller:
         assert thread_identity() != before
     assert thread_identity() == before
@@ -229,7 +229,7 @@ def test_a_block_that_fails_midway_leaves_the_thread_as_it_was(
     within: list[tuple[str, ...]] = []
 
     def fail_as_bob() -> None:
-        with callers.of(BOB_OF_STAFF, export):
+        with callers.of(export.acting_as(BOB_OF_STAFF)):
             within.append(thread_identity())
             raise ZeroDivisionError
 
@@ -237,7 +237,7 @@ def test_a_block_that_fails_midway_leaves_the_thread_as_it_was(
         fail_as_bob()
     assert within[0][-1] == "CapEff:\t0000000000000000"
     assert thread_identity() == before
-    bob = callers.of(BOB_OF_STAFF, export)
+    bob = callers.of(export.acting_as(BOB_OF_STAFF))
     assert isinstance(bob, SwitchedCaller)
 
     def unmapped() -> int:
@@ -261,7 +261,7 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
         ("groups", 0, os.getegid(), (8,)),
     ):
         trusting = Export(name="/", directory=tree, root_squash=False)
-        caller = callers.of(AuthSys(uid=uid, gid=gid, gids=gids), trusting)
+        caller = callers.of(trusting.acting_as(AuthSys(uid=uid, gid=gid, gids=gids)))
         before = thread_identity()
         with caller:
             changed[name] = [

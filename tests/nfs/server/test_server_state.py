@@ -14,7 +14,7 @@ import pytest
 
 from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.state import NameInDirectory, PlaceIndex, open_state
+from rpcrdma.nfs.export.state import FORMAT, NameInDirectory, PlaceIndex, open_state
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.v3.server.statuses import status_of
@@ -37,7 +37,53 @@ def test_the_key_is_made_once_and_kept_private_and_lost_data_changes_the_verifie
     for state in (first, second):
         state.close()
         state.close()
-    assert sorted(path.name for path in (tmp_path / "new" / "state").iterdir()) == ["file-handle.key", "places.sqlite3"]
+    files = {path.name for path in (tmp_path / "new" / "state").iterdir()}
+    assert files == {"file-handle.key", "format", "places.sqlite3"}
+
+
+def test_a_directory_of_an_older_version_is_upgraded_and_one_of_a_newer_version_is_refused_untouched(
+    tmp_path: Path,
+) -> None:
+    format_file = tmp_path / "format"
+    open_state(tmp_path, os.urandom).close()
+    assert format_file.read_text() == f"{FORMAT}\n"
+    key = (tmp_path / "file-handle.key").read_bytes()
+    format_file.unlink()
+    upgraded = open_state(tmp_path, os.urandom)
+    upgraded.close()
+    assert (upgraded.key, format_file.read_text()) == (key, f"{FORMAT}\n")
+    (tmp_path / "file-handle.key").unlink()
+    format_file.write_text(f"{FORMAT + 1}\n")
+    with pytest.raises(OSError, match=rf"has format {FORMAT + 1}, .*up to {FORMAT}: install the version"):
+        open_state(tmp_path, os.urandom)
+    assert not (tmp_path / "file-handle.key").exists()
+
+
+@each_case("content", [b"", b"0", b"-1", b"1.0", b"\xb2", b"9" * 5000, b"1\n2"])
+def test_a_format_that_is_no_number_is_refused_with_the_remedy(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "format").write_bytes(content)
+    with pytest.raises(OSError, match="holds no number of a format: remove it"):
+        open_state(tmp_path, os.urandom)
+
+
+def test_a_directory_without_a_format_is_used_where_only_its_key_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_state(tmp_path, os.urandom).close()
+    (tmp_path / "format").unlink()
+
+    def refuse(number: int) -> Callable[..., None]:
+        def write(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        return write
+
+    for number in (errno.EROFS, errno.EACCES):
+        monkeypatch.setattr("rpcrdma.nfs.export.state._make_file", refuse(number))
+        open_state(tmp_path, os.urandom).close()
+    monkeypatch.setattr("rpcrdma.nfs.export.state._make_file", refuse(errno.EIO))
+    with pytest.raises(OSError, match="Input/output"):
+        open_state(tmp_path, os.urandom)
 
 
 def test_keys_are_unpredictable_by_default(tmp_path: Path) -> None:

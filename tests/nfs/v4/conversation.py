@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +10,18 @@ from typing import Any
 
 from few_files import FewFiles
 from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND
 from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
 from rpcrdma.nfs.v4.server.service import Nfs4Service
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.xdr.codec import Decoder, Encoder
 from state_rig import LEASE_S, counted_octets
 from support.nfs4_client import Client
 
-__all__ = ["ROOT", "Conversation", "FakeConnection"]
+__all__ = ["ROOT", "Conversation", "FakeConnection", "with_version_4"]
 
 ROOT = AuthSys(uid=0, gid=0)
 
@@ -29,6 +32,7 @@ class FakeConnection:
     def __init__(self) -> None:
         self.closed = False
         self.is_ready = False
+        self.origin = CallOrigin("192.0.2.7", "tcp")
 
     def ready(self, _credential: Any = None) -> None:
         self.is_ready = True
@@ -144,3 +148,12 @@ class Conversation:
         """A client that has said nothing yet."""
         own = connection or FakeConnection()
         return Client(lambda octets: self.answer(octets, own, credential, **more), name.encode(), verifier)
+
+
+def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
+    """Conversations with version 4 beside the version 3 of `server`."""
+    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
+    conversation = Conversation()
+    service._recalls = conversation.recalled
+    conversation.service, conversation.state = service, service.state
+    return conversation

@@ -6,6 +6,7 @@ import errno
 import os
 from typing import Any
 
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     EXECUTE,
@@ -68,7 +69,7 @@ class File:
         return Attributes(self.kind, self.mode, 1, self.uid, 0, self.size, 0, (0, 0), 1, 2, 0, 0, 0, self.change)
 
     def access(self, who: Any, wanted: int) -> int:
-        uid = who.uid if isinstance(who, AuthSys) else 65534
+        uid = who.credential.uid if isinstance(who.credential, AuthSys) else 65534
         bits = self.mode >> 6 if uid == self.uid else self.mode
         granted = (READ if bits & 4 else 0) | (MODIFY if bits & 2 else 0) | (EXECUTE if bits & 1 else 0)
         return wanted & granted
@@ -97,7 +98,7 @@ class File:
         if existing is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         change.before = self.attributes()
-        made = self.tree.add(name.decode(), uid=who.uid)
+        made = self.tree.add(name.decode(), uid=who.credential.uid)
         self.tree.verifiers[name] = create.verifier
         self.change += 1
         change.after = self.attributes()
@@ -118,7 +119,7 @@ class FewFiles:
     def __init__(self) -> None:
         self.files: dict[bytes, File] = {}
         self.verifiers: dict[bytes, bytes] = {}
-        self.export, self.read_only = self, False
+        self.read_only = False
         self.in_memory = True
         self.xattrs = False
         self.cold = False
@@ -138,10 +139,13 @@ class FewFiles:
         file = self.files[name.encode()] = File(self, name, *more, **named)
         return file
 
-    def locate(self, handle: bytes, _context: Any) -> File:
+    def locate(self, handle: bytes, context: Any) -> tuple[File, Grant]:
         if handle not in self.files:
             raise Refused(BAD_HANDLE)
-        return self.files[handle]
+        return self.files[handle], self.admit(self, context)
+
+    def admit(self, _tree: Any, context: Any) -> Grant:
+        return Grant(ServingUser(), read_only=self.read_only, credential=context.credential)
 
     def file_of(self, handle: bytes) -> bytes:
         return self.same.get(handle, handle)

@@ -57,6 +57,8 @@ class Caller:
 class Holding(Held):
     """A state that holds a share reservation."""
 
+    COUNTED_AS = "opens"
+
     __slots__ = ()
 
     def release(self, claims: Claims[Any, Any]) -> None:

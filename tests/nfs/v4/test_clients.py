@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
-from rpcrdma.nfs.v4.server.clients import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, principal_of
+from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known
+from rpcrdma.nfs.v4.server.clients import principal_of
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,

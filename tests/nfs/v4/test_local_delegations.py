@@ -144,7 +144,7 @@ def test_a_signal_that_cannot_be_queued_ends_nothing_and_the_sweep_finds_the_wri
 def test_a_writer_passes_by_a_server_whose_event_loop_stands_still(
     leased: Leased, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_leases, "_STALLED_S", 0)
+    monkeypatch.setattr(local_leases, "NFS_LEASE_STALLED_S", 0)
     leased.given()
     leased.server.state.wake_broken = lambda: None
     with leased.path.open("ab"):

@@ -40,7 +40,7 @@ class Session:
 
     def __init__(self) -> None:
         tree = MemoryTree(lambda: 0.0)
-        made = tree.root.create(ANYBODY, b"file", Create(CreateHow.GUARDED), Change())
+        made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change())
         assert made.node is not None
         made.node.data[:] = DATA
         self.file = made.node

@@ -16,7 +16,6 @@ from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Stable
 from rpcrdma.nfs.v4.server import reading
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_READ_PLUS_PARTS_MAX
-from rpcrdma.rpc.auth import AuthNone
 from served_exports import Served
 from support.nfs4_client import (
     ANONYMOUS,
@@ -207,9 +206,9 @@ def test_data_that_is_cut_or_punched_between_two_looks_is_neither_a_hole_nor_a_r
 
 def test_a_tree_without_holes_has_data_alone() -> None:
     tree = MemoryTree(lambda: 0.0)
-    made = tree.root.create(AuthNone(), b"file", Create(CreateHow.GUARDED), Change()).node
+    made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change()).node
     assert made is not None
-    file = made.open(AuthNone(), 1, at_once=False)
+    file = made.open(tree.grant, 1, at_once=False)
     assert file is not None
     file.write(bytes(9), 0, Stable.FILE_SYNC, Change(), judge=False)
     client = Conversation(files=PseudoRoot(tree, 0)).client().start()  # type: ignore[arg-type]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.clients import Client
 from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
+from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from state_rig import LEASE_S, StateRig, counted_octets, refused_with
+from support.cases import each_case
 
 S = nfsstat4
 
@@ -349,9 +353,56 @@ def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
     assert not server.restart().state.claims.in_grace
 
 
-def test_a_damaged_database_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_of_the_disk_that_lasts_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Restarting(tmp_path).rig
+    rig.hold(rig.client("a"))
+    rig.now_s += 2 * NFS4_COURTESY_S
+    working: Any = rig.database._database
+
+    class Full:
+        def __enter__(self) -> None:
+            raise sqlite3.OperationalError("disk is full")
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def execute(self, *_: object) -> None:
+            raise sqlite3.OperationalError("disk is full")
+
+    for database, times in ((Full(), 1), (working, 1), (Full(), 2)):
+        monkeypatch.setattr(rig.database, "_database", database)
+        for sweep in range(3):
+            if database is not working:
+                # One more client, which the disk does not take, between two sweeps.
+                rig.client(f"{times} {sweep}")
+            rig.state.sweep(rig.now_s)
+        rig.hold(rig.client("b"))
+        rig.now_s += 2 * NFS4_COURTESY_S
+        assert len(caplog.records) == 2 * times, caplog.text
+    monkeypatch.setattr(rig.database, "_database", working)
+
+
+@each_case("place", ["head", "row", "index"])
+def test_a_damaged_database_is_put_aside(place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "clients.sqlite3"
-    path.write_bytes(b"nonsense" * 100)
+    caplog.clear()
+    path.unlink(missing_ok=True)
+    if place == "head":
+        path.write_bytes(b"nonsense" * 100)
+    else:
+        with closing(RecoveryDatabase(path, counted_octets())) as database:
+            for number in range(200):
+                database.keep(ClientRow(b"%03d" % number * 300, b"boot", "sys:0"))
+        with closing(sqlite3.connect(path)) as found:
+            size = found.execute("PRAGMA page_size").fetchone()[0]
+            name = "client" if place == "row" else "sqlite_autoindex_client_1"
+            (root,) = found.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        octets = bytearray(path.read_bytes())
+        # Far from the first rows: the last child of the tree's root.
+        (child,) = struct.unpack_from(">I", octets, (root - 1) * size + 8)
+        octets[(child - 1) * size : child * size] = b"\xa5" * size
+        path.write_bytes(octets)
     with closing(RecoveryDatabase(path, counted_octets())) as database:
         assert database.rows == []
     assert (tmp_path / "clients.sqlite3.damaged").exists()

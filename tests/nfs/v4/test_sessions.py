@@ -9,7 +9,7 @@ import pytest
 
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.v4.nfs4 import authsys_parms, callback_sec_parms4, gss_cb_handles4, nfsstat4, rpc_gss_svc_t
-from rpcrdma.nfs.v4.server.clients import ClientState
+from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.session_slots import Answer, SlotState
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_SESSIONS_MAX,

@@ -15,7 +15,7 @@ from conversation import Conversation
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Wanted
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
-from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.auth import AuthSys
 from served_exports import SIZE, Served, u64
 from support.nfs4_client import (
     ANONYMOUS,
@@ -90,7 +90,7 @@ def test_nothing_is_found_beyond_the_end(sparse: Sparse) -> None:
 
 def test_a_tree_without_holes_has_one_at_the_end_and_no_space_to_change() -> None:
     tree = MemoryTree(lambda: 0.0)
-    made = tree.root.create(AuthNone(), b"file", Create(CreateHow.GUARDED, Wanted(size=9)), Change())
+    made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED, Wanted(size=9)), Change())
     assert made.node is not None
     client = Conversation(files=PseudoRoot(tree, 0)).client().start()  # type: ignore[arg-type]
     file = putrootfh(), lookup("file")

@@ -61,9 +61,7 @@ _AT_OURS = f"rdma://ADDRESS:{OUR_PORT}"
 _CONVERSATIONS = (
     _Conversation("roce-linux-client", _linux_client, frozenset({"NFS_V3 READ", "NFS_V3 WRITE", "NFS_V3 FSINFO"})),
     _Conversation(
-        "roce-extension",
-        _our_client(_AT_OURS, TCP_PORT, "--extension rtr"),
-        frozenset({"NFS_V3 READ", "NFS_V3 WRITE"}),
+        "roce-extension", _our_client(_AT_OURS, TCP_PORT, "--extension rtr"), frozenset({"NFS_V3 READ", "NFS_V3 WRITE"})
     ),
     _Conversation(
         "roce-linux-server",

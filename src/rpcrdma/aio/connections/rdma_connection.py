@@ -26,7 +26,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
-from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
+from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport import (
     Call,
@@ -78,7 +78,7 @@ class RdmaConnection(CallsMade):
         "_encoder", "_ended", "_endpoint", "_established", "_holds", "_name", "_on_ended",
         "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
         "_round_trip_s", "_small_results", "_starting", "_together", "_transport", "_turn_due", "_waits_for_memory",
-        "end_reason", "local", "peer",
+        "end_reason", "local", "origin", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +104,8 @@ class RdmaConnection(CallsMade):
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]
+        self.origin = CallOrigin(host, "rdma")
+        """See `ReverseCaller.origin`."""
         self._name = authority(*self.peer)
         self._arguments = arguments.share(host)
         self._waits_for_memory = False
@@ -470,6 +472,7 @@ class RdmaConnection(CallsMade):
 
     def _on_ready(self) -> None:
         self._starting = False
+        self.origin = self.origin._replace(identity=self.host_identity)
         self._round_trip_s = self._driver.round_trip_s
         self._endpoint.round_trip_s = self._round_trip_s or 0.0
         self._holds = self._endpoint.holds

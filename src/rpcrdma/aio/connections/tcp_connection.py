@@ -42,7 +42,7 @@ from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.host_identity import HostIdentity, XprtSec, protects
+from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec, protects
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
 from rpcrdma.rpc.tls_probe import PORT_MAPPER, answer_probe, is_probe, refuse_in_clear
@@ -53,6 +53,8 @@ from rpcrdma.xdr.codec import Payload
 __all__ = ["ServerTls", "TcpConnection"]
 
 _CONNECT_TIMEOUT_S = 10.0
+_RESERVED_PORTS = 1024
+"""Ports below it take the rights of root at many hosts."""
 
 
 class ServerTls(NamedTuple):
@@ -83,7 +85,8 @@ class TcpConnection(CallsMade):
     __slots__ = (
         "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
         "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
-        "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
+        "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "origin",
+        "xprtsec",
     )  # fmt: skip
 
     def __init__(
@@ -144,8 +147,10 @@ class TcpConnection(CallsMade):
         """See `ReverseCaller.host_identity`."""
         self.xprtsec: XprtSec = "none"
         """See `ReverseCaller.xprtsec`."""
+        self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < _RESERVED_PORTS)
+        """See `ReverseCaller.origin`."""
         if isinstance(sock, TlsSocket):
-            self.xprtsec, self.host_identity = sock.protection, sock.identity
+            self._protected(sock)
         plain = tls is None and not isinstance(sock, TlsSocket)
         make_stream: type[RecordStream] = RecordStream if plain else TlsRecordStream
         self._stream = calls_taken.stream = make_stream(
@@ -369,6 +374,11 @@ class TcpConnection(CallsMade):
         return bool(self.calls_taken.outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
+    def octets_sent(self) -> int:
+        """Octets of the records that the kernel has taken."""
+        return self._stream.octets_sent
+
+    @property
     def idle_since(self) -> float | None:
         """Loop time at which the connection became idle.
 
@@ -445,9 +455,13 @@ class TcpConnection(CallsMade):
         if self._stream.unsent_octets > RPC_UNSENT_REPLY_OCTETS_MAX:
             self.abort("it does not read its replies")
 
+    def _protected(self, session: TlsSocket) -> None:
+        self.xprtsec, self.host_identity = session.protection, session.identity
+        self.origin = self.origin._replace(xprtsec=session.protection, identity=session.identity)
+
     def _secured(self, session: TlsSocket) -> None:
         assert self._tls is not None
-        self.xprtsec, self.host_identity = session.protection, session.identity
+        self._protected(session)
         self._stream.deliver_to(self._on_record)
         self._tls.on_secured(self, session)
 

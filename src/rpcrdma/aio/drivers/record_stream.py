@@ -97,6 +97,11 @@ class RecordStream:
         return self._sender.unsent_octets
 
     @property
+    def octets_sent(self) -> int:
+        """Octets that the kernel has taken, record headers included."""
+        return self._sender.octets_sent
+
+    @property
     def paused(self) -> bool:
         """Whether `pause` holds."""
         return self._paused

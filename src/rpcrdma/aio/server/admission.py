@@ -13,9 +13,15 @@ import resource
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from rpcrdma.limits import CONNECTIONS_KEPT_PARTS, RDMA_STARTING_S, RPC_CONNECTIONS_MAX
+from rpcrdma.limits import (
+    CONNECTIONS_KEPT_PARTS,
+    CONNECTIONS_OF_HOST_MIN,
+    CONNECTIONS_OF_HOST_PARTS,
+    RDMA_STARTING_S,
+    RPC_CONNECTIONS_MAX,
+)
 
-__all__ = ["Admission", "connections_that_fit", "descriptors_for", "raise_file_limit"]
+__all__ = ["Admission", "connections_of_host", "connections_that_fit", "descriptors_for", "raise_file_limit"]
 
 _OTHER_DESCRIPTORS = 64
 """Descriptors beside files and connections: standard streams, listeners, the state's database, wake-ups."""
@@ -32,6 +38,12 @@ def descriptors_for(connections: int) -> int:
     An NFS server keeps up to three eighths of all for objects and files.
     """
     return -(-(2 * connections + _OTHER_DESCRIPTORS) * 8 // 5)
+
+
+def connections_of_host(connections: int) -> int:
+    """Returns how many of a listener's connections one address may have by default."""
+    kept = connections // CONNECTIONS_KEPT_PARTS
+    return max(connections // CONNECTIONS_OF_HOST_PARTS, min(CONNECTIONS_OF_HOST_MIN, connections - kept))
 
 
 def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
@@ -64,7 +76,8 @@ class Admission(Generic[C]):
     """The connections of one listener by client, the oldest first.
 
     `idle_since` gives the time since which a connection has been idle, so that it can be ended without harm; None: it
-    is in use. Together connections may lock `locked_octets_max`, which the last one may exceed.
+    is in use. Together connections may lock `locked_octets_max`, which the last one may exceed. One client has at most
+    `of_one_max` established ones; None: `connections_of_host`.
     """
 
     def __init__(
@@ -73,11 +86,13 @@ class Admission(Generic[C]):
         starting_max: int,
         idle_since: Callable[[C], float | None],
         locked_octets_max: int = 0,
+        *,
+        of_one_max: int | None = None,
     ) -> None:
         self._locked: dict[C, int] = {}
         self._locked_octets_max = locked_octets_max
         self._connections_max = connections_max
-        self._of_one_max = connections_max - connections_max // CONNECTIONS_KEPT_PARTS
+        self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
         self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
@@ -129,13 +144,13 @@ class Admission(Generic[C]):
         idle = [(since, connection) for connection in candidates if (since := self._idle_since(connection)) is not None]
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
-    def full(self, client: str) -> bool:
-        """Returns whether there is no place left for one more connection of `client`."""
-        return (
-            len(self._client_of) >= self._connections_max
-            or self._starting_count >= self._starting_max
-            or self._has_its_share(client)
-        )
+    def full(self, client: str) -> str:
+        """Returns why there is no place left for one more connection of `client`; "" if there is one."""
+        if self._has_its_share(client):
+            return f"it has all connections that a host may have, {self._of_one_max}"
+        if self._starting_count >= self._starting_max:
+            return f"{self._starting_count} connections are in their start-up"
+        return f"{len(self)} connections" if len(self._client_of) >= self._connections_max else ""
 
     def _has_its_share(self, client: str) -> bool:
         return len(self._all.get(client, ())) - len(self._starting.get(client, ())) >= self._of_one_max

@@ -3,51 +3,115 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import platform
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.aio.drivers.page_server import Answer, Request
 from rpcrdma.aio.metrics import NO_ANSWER, Asked, CallMetrics, MetricsEndpoint, answers_of, asked_of, transport_metrics
 from rpcrdma.aio.server.serve import Server
 from rpcrdma.aio.server.server_statistics import ServerStatistics
+from rpcrdma.wire.peer_text import printable
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-__all__ = ["MetricsExporter"]
+__all__ = ["Health", "MetricsExporter"]
 
 
-class MetricsExporter(MetricsEndpoint[ServerStatistics]):
-    """Offers Prometheus a server's metrics at /metrics, and at /healthz whether the server takes calls.
+class Health(NamedTuple):
+    """The state of a server beside its connections and calls."""
+
+    unready: str = ""
+    """The reason why no new clients should come; "": the server is ready for them."""
+    exports: Mapping[str, bool] = {}
+    """By the names of exports: whether they are there."""
+    registered: bool | None = None
+    """Whether rpcbind leads clients to the server; None: it is not to do so."""
+    certificate_expires_s: float | None = None
+    """When the server's certificate expires, in seconds since 1970; None: there is none."""
+    version: str = ""
+    """The version of this package; "" for a program of its own."""
+
+
+class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
+    """Offers Prometheus a server's metrics at /metrics; /healthz and /readyz report its health.
+
+    /healthz reports whether the server takes calls, /readyz whether new clients should come as well.
 
     Args:
         server: the server; the exporter is made in its event loop.
+        health: returns the state that the server itself does not know; called in its event loop.
     """
 
-    def __init__(self, server: Server) -> None:
-        super().__init__({"/healthz": self._health})
+    def __init__(self, server: Server, health: Callable[[], Health] = Health) -> None:
+        super().__init__({"/healthz": self._alive, "/readyz": self._ready})
         self._server = server
+        self._health = health
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Stops the HTTP server."""
         await asyncio.to_thread(self.stop_listening)
 
-    def _ask(self) -> Asked[ServerStatistics]:
-        return Asked([asked_of(self._loop, self._server.statistics)], lambda answers: _metrics(answers[0]))
+    def _ask(self) -> Asked[tuple[ServerStatistics, Health]]:
+        def question() -> tuple[ServerStatistics, Health]:
+            return self._server.statistics(), self._health()
 
-    async def _health(self, _request: Request) -> Answer:
+        return Asked([asked_of(self._loop, question)], lambda answers: _metrics(*answers[0]))
+
+    async def _alive(self, _request: Request) -> Answer:
         """Answers 200 while the server takes calls; 503 while it stops, or its event loop does not answer."""
-        answers = await answers_of([asked_of(self._loop, lambda: self._server.takes_calls)])
+        return await self._answer(self._stopped)
+
+    async def _ready(self, _request: Request) -> Answer:
+        """Answers 200 while new clients should come; 503 otherwise, with the reason."""
+        return await self._answer(lambda: self._stopped() or self._health().unready)
+
+    def _stopped(self) -> str:
+        return "" if self._server.takes_calls else "the server takes no calls: it stops"
+
+    async def _answer(self, fault: Callable[[], str]) -> Answer:
+        answers = await answers_of([asked_of(self._loop, fault)])
         if answers is None:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, NO_ANSWER)
         if answers[0]:
-            return Answer(HTTPStatus.OK, b"ok\n")
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the server takes no calls: it stops\n")
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{answers[0]}\n".encode(errors="replace"))
+        return Answer(HTTPStatus.OK, b"ok\n")
 
 
-def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
+def _metrics(statistics: ServerStatistics, health: Health) -> Iterable[Metric]:
+    yield from _of_calls(statistics)
+    yield from _of_health(health)
+
+
+def _of_health(health: Health) -> Iterable[Metric]:
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+    names = ["version", "python"]
+    build = GaugeMetricFamily("rpcrdma_build_info", "1, with the versions as labels.", labels=names)
+    build.add_metric([health.version, platform.python_version()], 1)
+    exports = GaugeMetricFamily("rpcrdma_export_available", "1 while the export is there, else 0.", labels=["export"])
+    for name, available in health.exports.items():
+        exports.add_metric([printable(name)], available)
+    if health.version:
+        yield build
+    if health.exports:
+        yield exports
+    for name, text, value in (
+        ("rpcbind_registered", "1 while rpcbind leads clients to the server, else 0.", health.registered),
+        (
+            "certificate_expiry_timestamp_seconds",
+            "When the server's certificate expires, in seconds since 1970.",
+            health.certificate_expires_s,
+        ),
+    ):
+        if value is not None:
+            yield GaugeMetricFamily(f"rpcrdma_{name}", text, value=value)
+
+
+def _of_calls(statistics: ServerStatistics) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
     listeners = {"rdma": statistics.rdma, "tcp": statistics.tcp}
@@ -56,7 +120,7 @@ def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
     refused = CounterMetricFamily("rpcrdma_connections_refused", "Connections turned away.", labels=["transport"])
     answered = CounterMetricFamily("rpcrdma_calls", "Calls answered (rdma) or received (tcp).", labels=["transport"])
     procedures = CounterMetricFamily(
-        "rpcrdma_procedure_calls", "Calls by procedure.", labels=["transport", "procedure"]
+        "rpcrdma_procedure_calls", "Calls by procedure, of NFSv4 by operations.", labels=["transport", "procedure"]
     )
     calls = CallMetrics()
     for transport, listener in listeners.items():

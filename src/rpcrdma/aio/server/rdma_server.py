@@ -58,6 +58,10 @@ class RdmaServerConfig:
     client with most connections or of its own client; without an idle one it is refused. The default leaves room in
     the limit of open files for as many TCP connections and the files of an NFS server; it is at most
     `RPC_CONNECTIONS_MAX`."""
+    connections_per_host: int | None = None
+    """Established connections of one address at most. At the limit a newcomer displaces the connection of its host
+    that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`, or 16 where
+    that is less."""
     idle_s: float | None = RDMA_IDLE_S
     """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None: never.
 
@@ -123,6 +127,7 @@ class RdmaServer:
             max(RDMA_STARTING_MAX, config.connections_max // 4),
             lambda connection: connection.idle_since,
             RDMA_RECEIVES_LOCKED_OCTETS_MAX,
+            of_one_max=config.connections_per_host,
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
@@ -185,10 +190,9 @@ class RdmaServer:
             # Calls `_ended` at once, which frees the place.
             displaced.abort("its place was needed: too many connections")
         elif (full := self._admission.full(address[0])) or (locks and self._admission.memory_full):
-            name = authority(*address)
-            short = "" if full else ", whose receives take all memory that RDMA devices may lock"
-            text = "%s turned away: %d connections%s"
-            self._log.log(logging.WARNING, "full", text, name, len(self.connections), short)
+            count = len(self.connections)
+            why = full or f"{count} connections, whose receives take all memory that RDMA devices may lock"
+            self._log.log(logging.WARNING, "full", "%s turned away: %s", authority(*address), why)
             self.connections_refused += 1
             link.refuse()
             return

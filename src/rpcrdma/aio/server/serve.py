@@ -14,6 +14,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.computations import Computations
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
@@ -23,11 +24,16 @@ from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
-from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
+from rpcrdma.aio.server.server_statistics import (
+    ConnectionStatistics,
+    HostStatistics,
+    ListenerStatistics,
+    ServerStatistics,
+)
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import LocalProtocolError, UserAuthenticationFailed
-from rpcrdma.limits import BUFFER_OCTETS_MAX, SERVER_WORKERS
+from rpcrdma.limits import ADMIN_CONNECTIONS_AT_ONCE, BUFFER_OCTETS_MAX, SERVER_WORKERS
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
@@ -173,14 +179,20 @@ class Server:
         """
         rdma, tcp = self._rdma, self._tcp
         counters = rdma.statistics
+        dispatchers = self._over_rdma, tcp.dispatcher
+        ended = [each.statistics.snapshot() for each in dispatchers]
+        procedures = [
+            each.calls_of_procedures(operations if self._options.count_calls else None)
+            for each, operations in zip(dispatchers, ended, strict=True)
+        ]
         return ServerStatistics(
             rdma=ListenerStatistics(
                 connections=len(rdma.connections),
                 connections_made=rdma.connections_made,
                 connections_refused=rdma.connections_refused,
                 calls=counters.calls,
-                procedures=self._over_rdma.calls_of_procedures(),
-                operations=self._over_rdma.statistics.snapshot(),
+                procedures=procedures[0],
+                operations=ended[0],
                 calls_back=_counted(rdma.calls_back),
             ),
             tcp=ListenerStatistics(
@@ -188,8 +200,8 @@ class Server:
                 connections_made=tcp.connections_made,
                 connections_refused=tcp.connections_refused,
                 calls=tcp.calls,
-                procedures=tcp.dispatcher.calls_of_procedures(),
-                operations=tcp.dispatcher.statistics.snapshot(),
+                procedures=procedures[1],
+                operations=ended[1],
                 calls_back=_counted(tcp.calls_back),
             ),
             counters=counters,
@@ -207,6 +219,31 @@ class Server:
             calls_running=self._runner.running,
             workers=self._options.workers,
         )
+
+    async def hosts(self) -> list[HostStatistics]:
+        """Adds up the present connections by the address of the client; answers calls in between.
+
+        Returns:
+            The addresses with their counts, in order.
+        """
+        found: dict[str, HostStatistics] = {}
+        connections: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
+        for number, connection in enumerate(connections):
+            if number and not number % ADMIN_CONNECTIONS_AT_ONCE:
+                await asyncio.sleep(0)
+            address = connection.peer[0] if isinstance(connection, RdmaConnection) else connection.host
+            host = found.setdefault(address, HostStatistics(address=address))
+            if isinstance(connection, RdmaConnection):
+                host.rdma_connections += 1
+                host.calls += connection.statistics.calls
+                host.octets_received += connection.statistics.octets_read
+                host.octets_sent += connection.statistics.octets_written
+            else:
+                host.tcp_connections += 1
+                host.calls += connection.calls_taken.taken
+                host.octets_received += connection.calls_taken.octets_taken
+                host.octets_sent += connection.octets_sent
+        return sorted(found.values(), key=lambda host: host.address)
 
     async def listen(self, *urls: str) -> None:
         """Listens at further URLs.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rpcrdma.rpc.call_statistics import OperationStatistics, added_up
 from rpcrdma.transport import TransportStatistics
 
-__all__ = ["ConnectionStatistics", "ListenerStatistics", "ServerStatistics"]
+__all__ = ["ConnectionStatistics", "HostStatistics", "ListenerStatistics", "ServerStatistics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,21 @@ class ConnectionStatistics:
     calls_in_progress: int
     """Calls received and not answered."""
     counters: TransportStatistics
+
+
+@dataclass(slots=True, kw_only=True)
+class HostStatistics:
+    """The present connections of one address."""
+
+    address: str
+    rdma_connections: int = 0
+    tcp_connections: int = 0
+    calls: int = 0
+    """Calls since the connections were made."""
+    octets_received: int = 0
+    """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
+    octets_sent: int = 0
+    """TCP: octets of messages. RDMA: octets of bulk data that this side has written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +48,8 @@ class ListenerStatistics:
     calls: int
     """RDMA: calls answered. TCP: calls received."""
     procedures: dict[str, int]
-    """Calls that decoded, by the name of the procedure; procedures without any are left out."""
+    """Calls that decoded, by the name of the procedure; procedures without any are left out. With
+    `ServeOptions.count_calls` calls of COMPOUND that have ended count by their operations, "OPEN+READ+CLOSE"."""
     operations: tuple[OperationStatistics, ...]
     """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
     calls_back: tuple[OperationStatistics, ...]

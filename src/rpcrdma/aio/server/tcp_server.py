@@ -61,6 +61,8 @@ class TcpServerConfig:
 
     connections_max: int = field(default_factory=connections_that_fit)
     """Connections at most; see `RdmaServerConfig.connections_max`."""
+    connections_per_host: int | None = None
+    """Connections of one address at most; see `RdmaServerConfig.connections_per_host`."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) of calls that are answered; others get AUTH_TOOWEAK."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
@@ -101,7 +103,10 @@ class TcpServer:
         self._listener = Listener(self._connected, self.log)
         self.connections: set[TcpConnection] = set()
         self._admission: Admission[TcpConnection] = Admission(
-            self.config.connections_max, self.config.connections_max, lambda connection: connection.idle_since
+            self.config.connections_max,
+            self.config.connections_max,
+            lambda connection: connection.idle_since,
+            of_one_max=self.config.connections_per_host,
         )
         self.connections_made = 0
         self.connections_refused = 0
@@ -289,8 +294,8 @@ class TcpServer:
         displaced = self._admission.displaced_by(address[0], self._loop.time())
         if displaced is not None:
             displaced.abort("its place was needed: too many connections")
-        elif self._admission.full(address[0]):
-            self.log.log(logging.WARNING, "full", "%s turned away: %d connections", peer, len(self.connections))
+        elif full := self._admission.full(address[0]):
+            self.log.log(logging.WARNING, "full", "%s turned away: %s", peer, full)
             self.connections_refused += 1
             sock.close()
             return

@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpcrdma.cli.export_options import Exported, allowed_networks, served_directory
+from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
-from rpcrdma.cli.settings.effective import Effective
+from rpcrdma.cli.settings.effective import COMMAND_LINE, Effective
 from rpcrdma.cli.settings.file import Mistake, Value
+from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["find_mistakes", "report"]
+__all__ = ["find_mistakes", "no_exports", "report"]
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
@@ -25,17 +28,16 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
         args: parsed arguments, with the values of `found`.
         found: the settings.
     """
-    faults = list(found.faults)
+    faults = [*found.faults, *no_exports(args, found)]
     if not found.exports:
-        place = str(args.config or "command line")
-        return [
-            *faults,
-            *([] if faults else [Mistake(place, "there is no export; write [[export]], or name a directory")]),
-        ]
+        return faults
     for export in found.exports:
         faults += _faults_of_export(export, found)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
+    admin = found.server["admin"]
+    if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
+        faults.append(Mistake(admin.origin, f"there is no directory {admin.value.parent} for the socket; make it"))
     faults += _faults_of_certificates(args, found)
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):
@@ -44,6 +46,21 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
     return faults
+
+
+def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause.
+
+    Args:
+        args: parsed arguments.
+        found: the settings.
+    """
+    if found.exports or found.faults:
+        return []
+    if args.config is None:
+        remedy = "name a directory, or use --export NAME=DIR or --config FILE"
+        return [Mistake(COMMAND_LINE, f"there is no export; {remedy}")]
+    return [Mistake(str(args.config), "there is no export; write [[export]], or name a directory")]
 
 
 def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
@@ -57,14 +74,10 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
             yield Mistake(place, text, is_warning=export.missing == "skip")
     elif (fault := _fault_of_url(export)) is not None:
         yield Mistake(place, fault)
-    try:
-        allowed_networks(export.hosts)
-    except OSError as error:
-        text = f"{describe(error)[0]}; correct the name, or write its address"
-        yield Mistake(export.origins["hosts"], text, is_warning=export.missing == "skip")
-    if export.squash == "none" and not export.hosts and export.sec is None and export.xprtsec != "mtls":
-        text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
-        yield Mistake(export.origins["squash"], text, is_warning=True)
+    yield from doubts(export)
+    if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
+        text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
+        yield Mistake(export.origins["versions"], text)
     state, directory = Path(found.server["state-dir"].value).absolute(), export.source
     if isinstance(directory, Path) and state.is_relative_to(directory.absolute()):
         text = (
@@ -100,6 +113,13 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
         yield Mistake(state.origin, f"{place} is no directory, so that it cannot hold the state; set another state-dir")
     elif not os.access(place, os.W_OK | os.X_OK):
         yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
+    else:
+        from rpcrdma.nfs.export.state import check_format  # noqa: PLC0415 - the database takes its time
+
+        try:
+            check_format(directory)
+        except OSError as error:
+            yield Mistake(state.origin, str(error))
 
 
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
@@ -116,7 +136,8 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
     if (fault := tls_conflict(args)) is not None:
-        asking = next((export for export in found.exports if export.xprtsec != "none"), found.exports[0])
+        rules = [rule for export in found.exports for rule in export.admitting]
+        asking = next((rule for rule in rules if rule.xprtsec != "none"), rules[0])
         yield Mistake(asking.origins["xprtsec"], "; ".join(fault))
         return
     certificate = found.server["tls-cert"]
@@ -131,6 +152,8 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
     except HostAuthenticationFailed as error:
         message, hint, _ = describe(error)
         yield Mistake(certificate.origin, f"{message}; {hint}" if hint else message)
+    if (warning := expiry_warning(certificate.value, time.time())) is not None:
+        yield Mistake(certificate.origin, warning, is_warning=True)
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:

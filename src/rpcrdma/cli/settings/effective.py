@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.cli.export_options import ExportArgument, Exported
+from rpcrdma.cli.export_options import ExportArgument, Exported, ExportedRule
 from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configuration
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.cli.settings.rules import contradictions
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
 from rpcrdma.commands.setting import Setting
 
 __all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective"]
@@ -49,7 +50,10 @@ def effective(args: argparse.Namespace) -> Effective:
     if args.directory is not None:
         given.insert(0, args.directory)
     exports = tuple(_complete(export, defaults) for export in given or file.exports)
-    return Effective(server, defaults, exports, [*file.faults, *_equal_names(file.exports), *_equal_names(given)])
+    faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
+    for export in exports:
+        faults += contradictions(export, has_authorities=server["tls-ca"].value is not None)
+    return Effective(server, defaults, exports, faults)
 
 
 def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:
@@ -72,10 +76,26 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported
     if not export.origins:
         # An export of the command line: the user who typed it reads the error.
         terms["missing"], origins["missing"] = "fail", COMMAND_LINE
+    inherited = [setting.dest for setting in OF_RULES if setting.dest in terms]
+    rules = [
+        (
+            {**{name: terms[name] for name in inherited}, **rule.own},
+            {**{name: origins[name] for name in inherited}, **rule.origins},
+        )
+        for rule in export.rules
+    ]
     if defaults["access"] == Value("ro", COMMAND_LINE):
         # --read-only is a promise for all exports.
-        terms["access"], origins["access"] = defaults["access"]
-    return Exported(name=export.name, source=export.source, origins=origins, **terms)
+        for each, places in ((terms, origins), *rules):
+            if each["access"] == "rw":
+                each["access"], places["access"] = defaults["access"]
+    return Exported(
+        name=export.name,
+        source=export.source,
+        rules=[ExportedRule(origins=places, **each) for each, places in rules],
+        origins=origins,
+        **terms,
+    )
 
 
 def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 import stat
@@ -13,11 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.cli.export_options import ExportArgument
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
-from rpcrdma.cli.settings.toml_lines import KeyPath, key_lines, line_of
+from rpcrdma.cli.export_options import ExportArgument, RuleArgument
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.toml_lines import KeyPath, key_lines, line_of, line_of_long_key
 from rpcrdma.commands.setting import Setting, ValueType
-from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
+from rpcrdma.file_limits import (
+    CONFIGURATION_FAULT_LETTERS_MAX,
+    CONFIGURATION_FILES_MAX,
+    CONFIGURATION_KEY_NAMES_MAX,
+    CONFIGURATION_OCTETS_MAX,
+)
 
 __all__ = ["FileSettings", "Mistake", "Value", "read_configuration"]
 
@@ -35,6 +41,7 @@ _WANTED: Final = {
     ValueType.SECONDS: "a number",
     ValueType.SIZE: 'a size such as "64Mi"',
     ValueType.SWITCH: "true or false",
+    ValueType.ACCOUNT: "a name in quotes, or a whole number",
 }
 _TYPES: Final[Mapping[ValueType, tuple[type, ...]]] = {
     ValueType.TEXT: (str,),
@@ -42,9 +49,21 @@ _TYPES: Final[Mapping[ValueType, tuple[type, ...]]] = {
     ValueType.SECONDS: (int, float),
     ValueType.SIZE: (str, int),
     ValueType.SWITCH: (bool,),
+    ValueType.ACCOUNT: (str, int),
 }
 _DEFAULTS: Final = "defaults"
 _EXPORT: Final = "export"
+_RULE: Final = "rule"
+_KEY_COMPARED_MAX: Final = 64
+"""Characters of an unknown key that are compared with the known ones, which are shorter."""
+_OF_RULES_ALONE: Final = {setting.name for setting in OF_RULES} - {setting.name for setting in OF_EXPORTS}
+_AS_KEYS: Final = {
+    option: (setting.name if setting.constant is None else f"{setting.name} = {json.dumps(setting.constant)}")
+    + (" below [[export]] or [defaults]" if setting in OF_EXPORTS else "")
+    for setting in (*OF_EXPORTS, *OF_SERVER)
+    if setting.long_option is not None and (option := setting.long_option[2:]) != setting.name
+}
+"""The keys for options with other names."""
 _PLACE_IN_TOML: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -125,6 +144,9 @@ class _File:
         try:
             octets = self._octets()
             text = octets.decode().replace("\r\n", "\n")
+            if (line := line_of_long_key(text)) is not None:
+                self._fault_at(line, f"a key has more than {CONFIGURATION_KEY_NAMES_MAX} names; write tables instead")
+                return {}
             document = tomllib.loads(text)
             self._lines = key_lines(text)
         except UnicodeDecodeError as error:
@@ -169,7 +191,9 @@ class _File:
     def _read_export(self, path: KeyPath, table: dict[str, Any]) -> None:
         before = len(self._found.faults)
         values: dict[str, Value] = {}
-        self._read_table(path, table, (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS), values)
+        terms = {key: value for key, value in table.items() if key != _RULE}
+        self._read_table(path, terms, (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS), values)
+        rules = self._read_rules((*path, _RULE), table.get(_RULE, []), "url" in values)
         if "name" not in table:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
         sources = [setting.name for setting in SOURCES_OF_EXPORT if setting.name in table]
@@ -181,23 +205,40 @@ class _File:
         if "url" in values:
             if "mount-point" in table:
                 self._fault((*path, "mount-point"), "mount-point is for a directory; leave it out beside a url")
-            if values.get("access", Value("ro", "")).value == "rw":
-                self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
+            self._check_of_url(path, values)
         elif "directory" in values and "fsspec-valid" in table:
             self._fault((*path, "fsspec-valid"), "fsspec-valid is for a url; leave it out beside a directory")
         if len(self._found.faults) > before:
             return
         source = values.get("directory", values.get("url"))
         assert source is not None, "checked above"
-        terms = {setting.dest: values[setting.name] for setting in OF_EXPORTS if setting.name in values}
-        self._found.exports.append(
-            ExportArgument(
-                values["name"].value,
-                source.value,
-                {dest: value.value for dest, value in terms.items()},
-                {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()},
-            )
-        )
+        own, origins = self._own_terms(path, values, OF_EXPORTS)
+        self._found.exports.append(ExportArgument(values["name"].value, source.value, own, origins, rules))
+
+    def _read_rules(self, path: KeyPath, tables: Any, of_url: bool) -> list[RuleArgument]:
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self._fault(path, "rule is no array of tables; write [[export.rule]] before each rule of the export")
+            return []
+        rules = []
+        for number, table in enumerate(tables):
+            values: dict[str, Value] = {}
+            self._read_table((*path, number), table, OF_RULES, values)
+            if of_url:
+                self._check_of_url((*path, number), values)
+            rules.append(RuleArgument(*self._own_terms((*path, number), values, OF_RULES)))
+        return rules
+
+    def _own_terms(
+        self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Returns the values of a table and their places, by the attributes of their settings; its own is under ""."""
+        terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
+        origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
+        return {dest: value.value for dest, value in terms.items()}, origins
+
+    def _check_of_url(self, path: KeyPath, values: Mapping[str, Value]) -> None:
+        if "access" in values and values["access"].value == "rw":
+            self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
 
     def _read_table(
         self, path: KeyPath, table: Mapping[str, Any], settings: Iterable[Setting], into: dict[str, Value]
@@ -252,7 +293,8 @@ class _File:
         if not text or "\0" in text:
             raise ValueError(f"{setting.name} {'has a null character' if text else 'is empty'}; write a text")
         if setting.choices and text not in setting.choices:
-            raise ValueError(f"{setting.name} is {text!r}; write {_either(setting.choices)}")
+            quote = "" if setting.kind is ValueType.NUMBER else '"'
+            raise ValueError(f"{setting.name} is {text!r}; write {_either(setting.choices, quote)}")
         if setting.separator and setting.separator in text:
             raise ValueError(f"{setting.name} has {text!r}; write each item in quotes of its own")
         value = _value_of(setting, text)
@@ -263,10 +305,17 @@ class _File:
         return f"{self._path}:{line_of(self._lines, path)}"
 
     def _fault(self, path: KeyPath, text: str) -> None:
-        self._found.faults.append(Mistake(self._place(path), text))
+        self._found.faults.append(Mistake(self._place(path), _shortened(text)))
 
     def _fault_at(self, line: int, text: str) -> None:
-        self._found.faults.append(Mistake(f"{self._path}:{line}", text))
+        self._found.faults.append(Mistake(f"{self._path}:{line}", _shortened(text)))
+
+
+def _shortened(text: str) -> str:
+    """Returns the text of a mistake without the middle of a long one, which is a key or value of the file."""
+    more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
+    half = CONFIGURATION_FAULT_LETTERS_MAX // 2
+    return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"
 
 
 def _value_of(setting: Setting, text: str) -> Any:
@@ -277,12 +326,16 @@ def _value_of(setting: Setting, text: str) -> Any:
         raise ValueError(f"{setting.name}: {error}") from None
 
 
-def _either(choices: Iterable[str]) -> str:
-    *others, last = [f'"{choice}"' for choice in choices]
+def _either(choices: Iterable[str], quote: str) -> str:
+    *others, last = [f"{quote}{choice}{quote}" for choice in choices]
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def _unknown(key: str, known: Mapping[str, Setting]) -> str:
+    if key in _OF_RULES_ALONE:
+        return f"{key} belongs to a rule; write it below [[export.rule]]"
+    if key in _AS_KEYS:
+        return f"{key} is an option of the command line; write {_AS_KEYS[key]}"
     of_exports = [setting.name for setting in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)]
     if key in of_exports:
         return f"{key} belongs to an export; write it below [[export]]" + (
@@ -290,8 +343,8 @@ def _unknown(key: str, known: Mapping[str, Setting]) -> str:
         )
     if key in {setting.name for setting in OF_SERVER}:
         return f"{key} belongs to the server; write it above the first line in brackets"
-    above_all = [] if "access" in known else [_DEFAULTS, _EXPORT]
-    near = difflib.get_close_matches(key, [*known, *above_all, *of_exports], 1)
+    above_all = [_RULE] if "access" in known else [_DEFAULTS, _EXPORT]
+    near = difflib.get_close_matches(key[:_KEY_COMPARED_MAX], [*known, *above_all, *of_exports], 1)
     hint = f"did you mean {near[0]}?" if near else "rpcrdma config show lists the known ones"
     return f"unknown key {key!r}; {hint}"
 

@@ -6,7 +6,7 @@ import argparse
 import ipaddress
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rpcrdma.cli.export_options import export_name, parse_security
@@ -21,6 +21,8 @@ _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "rw": ("access", "rw"),
     "ro": ("access", "ro"),
+    "secure": ("reserved-port", True),
+    "insecure": ("reserved-port", False),
     "sync": ("sync", True),
     "async": ("sync", False),
     "root_squash": ("squash", "root"),
@@ -28,23 +30,33 @@ _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "all_squash": ("squash", "all"),
 }
 """Options with a term of ours: its key and its value."""
+_OF_WHOLE_EXPORT: Final = {"sync": "async", "reserved-port": "insecure"}
+"""Terms that rules cannot have, which are true without an option, and the options that make them false."""
+_DEFAULTS: Final[dict[str, Any]] = {
+    "access": "ro",
+    "squash": "root",
+    "anonuid": 65534,
+    "anongid": 65534,
+    "sec": ["sys"],
+    "xprtsec": "none",
+}
+"""The terms of a client without options, by the keys of a rule."""
 _WITHOUT_EFFECT: Final = frozenset(
-    {"insecure", "secure", "no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"}
-    | {"no_acl", "auth_nlm", "secure_locks"}
+    {"no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"} | {"no_acl", "auth_nlm", "secure_locks"}
 )
-"""Options that change nothing in this server. The head of the output names `secure`, which is Linux's default."""
+"""Options that change nothing in this server."""
 _NUMBERS: Final = frozenset({"anonuid", "anongid"})
 """Options whose value is the number of a user or group; the term has the same name."""
 _HEAD: Final = """\
-# Made of {name}. A client may use any port here, as with the option `insecure`.
+# Made of {name}.
 """
 
 
 def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
     """Returns the tables, and a fault for each client and option that they cannot express.
 
-    Clients of one line with other options than its first client are left out, and so is a line without a client that
-    can be expressed: no table admits more hosts, or grants more, than its line.
+    Clients with other options than others have a rule of their own. A line without a client that can be expressed is
+    left out: no table admits more hosts, or grants more, than its line.
 
     Args:
         text: lines of exports(5).
@@ -53,9 +65,9 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
     faults: list[Mistake] = []
     tables = []
     for number, line in _logical_lines(text):
-        table = _Line(f"{name}:{number}", faults).table(line)
-        if table is not None:
-            tables.append("\n[[export]]\n" + "".join(f"{key} = {_written(value)}\n" for key, value in table.items()))
+        found = _Line(f"{name}:{number}", faults).tables(line)
+        if found is not None:
+            tables.append("\n" + found)
     return _HEAD.format(name=name) + "".join(tables), faults
 
 
@@ -82,8 +94,8 @@ class _Line:
         self._place = place
         self._faults = faults
 
-    def table(self, line: str) -> dict[str, Any] | None:
-        """Returns the keys of a table; None if the line has none."""
+    def tables(self, line: str) -> str | None:
+        """Returns the tables of an export and its rules; None if the line has none."""
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
@@ -91,9 +103,38 @@ class _Line:
         if not path.startswith("/") or name is None or not path.isprintable():
             self._fault(f"{words[0]} is not the path of a directory in UTF-8; the line is left out")
             return None
+        groups = self._groups(words[1:])
+        if not groups:
+            self._fault(f"no client of {path} can be expressed; the line is left out")
+            return None
+        head: dict[str, Any] = {"name": name, "directory": path}
+        if len(groups) == 1:
+            hosts, terms = groups[0]
+            return _table("[[export]]", head | terms | ({} if hosts == [""] else {"hosts": hosts}))
+        for key, option in _OF_WHOLE_EXPORT.items():
+            values = [terms[key] for _, terms in groups if key in terms]
+            if values:
+                head[key] = any(terms.get(key, True) for _, terms in groups)
+            if len({terms.get(key, True) for _, terms in groups}) > 1:
+                self._fault(f"{option} for some clients of {path} cannot be expressed; none has it")
+        *others, (hosts, last) = groups
+        if hosts != [""]:
+            others, last = groups, {"access": "none"}
+        # A rule has each term that another one or the export has, since it would take those of the export.
+        keys = [key for key in _DEFAULTS if any(key in terms for _, terms in groups)]
+        return _table("[[export]]", head | {key: last[key] for key in last if key not in _OF_WHOLE_EXPORT}) + "".join(
+            "\n" + _table("[[export.rule]]", {"hosts": hosts} | {key: terms.get(key, _DEFAULTS[key]) for key in keys})
+            for hosts, terms in others
+        )
+
+    def _groups(self, words: list[str]) -> list[tuple[list[str], dict[str, Any]]]:
+        """Returns hosts with the terms that they share, in the order in which Linux looks for a client.
+
+        Hosts go before networks, and these before all hosts, which are [""]. Neighbours with equal terms are one group.
+        """
         defaults = ""
-        groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
-        for word in words[1:] or ["*"]:
+        clients: list[tuple[int, str, dict[str, Any]]] = []
+        for word in words or ["*"]:
             if word.startswith("-"):
                 defaults = word[1:]
                 continue
@@ -103,19 +144,21 @@ class _Line:
                 continue
             host = self._host(found[1])
             terms = self._terms(",".join(filter(None, [defaults, found[2]])))
-            if host is not None and terms is not None:
-                groups.setdefault(repr(terms), (terms, []))[1].append(host)
-        if not groups:
-            self._fault(f"no client of {path} can be expressed; the line is left out")
-            return None
-        (terms, hosts), *others = groups.values()
-        for _, more in others:
-            clients = " ".join(host or "*" for host in more)
-            self._fault(
-                f"{clients} of {path} has other options than {hosts[0] or '*'}; one export has one set of terms"
-            )
-        table = {"name": name, "directory": path, **terms}
-        return table if "" in hosts else table | {"hosts": list(dict.fromkeys(hosts))}
+            if host is None or terms is None:
+                continue
+            kind = 2 if not host else 1 if "/" in host else 0
+            above = next((each for each in clients if each[0] == kind and _is_within(host, each[1])), None)
+            if above is None:
+                clients.append((kind, host, terms))
+            elif above[2] != terms:
+                self._fault(f"{host or '*'} is a part of {above[1] or '*'} before it; its own options are left out")
+        groups: list[tuple[list[str], dict[str, Any]]] = []
+        for _, host, terms in sorted(clients, key=lambda each: each[0]):
+            if groups and groups[-1][1] == terms:
+                groups[-1] = [*groups[-1][0], host] if host else [""], terms
+            else:
+                groups.append(([host], terms))
+        return groups
 
     def _host(self, client: str) -> str | None:
         """Returns a host as our files write it: "" for all; None if it cannot be expressed."""
@@ -143,7 +186,7 @@ class _Line:
 
     def _terms(self, options: str) -> dict[str, Any] | None:
         """Returns the terms of a client's options; None if a table would grant them to more callers than the line."""
-        terms: dict[str, Any] = {"access": "ro"}
+        terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
         sections = 0
         for option in filter(None, options.split(",")):
             word, _, value = option.partition("=")
@@ -175,6 +218,20 @@ class _Line:
 
     def _fault(self, text: str) -> None:
         self._faults.append(Mistake(self._place, text))
+
+
+def _table(header: str, keys: Mapping[str, Any]) -> str:
+    return "\n".join([header, *(f"{key} = {_written(value)}" for key, value in keys.items()), ""])
+
+
+def _is_within(host: str, other: str) -> bool:
+    """Returns whether a client that `host` stands for is one of `other`, which is of the same kind."""
+    if host == other:
+        return True
+    if "/" not in host:
+        return False
+    inner, outer = ipaddress.ip_network(host), ipaddress.ip_network(other)
+    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
 
 
 def _written(value: Any) -> str:

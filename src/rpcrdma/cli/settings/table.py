@@ -7,15 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rpcrdma.cli.export_options import absolute_export_name, default_state_dir, fsspec_url, parse_security
+from rpcrdma.cli.export_options import (
+    SQUASHED,
+    absolute_export_name,
+    certificate_name,
+    default_state_dir,
+    directory_path,
+    fsspec_url,
+    parse_security,
+    principal,
+)
 from rpcrdma.commands import octets
 from rpcrdma.commands.arguments import (
+    group_number,
     host_and_port,
     listening_url,
     positive_count,
     seconds,
     seconds_or_never,
-    user_or_group_number,
+    user_number,
 )
 from rpcrdma.commands.options import (
     BUSY_POLL,
@@ -36,14 +46,20 @@ from rpcrdma.commands.options import (
 from rpcrdma.commands.setting import Renewal, Setting, ValueType
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
+    CONNECTIONS_OF_HOST_MIN,
+    CONNECTIONS_OF_HOST_PARTS,
     NFS_FSSPEC_VALID_S,
     RDMA_IDLE_S,
     RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
     SERVER_WORKERS,
 )
+from rpcrdma.rpc.host_identity import TRANSPORTS
 
-__all__ = ["DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_SERVER", "SOURCES_OF_EXPORT"]
+__all__ = [
+    "ADMIN", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
+    "SOURCES_OF_EXPORT", "STATE_DIR",
+]  # fmt: skip
 
 DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 """The URLs at which a server listens by default."""
@@ -74,6 +90,28 @@ HOST_SETTINGS: Final = (
 )
 """Settings of the server about certificates."""
 
+STATE_DIR: Final = Setting(
+    name="state-dir",
+    parse=Path,
+    metavar="DIR",
+    default=default_state_dir,
+    default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
+    help="where to keep the key of the file handles and clients of version 4",
+)
+
+
+def _path_or_off(text: str) -> Path | str:
+    return text if text == "off" else Path(text)
+
+
+ADMIN: Final = Setting(
+    name="admin",
+    parse=_path_or_off,
+    metavar="PATH",
+    default_text="admin.sock in the directory of state-dir",
+    help="the local socket at which the server answers rpcrdma admin, for its owner and root alone; off: none",
+)
+
 OF_SERVER: Final[tuple[Setting, ...]] = (
     Setting(
         name="listen",
@@ -92,14 +130,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="VERSIONS",
         help="versions of NFS: 3 with MOUNT, 4 (4.1 and 4.2) with locks, or 3,4",
     ),
-    Setting(
-        name="state-dir",
-        parse=Path,
-        metavar="DIR",
-        default=default_state_dir,
-        default_text="$XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root",
-        help="where to keep the key of the file handles and clients of version 4",
-    ),
+    STATE_DIR,
+    ADMIN,
     Setting(
         name="keytab",
         parse=Path,
@@ -138,6 +170,14 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         help="the largest number of client connections, for RDMA and for TCP each",
     ),
     Setting(
+        name="connections-per-host",
+        kind=ValueType.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
+        help="the largest number of connections of one address, for RDMA and for TCP each",
+    ),
+    Setting(
         name="idle-timeout",
         kind=ValueType.SECONDS,
         parse=seconds_or_never,
@@ -167,8 +207,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         name="metrics",
         parse=host_and_port,
         metavar="HOST:PORT",
-        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls; "
-        "port 0 for a free one (needs the package prometheus-client)",
+        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
+        "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,
@@ -182,24 +222,24 @@ NAME_OF_EXPORT: Final = Setting(
     help="the name under which clients mount the export: /NAME, or / for the root",
 )
 SOURCES_OF_EXPORT: Final = (
-    Setting(name="directory", parse=Path, option=None, help="the directory of this machine"),
+    Setting(name="directory", parse=directory_path, option=None, help="the directory of this machine"),
     Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
 )
 """The settings of which an export has exactly one."""
 
-OF_EXPORTS: Final[tuple[Setting, ...]] = (
+_OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
     Setting(
         name="access",
-        choices=("rw", "ro"),
+        choices=("rw", "ro", "none"),
         default="rw",
         option="--read-only",
         constant="ro",
         help="export read-only",
-        file_help="rw: clients may change files; ro: they may only read them",
+        file_help="rw: clients may change files; ro: they may only read them; none: they are refused",
     ),
     Setting(
         name="squash",
-        choices=("root", "all", "none"),
+        choices=SQUASHED,
         default="root",
         option="--no-root-squash",
         constant="none",
@@ -208,31 +248,21 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="anonuid",
-        kind=ValueType.NUMBER,
-        parse=user_or_group_number,
+        kind=ValueType.ACCOUNT,
+        parse=user_number,
         default=_ANONYMOUS,
         default_text=str(_ANONYMOUS),
         option=None,
-        help="the number of the user as which squashed callers act",
+        help="the name or number of the user as which squashed callers act",
     ),
     Setting(
         name="anongid",
-        kind=ValueType.NUMBER,
-        parse=user_or_group_number,
+        kind=ValueType.ACCOUNT,
+        parse=group_number,
         default=_ANONYMOUS,
         default_text=str(_ANONYMOUS),
         option=None,
-        help="the number of the group as which squashed callers act",
-    ),
-    Setting(
-        name="sync",
-        kind=ValueType.SWITCH,
-        default=True,
-        option="--async",
-        constant=False,
-        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
-        file_help="whether new names and attributes are on the disk before the reply; otherwise they are lost if the "
-        "machine fails",
+        help="the name or number of the group as which squashed callers act",
     ),
     Setting(
         name="sec",
@@ -252,10 +282,6 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         "export may ask for its own",
         file_help="the least protection of connections over TCP: TLS, or TLS with a certificate of the client as well",
     ),
-    replace(
-        MOUNT_IN_CLEAR,
-        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it",
-    ),
     Setting(
         name="hosts",
         many=True,
@@ -264,7 +290,85 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         default=(),
         default_text="all",
         help="let only these addresses, networks or hosts mount; may be repeated",
-        file_help="the addresses, networks and names of hosts that may use the export",
+        file_help='the addresses, networks and names of hosts that the rule is for, or "*" for all; those of an export '
+        "itself are for its last rule",
+    ),
+)
+"""The settings that an export and each of its rules may have."""
+
+OF_RULES: Final[tuple[Setting, ...]] = (
+    *_OF_EXPORTS_AND_RULES,
+    Setting(
+        name="principals",
+        many=True,
+        parse=principal,
+        option=None,
+        help="the Kerberos principals that the rule is for: user@REALM, or *@REALM for all of a realm (default: all "
+        "callers)",
+    ),
+    Setting(
+        name="certificates",
+        many=True,
+        parse=certificate_name,
+        option=None,
+        help="the names that the rule is for: the certificate of the client's host has one of these DNS names, IP "
+        "addresses or URIs (default: all hosts)",
+    ),
+)
+"""The settings of one rule; those that it leaves out come from its export, and those for callers hold for all."""
+
+OF_EXPORTS: Final[tuple[Setting, ...]] = (
+    *_OF_EXPORTS_AND_RULES,
+    Setting(
+        name="sync",
+        kind=ValueType.SWITCH,
+        default=True,
+        option="--async",
+        constant=False,
+        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
+        file_help="whether new names and attributes are on the disk before the reply; otherwise they are lost if the "
+        "machine fails",
+    ),
+    replace(
+        MOUNT_IN_CLEAR,
+        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it",
+    ),
+    Setting(
+        name="transports",
+        many=True,
+        choices=TRANSPORTS,
+        default=TRANSPORTS,
+        default_text="both",
+        option=None,
+        help="the transports over which NFS serves the export: tcp, rdma; MOUNT serves it over both",
+    ),
+    Setting(
+        name="versions",
+        many=True,
+        kind=ValueType.NUMBER,
+        parse=int,
+        choices=("3", "4"),
+        default=(3, 4),
+        default_text="both",
+        option=None,
+        help="the versions of NFS that serve the export: 3 with MOUNT, and 4 for 4.1 and 4.2",
+    ),
+    Setting(
+        name="hidden",
+        kind=ValueType.SWITCH,
+        default=False,
+        default_text="false",
+        option=None,
+        help="leave the export out of the list of exports, and out of listings of the directory above it; clients that "
+        "know its name may mount it",
+    ),
+    Setting(
+        name="reserved-port",
+        kind=ValueType.SWITCH,
+        default=False,
+        default_text="false",
+        option=None,
+        help="take calls over TCP that prove no user from ports below 1024 alone, as exports(5) does by default",
     ),
     Setting(
         name="fsspec-valid",

@@ -7,7 +7,9 @@ import tomllib
 from collections import Counter
 from typing import Final, TypeAlias
 
-__all__ = ["KeyPath", "key_lines", "line_of"]
+from rpcrdma.file_limits import CONFIGURATION_KEY_NAMES_MAX
+
+__all__ = ["KeyPath", "key_lines", "line_of", "line_of_long_key"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys that lead to a value; the number of an item stands after the name of an array of tables."""
@@ -47,6 +49,24 @@ def key_lines(text: str) -> dict[KeyPath, int]:
         at, passed = _after_value(text, at)
         line += passed
     return lines
+
+
+def line_of_long_key(text: str) -> int | None:
+    """Returns the line of the first key with more than `CONFIGURATION_KEY_NAMES_MAX` names; None: there is none.
+
+    Args:
+        text: any text, which ends for this search where a quotation mark is not closed.
+    """
+    at, line, dots = 0, 1, 0
+    while (piece := _SKIPPED.match(text, at)) is not None:
+        at, word = piece.end(), piece[0]
+        if word[0] not in "\"'#":
+            dots += word.count(".")
+            if dots >= CONFIGURATION_KEY_NAMES_MAX:
+                return line
+        if (lines := word.count("\n")) > 0:
+            line, dots = line + lines, 0
+    return None
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:

@@ -50,6 +50,9 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     }
     state = found.server["state-dir"]
     own = [] if state.origin == DEFAULT else [Path(state.value).resolve()]
+    admin = found.server["admin"].value
+    if isinstance(admin, Path):
+        own.append(admin.parent.resolve())
     read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
     # The empty value takes away /srv, which may lie within an export.
     service = ["ReadWritePaths="]
@@ -60,7 +63,7 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         service.append("ProtectHome=no")
     if _meet(used, _TEMPORARY):
         service.append("PrivateTmp=no")
-    if any(export.squash == "none" for export in found.exports):
+    if any(rule.squash == "none" for export in found.exports for rule in export.admitting):
         service.append(f"CapabilityBoundingSet={_OF_ROOT}")
     mounts = [f"RequiresMountsFor={_word(path)}" for path in (*roots, *own)]
     return "\n".join(["[Unit]", *mounts, "", "[Service]", *service, ""]), faults

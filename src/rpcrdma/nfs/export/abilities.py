@@ -10,8 +10,8 @@ import enum
 import os
 from typing import Protocol, runtime_checkable
 
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, OpenFile, Written
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["CopyTarget", "Extended", "SparseFile", "XattrHow"]
 
@@ -73,18 +73,18 @@ class Extended(Protocol):
     its prefix. Only regular files and directories are asked.
     """
 
-    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+    def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """The value of an attribute, for callers who may read the object; ENODATA: there is none."""
 
-    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """Sets an attribute, for callers who may write the object; `change` is the object's.
 
         Raises:
             Refused, OSError: EEXIST, ENODATA: see `XattrHow`; E2BIG, ENOSPC: the object's attributes are too large.
         """
 
-    def list_xattrs(self, who: Credential) -> list[bytes]:
+    def list_xattrs(self, who: Grant) -> list[bytes]:
         """The names of all attributes, for callers who may read the object."""
 
-    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """Removes an attribute, for callers who may write the object; ENODATA: there is none."""

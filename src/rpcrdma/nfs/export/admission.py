@@ -1,22 +1,27 @@
-"""Decides which hosts, connections and security flavors may use an export, and logs the refusals."""
+"""Decides which calls may use an export, and as which user, and logs the refusals."""
 
 from __future__ import annotations
 
 import errno
 import logging
 import threading
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.limits import NFS_DECISIONS_MAX
+from rpcrdma.nfs.export.export import AccessTerms, ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused
-from rpcrdma.rpc.host_identity import XprtSec, protects
+from rpcrdma.rpc.auth import AuthNone, Credential
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_identity import CallOrigin, XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["HostAdmission"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-_PEERS_MAX = 1024
 _NETWORKS_SHOWN_MAX = 8
 
 
@@ -24,95 +29,187 @@ def _when_the_next_comes(_delay_s: float, _callback: object) -> None:
     """Sets no timer, since worker threads have no event loop: the next refusal or `flush` logs those held back."""
 
 
-class HostAdmission:
-    """Thread-safe. Decides which addresses, and which security flavors, may use an export."""
+class _Decision(NamedTuple):
+    """The decision about the calls of one origin and principal."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], bool] = {}
+    terms: ExportTerms
+    rule: AccessTerms | None
+    """The rule that lets them pass; None: they are refused."""
+    proofs: tuple[SecurityFlavor, ...]
+    """The flavors of a rule for principals that fits their host, if they are refused without a proof of the user."""
+
+
+class HostAdmission:
+    """Thread-safe. Decides which calls may use an export, and as which user, by the rules of the export.
+
+    Args:
+        identity_of: the identity of a user, in which threads act.
+    """
+
+    def __init__(self, identity_of: Callable[[UserAndGroups], CallerIdentity]) -> None:
+        self._identity_of = identity_of
+        self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
+        self.latest = Grant(ServingUser())
+        """The newest grant: the calls of a connection follow each other, and this one holds for all that have the same
+        terms, origin and credential."""
 
     def forget(self) -> None:
-        """Drops the decisions about hosts, after the hosts of an export have changed."""
+        """Drops all decisions, after the terms of an export have changed."""
         self._known = {}
+        self.latest = Grant(ServingUser())
 
-    def check(self, export: ExportTerms, context: CallContext, *, mounts: bool = False) -> None:
-        """Lets a call pass whose host, connection and security flavor the export takes; else logs the refusal.
+    def check(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant:
+        """Lets a call of NFS pass that the rules of the export allow; else logs the refusal.
 
-        `mounts`: the call is one of MOUNT, which takes every flavor.
+        The rule is chosen by the host, its certificate and the principal. Its flavors are checked after that.
+
+        Args:
+            export: the terms of the export.
+            context: the call.
+            version: the version of NFS.
+
+        Returns:
+            The rights of the caller.
 
         Raises:
-            Refused: EACCES: the export is closed to this host, or to connections like this one.
+            Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one.
             CredentialTooWeak: the export asks for another flavor.
         """
-        peer = context.peer
-        if export.xprtsec != "none" and not (mounts and export.mount_in_clear):
-            self._check_protection(export, peer, context.client.xprtsec, mounts=mounts)
-        if export.hosts:
-            admitted = self._known.get((export.name, peer))
-            if admitted is None:
-                admitted = export.admits(peer)
-                if len(self._known) >= _PEERS_MAX:
-                    self._known.clear()
-                self._known[export.name, peer] = admitted
-            if not admitted:
-                self._tell(export, peer)
-                raise Refused(errno.EACCES)
-        if not mounts and context.credential.flavor not in export.security:
-            self._refuse_flavor(export, context)
+        origin, credential = context.client.origin, context.credential
+        self._check_version(export, origin, version)
+        if origin.transport not in export.transports:
+            self._refuse(export, origin, origin.transport, f"it is not served over {origin.transport}")
+        if export.reserved_port and not _comes_from_root(origin, credential):
+            self._refuse(export, origin, "port", "it asks for a port below 1024")
+        _, rule, proofs = self._decide(export, origin, credential.principal)
+        if rule is None:
+            if proofs:
+                self._refuse_flavor(export, origin, credential, proofs)
+            self._refuse_host(export, origin, credential.principal)
+        if rule.xprtsec != "none" and not protects(origin.xprtsec, rule.xprtsec):
+            self._refuse_protection(export, origin, rule.xprtsec)
+        if credential.flavor not in rule.security:
+            self._refuse_flavor(export, origin, credential, rule.security)
+        self.latest = granted = self._granted(export, rule, origin, credential)
+        return granted
 
-    def _check_protection(self, export: ExportTerms, peer: str, present: XprtSec, *, mounts: bool) -> None:
-        if protects(present, export.xprtsec):
-            return
-        event = {"event": "refused", "client": peer, "export": export.name, "xprtsec": export.xprtsec}
+    def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant:
+        """Lets a call of MOUNT pass, which takes every flavor and transport, if some rule fits its host.
+
+        Args:
+            export: the terms of the export.
+            context: the call.
+            version: the version of NFS: 3, or that of a call that asks for the flavors, as MOUNT of version 3 does.
+
+        Returns:
+            The rights of the caller: those of the anonymous user without a proof that its rule takes.
+
+        Raises:
+            Refused: EACCES, as `check`.
+        """
+        origin, credential = context.client.origin, context.credential
+        self._check_version(export, origin, version)
+        rules = export.admitting(origin)
+        if not rules:
+            self._refuse_host(export, origin, None)
+        if not (export.mount_in_clear or any(protects(origin.xprtsec, rule.xprtsec) for rule in rules)):
+            self._refuse_protection(export, origin, rules[0].xprtsec, mounts=True)
+        rule = self._decide(export, origin, credential.principal).rule
+        if rule is not None and credential.flavor in rule.security:
+            return self._granted(export, rule, origin, credential)
+        return self._granted(export, rules[0], origin, AuthNone())
+
+    def flavors(self, export: ExportTerms, context: CallContext) -> list[SecurityFlavor]:
+        """Returns the security flavors with which callers of the call's host may use an export, the preferred first.
+
+        Args:
+            export: the terms of the export.
+            context: the call.
+
+        Raises:
+            Refused: EACCES: the export is closed to this host.
+        """
+        origin = context.client.origin
+        rules = export.admitting(origin)
+        if not rules:
+            self._refuse_host(export, origin, None)
+        return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
+
+    def _check_version(self, export: ExportTerms, origin: CallOrigin, version: int) -> None:
+        if version not in export.versions:
+            self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
+
+    def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
+        """Returns the decision about the calls of an origin and principal, new or remembered."""
+        key = export.name, origin, principal
+        known = self._known
+        found = known.get(key)
+        # A thread may have noted a decision by terms that have changed meanwhile.
+        if found is None or found.terms is not export:
+            rule = export.matching(origin, principal)
+            if rule is not None and rule.denied:
+                rule = None
+            unproved = rule is None and principal is None
+            proofs = (each.flavors for each in export.admitting(origin) if unproved and each.principals)
+            if len(known) >= NFS_DECISIONS_MAX:
+                known.clear()
+            known[key] = found = _Decision(export, rule, next(proofs, ()))
+        return found
+
+    def _granted(self, export: ExportTerms, rule: AccessTerms, origin: CallOrigin, credential: Credential) -> Grant:
+        identity = self._identity_of(rule.acting_as(credential))
+        return Grant(identity, read_only=rule.read_only, credential=credential, terms=export, origin=origin)
+
+    def _refuse_protection(
+        self, export: ExportTerms, origin: CallOrigin, wanted: XprtSec, *, mounts: bool = False
+    ) -> NoReturn:
         remedy = "; Linux asks MOUNT in the clear, which Export(mount_in_clear=True) allows" if mounts else ""
-        with self._guard:
-            self._log.log(
-                logging.WARNING,
-                f"{export.name} {peer} {present}",
-                "refused %s the export %s: it asks for xprtsec=%s, the connection has %s%s",
-                peer,
-                export.name,
-                export.xprtsec,
-                present,
-                remedy,
-                extra={"event": event},
-            )
+        reason = f"it asks for xprtsec={wanted}, the connection has {origin.xprtsec}{remedy}"
+        self._refuse(export, origin, origin.xprtsec, reason, xprtsec=wanted)
+
+    def _refuse_flavor(
+        self, export: ExportTerms, origin: CallOrigin, credential: Credential, security: Sequence[SecurityFlavor]
+    ) -> NoReturn:
+        wanted = ", ".join(map(str, security))
+        reason = f"it came with {credential.flavor}, and the export asks for {wanted}"
+        self._tell(export, origin, "security", reason, security=[*map(str, security)])
+        raise CredentialTooWeak(f"{export.name} asks for {wanted}")
+
+    def _refuse_host(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> NoReturn:
+        if export.rules or export.hosts is None:
+            who = "callers of this host" if principal is None else printable(principal)
+            self._refuse(export, origin, principal or "", f"no rule of it admits {who}")
+        networks = [str(network) for network in export.hosts]
+        more = len(networks) - _NETWORKS_SHOWN_MAX
+        admitted = ", ".join(networks[:_NETWORKS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+        self._refuse(export, origin, "", f"it admits {admitted or 'no host'} alone", admitted=networks)
+
+    def _refuse(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> NoReturn:
+        self._tell(export, origin, kind, reason, **more)
         raise Refused(errno.EACCES)
 
-    def _refuse_flavor(self, export: ExportTerms, context: CallContext) -> NoReturn:
-        peer, wanted = context.peer, ", ".join(map(str, export.security))
-        event = {"event": "refused", "client": peer, "export": export.name, "security": [*map(str, export.security)]}
+    def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
+        """Logs a refusal; `kind` tells it from others of the same export and host."""
+        event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
             self._log.log(
                 logging.WARNING,
-                f"security {export.name} {peer}",
-                "refused %s the export %s: it came with %s, and the export asks for %s",
-                peer,
+                f"{export.name} {origin.host} {kind}",
+                "refused %s the export %s: %s",
+                origin.host,
                 export.name,
-                context.credential.flavor,
-                wanted,
+                reason,
                 extra={"event": event},
             )
-        raise CredentialTooWeak(f"{export.name} asks for {wanted}")
 
     def flush(self) -> None:
         """Logs the refusals that were held back."""
         with self._guard:
             self._log.flush()
 
-    def _tell(self, export: ExportTerms, peer: str) -> None:
-        networks = [str(network) for network in export.hosts]
-        more = len(networks) - _NETWORKS_SHOWN_MAX
-        admitted = ", ".join(networks[:_NETWORKS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
-        event = {"event": "refused", "client": peer, "export": export.name, "admitted": networks}
-        with self._guard:
-            self._log.log(
-                logging.WARNING,
-                f"{export.name} {peer}",
-                "refused %s the export %s: it admits %s alone",
-                peer,
-                export.name,
-                admitted,
-                extra={"event": event},
-            )
+
+def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:
+    """Returns whether a call needs no reserved port, or has one."""
+    return origin.reserved_port or origin.transport == "rdma" or credential.flavor.service is not None

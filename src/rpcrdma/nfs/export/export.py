@@ -1,4 +1,4 @@
-"""The terms of an export: its name, the hosts that may use it, and the users as which their calls act."""
+"""The terms of an export: its name, the rules that decide who may use it, and the users as which their calls act."""
 
 from __future__ import annotations
 
@@ -11,16 +11,27 @@ from typing import Any, TypeAlias
 from rpcrdma.limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
+from rpcrdma.rpc.host_identity import (
+    TRANSPORTS,
+    XPRTSEC_CHOICES,
+    CallOrigin,
+    Transport,
+    XprtSec,
+    host_name,
+    is_named,
+)
 
 __all__ = [
     "ANONYMOUS",
     "UNPROVED",
+    "VERSIONS",
+    "AccessTerms",
     "Export",
     "ExportTerms",
     "Network",
     "UserAndGroups",
     "check_names",
+    "check_principal",
     "parse_network",
 ]
 
@@ -32,25 +43,31 @@ ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The flavors of an export that asks nobody for a proof."""
+VERSIONS = (3, 4)
+"""The versions of NFS; 4 stands for 4.1 and 4.2."""
 _NO_ID = 0xFFFFFFFF
 """No identity: to the kernel this number means that nothing is to be changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportTerms:
-    """The name under which clients mount a tree of files, and the terms on which they may use it.
+class AccessTerms:
+    """A rule of an export: the callers that it matches, and the terms on which they may use the export.
 
     Raises:
-        ValueError: the name is invalid, `xprtsec` unknown, or an anonymous number not within 0 to 2^32 - 2.
+        ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or a principal has another form.
     """
 
-    name: str
-    """The name for clients: "/", "/NAME" or deeper."""
+    hosts: tuple[Network, ...] | None = None
+    """The networks of the callers; None: all hosts, and without a network no host."""
+    principals: tuple[str, ...] = ()
+    """The principals that RPCSEC_GSS proves: "user@REALM", or "*@REALM" for all of a realm; empty: every caller."""
+    certificates: tuple[str, ...] = ()
+    """The names, one of which the certificate of the caller's host must have: DNS names, IP addresses or URIs; empty:
+    every host."""
+    denied: bool = False
+    """Whether all calls are refused."""
     read_only: bool = False
     """Whether changes are refused."""
-    synchronous: bool = True
-    """Whether changes of names and attributes are on the disk before their reply, as RFC 1813 section 3.3 asks;
-    otherwise they may be lost when the machine (not the server) fails."""
     root_squash: bool = True
     """Whether root of a client acts as the anonymous user; matters only to a server that runs as root."""
     all_squash: bool = False
@@ -59,26 +76,21 @@ class ExportTerms:
     """The number of the anonymous user."""
     anonymous_gid: int = ANONYMOUS
     """The number of the anonymous group."""
-    hosts: tuple[Network, ...] = ()
-    """The networks that may use the export; empty: all hosts."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) of connections that use the export; RDMA has none."""
-    mount_in_clear: bool = False
-    """Whether MOUNT returns the root also without that protection, as Linux clients need."""
     security: tuple[SecurityFlavor, ...] = UNPROVED
     """The security flavors of calls to the export, the preferred one first; MOUNT lists them."""
 
     def __post_init__(self) -> None:
-        parts = self.name.split("/")
-        if parts[0] or len(parts) == 1 or (self.name != "/" and any(part in {"", ".", ".."} for part in parts[1:])):
-            raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
-        if "\0" in self.name:
-            raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
         if self.xprtsec not in XPRTSEC_CHOICES:
             raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
         for number in (self.anonymous_uid, self.anonymous_gid):
             if not 0 <= number < _NO_ID:
                 raise ValueError(f"{number} is not the number of a user or group: use 0 to {_NO_ID - 1}")
+        for principal in self.principals:
+            check_principal(principal)
+        for name in self.certificates:
+            host_name(name)
 
     def acting_as(self, credential: Credential) -> UserAndGroups:
         """Maps a call's credential to the user as whom the server acts.
@@ -100,21 +112,119 @@ class ExportTerms:
                 return user.uid, gid, gids
         return self.anonymous_uid, self.anonymous_gid, ()
 
-    def admits(self, peer: str) -> bool:
-        """Returns whether a host may use the export.
+    def fits(self, origin: CallOrigin) -> bool:
+        """Returns whether calls of a connection match the rule, if their principal does.
 
         Args:
-            peer: its IP address.
+            origin: the origin of the calls.
         """
-        if not self.hosts:
-            return True
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
+        if self.certificates and (
+            origin.identity is None
+            or not is_named(origin.identity, [host_name(name) for name in self.certificates], wildcards=False)
+        ):
             return False
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return _within(address, self.hosts)
+        return self.hosts is None or _within(origin.host, self.hosts)
+
+    def takes(self, principal: str | None) -> bool:
+        """Returns whether a caller matches the rule, if the origin of its call does.
+
+        Args:
+            principal: the principal that RPCSEC_GSS has proved; None: none.
+        """
+        if not self.principals:
+            return True
+        return principal is not None and (
+            principal in self.principals or f"*@{principal.rpartition('@')[2]}" in self.principals
+        )
+
+    @property
+    def flavors(self) -> tuple[SecurityFlavor, ...]:
+        """The flavors by which a call can match: those that prove a principal, if the rule names principals."""
+        return tuple(flavor for flavor in self.security if not self.principals or flavor.service is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTerms(AccessTerms):
+    """The name under which clients mount a tree of files, and the terms on which they may use it.
+
+    The terms that it has as `AccessTerms` are the last rule, after `rules`. It has no principals and no certificates.
+
+    Raises:
+        ValueError: as `AccessTerms`; or the name is invalid, or a transport or version unknown.
+    """
+
+    name: str
+    """The name for clients: "/", "/NAME" or deeper."""
+    rules: tuple[AccessTerms, ...] = ()
+    """The rules; the first one that matches a call holds for it."""
+    synchronous: bool = True
+    """Whether changes of names and attributes are on the disk before their reply, as RFC 1813 section 3.3 asks;
+    otherwise they may be lost when the machine (not the server) fails."""
+    mount_in_clear: bool = False
+    """Whether MOUNT returns the root also without the protection by `xprtsec`, as Linux clients need."""
+    transports: tuple[Transport, ...] = TRANSPORTS
+    """The transports over which NFS serves the export; MOUNT serves it over all, as Linux clients need."""
+    versions: tuple[int, ...] = VERSIONS
+    """The versions of NFS that serve the export: 3 with MOUNT, and 4."""
+    hidden: bool = False
+    """Whether the list of exports of MOUNT, and listings of the directories above the export, leave it out."""
+    reserved_port: bool = False
+    """Whether calls over TCP without a proof of the user have to come from a port below 1024."""
+
+    def __post_init__(self) -> None:
+        # `super()` does not find the class that `slots` makes anew.
+        AccessTerms.__post_init__(self)
+        parts = self.name.split("/")
+        if parts[0] or len(parts) == 1 or (self.name != "/" and any(part in {"", ".", ".."} for part in parts[1:])):
+            raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
+        if "\0" in self.name:
+            raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
+        for what, given, known in (
+            ("transports", self.transports, TRANSPORTS),
+            ("versions", self.versions, VERSIONS),
+        ):
+            if not given or not set(given) <= set(known):
+                raise ValueError(f"{what} of {self.name} is {given!r}: use some of {', '.join(map(str, known))}")
+
+    @property
+    def all_rules(self) -> tuple[AccessTerms, ...]:
+        """The rules in their order, the terms of the export itself as the last one."""
+        return (*self.rules, self)
+
+    @property
+    def never_changes(self) -> bool:
+        """Whether every caller's changes are refused."""
+        return all(rule.read_only or rule.denied for rule in self.all_rules)
+
+    def matching(self, origin: CallOrigin, principal: str | None) -> AccessTerms | None:
+        """Finds the rule for a call.
+
+        Args:
+            origin: the origin of the call.
+            principal: the principal that RPCSEC_GSS has proved; None: none.
+
+        Returns:
+            The first rule that matches; None: no rule does.
+        """
+        return next((rule for rule in self.all_rules if rule.fits(origin) and rule.takes(principal)), None)
+
+    def admitting(self, origin: CallOrigin) -> list[AccessTerms]:
+        """Finds the rules for the calls of a connection, whichever principals these prove.
+
+        Args:
+            origin: the origin of the calls.
+
+        Returns:
+            The rules that some call can match, without those that refuse it.
+        """
+        found = []
+        for rule in self.all_rules:
+            if rule.fits(origin):
+                if not rule.denied:
+                    found.append(rule)
+                if not rule.principals:
+                    break
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +255,20 @@ class Export(ExportTerms):
         ExportTerms.__post_init__(self)
         if (self.directory is None) == (self.url is None):
             raise ValueError(f"the export {self.name} has to have either a directory or a url")
-        if self.url is not None and not self.read_only:
+        if self.url is not None and not self.never_changes:
             raise ValueError(f"the export {self.name} has a url, which cannot be written to: add read_only=True")
         if self.valid_s < 0:
             raise ValueError(f"valid_s of the export {self.name} is {self.valid_s}: use 0 or more")
 
 
-def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: Iterable[Network]) -> bool:
+def _within(host: str, networks: Iterable[Network]) -> bool:
+    """Returns whether the address of a host is in one of the networks."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
     return any(address.version == network.version and address in network for network in networks)
 
 
@@ -162,6 +279,18 @@ def parse_network(text: str) -> Network:
         ValueError: the text is neither, or has bits set beyond its prefix.
     """
     return ipaddress.ip_network(text)
+
+
+def check_principal(text: str) -> str:
+    """Returns a principal of a rule: "user@REALM", or "*@REALM" for all principals of a realm.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    name, _, realm = text.rpartition("@")
+    if not name or not realm or ("*" in name and name != "*"):
+        raise ValueError(f"{text!r} is no principal: write user@REALM, or *@REALM for all of a realm")
+    return text
 
 
 def check_names(exports: Iterable[ExportTerms]) -> None:

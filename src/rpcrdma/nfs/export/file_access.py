@@ -1,11 +1,11 @@
 """Access to files: acting as the caller, and files kept open for READ and WRITE.
 
 A server with CAP_SETUID and CAP_SETGID, as root has them, takes on the caller's user, group and supplementary groups
-(see `Export.acting_as`) for the length of a `with` block, so the kernel judges every access. The thread changes its
-effective user, not only the one for file systems, and none of its capabilities is in effect, unless the caller is root:
-with CAP_DAC_OVERRIDE permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker thread
-keeps the identity from one WRITE to the next, if both have the same caller. Every other server does everything as its
-own user, with none of its capabilities either.
+(see `AccessTerms.acting_as`) for the length of a `with` block, so the kernel judges every access. The thread changes
+its effective user, not only the one for file systems, and none of its capabilities is in effect, unless the caller is
+root: with CAP_DAC_OVERRIDE permissions would not count, with CAP_SYS_RESOURCE quotas and reserved blocks. A worker
+thread keeps the identity from one WRITE to the next, if both have the same caller. Every other server does everything
+as its own user, with none of its capabilities either.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -18,11 +18,11 @@ import contextlib
 import errno
 import os
 from types import TracebackType
-from typing import Protocol
 
 from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
@@ -45,45 +45,14 @@ from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
-from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller"]
+__all__ = ["Callers", "OpenFile", "OpenFiles", "SwitchedCaller"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
 """Callers of one file whose right to read is remembered."""
-
-
-class CallerIdentity(Protocol):
-    """An identity with which a thread acts inside a `with` block; blocks do not nest."""
-
-    @property
-    def uid(self) -> int:
-        """The user for whom the kernel judges each access."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-
-class ServingUser:
-    """The user that the server runs as, for every caller."""
-
-    __slots__ = ("uid",)
-
-    def __init__(self) -> None:
-        self.uid = os.geteuid()
-
-    def __enter__(self) -> None:
-        """Does nothing: threads already have this identity."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Does nothing."""
 
 
 class _Server:
@@ -152,7 +121,7 @@ _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
 
 
 class Callers:
-    """Finds the identity for each call.
+    """Finds the identity of each user.
 
     Raises:
         PermissionError: root cannot act as others, so that it could answer no call.
@@ -174,42 +143,36 @@ class Callers:
             self._user = SwitchedCaller(server.uid, server.gid, server.groups, server)
         self._server = server if self.switches else None
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
-        self._last: tuple[Credential | None, ExportTerms | None, CallerIdentity] = None, None, self._user
 
     def try_out(self, export: ExportTerms) -> None:
-        """Acts as the export's anonymous user for a moment, if that stands for root.
+        """Acts as the anonymous users of the export's rules for a moment, if these stand for root.
 
         Raises:
             PermissionError: the system does not allow it, although the server has the capabilities: a user namespace
                 or a filter of system calls.
         """
-        if export.acting_as(AuthSys(uid=0, gid=0)) == (0, 0, ()):
+        for rule in export.all_rules:
             # A user namespace with root alone may serve root alone.
-            return
-        try:
-            with self.of(AuthNone(), export):
-                pass
-        except OSError as error:
-            raise PermissionError(
-                errno.EPERM, f"the server cannot act as user {export.anonymous_uid}: {error.strerror}"
-            ) from None
+            if rule.denied or rule.acting_as(AuthSys(uid=0, gid=0)) == (0, 0, ()):
+                continue
+            try:
+                with self.of(rule.acting_as(AuthNone())):
+                    pass
+            except OSError as error:
+                raise PermissionError(
+                    errno.EPERM, f"the server cannot act as user {rule.anonymous_uid}: {error.strerror}"
+                ) from None
 
-    def of(self, credential: Credential, export: ExportTerms) -> CallerIdentity:
-        """The identity with which a call with this credential acts in this export."""
+    def of(self, user: UserAndGroups) -> CallerIdentity:
+        """The identity of a user."""
         server = self._server
         if server is None:
             return self._user
-        # The calls of a connection have one credential object, and follow each other.
-        last_credential, last_export, last = self._last
-        if credential is last_credential and export is last_export:
-            return last
-        identity = export.acting_as(credential)
-        caller = self._known.get(identity)
+        caller = self._known.get(user)
         if caller is None:
             if len(self._known) >= NFS_CALLERS_MAX:
                 self._known.clear()
-            caller = self._known[identity] = SwitchedCaller(*identity, server)
-        self._last = credential, export, caller
+            caller = self._known[user] = SwitchedCaller(*user, server)
         return caller
 
 

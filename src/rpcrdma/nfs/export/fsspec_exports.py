@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, Network, check_names
+from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import Refused, Tree, check_changeable
+from rpcrdma.nfs.export.tree import Refused, Tree
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["FsspecExports"]
@@ -31,7 +32,8 @@ class FsspecExports:
         self, exports: Sequence[Export], state: ServerState, *, clock: Callable[[], float] | None = None
     ) -> None:
         self.parts = FsspecParts(state, clock or loop_clock())
-        self.admission = HostAdmission()
+        user = ServingUser()
+        self.admission = HostAdmission(lambda _: user)
         self._trees: dict[bytes, FsspecTree] = {}
         check_names(exports)
         for export in exports:
@@ -43,16 +45,24 @@ class FsspecExports:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
 
-    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
-        """Sets the networks that may use the export of a name."""
+    def set_terms(self, export: Export) -> None:
+        """Sets the terms of the export of the same name, whose URL stays."""
         for tree in self.trees:
-            if tree.export.name == name:
-                tree.export = replace(tree.export, hosts=hosts)
+            if tree.export.name == export.name:
+                tree.export = export
                 self.admission.forget()
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit`."""
-        self.admission.check(tree.export, context, mounts=mounts)
+        return self.admission.check(tree.export, context, version)
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """See `tree.Exports.admit_mount`."""
+        return self.admission.check_mount(tree.export, context, version)
+
+    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self.admission.flavors(tree.export, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""
@@ -62,28 +72,22 @@ class FsspecExports:
         """See `tree.Exports.waits_for`."""
         return self.parts.seal.export_in(handle)
 
-    def locate(self, handle: bytes, context: CallContext) -> FsspecNode | None:
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
         """See `tree.Exports.locate`."""
         node = self.parts.nodes.held.get(handle)
         tree = self._tree_of(handle) if node is None else node.tree
-        export = tree.export
-        if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
-            self.admission.check(export, context)
+        # In line, since every call comes here: the newest grant mostly holds.
+        export, who = tree.export, self.admission.latest
+        if (
+            who.terms is not export
+            or who.credential is not context.credential
+            or who.origin is not context.client.origin
+            or version not in export.versions
+        ):
+            who = self.admission.check(export, context, version)
         if node is not None and tree.is_valid(node):
-            return node
-        return tree.find(handle) if context.may_block else None
-
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> FsspecNode:
-        """See `tree.Exports.locate_in_worker`."""
-        node = self.locate(handle, context)
-        assert node is not None
-        return node
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> FsspecNode:
-        """See `tree.Exports.locate_to_change`: EROFS."""
-        node = self.locate_in_worker(handle, context)
-        check_changeable(node)
-        return node
+            return node, who
+        return (tree.find(handle), who) if context.may_block else None
 
     def _tree_of(self, handle: bytes) -> FsspecTree:
         self.parts.identity_in(handle)

@@ -15,9 +15,7 @@ import errno
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Any
 
 from rpcrdma.limits import (
     NFS_FSSPEC_LISTINGS_OCTETS_MAX,
@@ -35,6 +33,7 @@ from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, packed_info, unpacked_info
 from rpcrdma.nfs.export.fsspec_store import FsspecStore
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.read_ahead import BlockCache
 from rpcrdma.nfs.export.read_only import ReadOnlyFile, ReadOnlyNode
@@ -55,7 +54,6 @@ from rpcrdma.nfs.export.tree import (
     Space,
     check_name,
 )
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
 
@@ -130,11 +128,11 @@ class FsspecNode(ReadOnlyNode):
             self.change,
         )
 
-    def access(self, who: Credential, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
+    def access(self, who: Grant, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
         """See `tree.Node.access`."""
         return wanted & (READ | LOOKUP if self.kind is FileKind.DIRECTORY else READ)
 
-    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
+    def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
         """See `tree.Node.lookup`."""
         self._check_directory()
         if name == b".":
@@ -157,12 +155,12 @@ class FsspecNode(ReadOnlyNode):
             target = self.tree.at(self.path, FileKind.SYMLINK, anew=True).info.target
         return target or b""
 
-    def entries(self, who: Credential, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
+    def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
         """See `tree.Node.entries`."""
         self._check_directory()
         return _Entries(self, after, detailed=detailed)
 
-    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
+    def open(self, who: Grant, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
         """See `tree.Node.open`."""
         if self.kind is not FileKind.FILE:
             raise Refused(errno.EISDIR if self.kind is FileKind.DIRECTORY else errno.EINVAL)
@@ -336,10 +334,6 @@ class FsspecTree:
         """See `tree.Tree.root`; never waits."""
         # The library is not asked for it.
         return self.at("", FileKind.DIRECTORY)
-
-    def acting_as(self, who: Credential) -> AbstractContextManager[Any]:  # noqa: ARG002 - alike for all
-        """See `tree.Tree.acting_as`."""
-        return nullcontext()
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
         """The handle of a path with an object of this kind, and the object's number."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma.nfs.export.export import Export, Network, check_names
+from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Exports, Node, Tree
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["JointExports"]
@@ -42,26 +44,26 @@ class JointExports:
         """Serves one more directory of this machine: see `LocalExports.add`."""
         self._trees = [*self._trees, self.local.add(export)]
 
-    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
-        """Sets the networks that may use the export of a name."""
-        self.local.admit_hosts(name, hosts)
-        self._remote.admit_hosts(name, hosts)
+    def set_terms(self, export: Export) -> None:
+        """See `LocalExports.set_terms`."""
+        self.local.set_terms(export)
+        self._remote.set_terms(export)
 
-    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
         """See `tree.Exports.locate`."""
-        return self._part(handle).locate(handle, context)
+        return self._part(handle).locate(handle, context, version)
 
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
-        """See `tree.Exports.locate_in_worker`."""
-        return self._part(handle).locate_in_worker(handle, context)
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """See `tree.Exports.locate_to_change`."""
-        return self._part(handle).locate_to_change(handle, context)
-
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit`."""
-        self._part(tree.root.handle).admit(tree, context, mounts=mounts)
+        return self._part(tree.root.handle).admit(tree, context, version)
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """See `tree.Exports.admit_mount`."""
+        return self._part(tree.root.handle).admit_mount(tree, context, version)
+
+    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

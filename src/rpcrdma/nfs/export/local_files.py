@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self, TypeAlias
 
-from rpcrdma.nfs.export.file_access import CallerIdentity, OpenFile
+from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.export.grant import CallerIdentity, Grant
 from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns, set_file_times
 from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
@@ -37,7 +38,6 @@ from rpcrdma.nfs.export.tree import (
     Wanted,
     check_name,
 )
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Files"]
 
@@ -58,11 +58,11 @@ class Files(LocalObject):
 
     __slots__ = ()
 
-    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> OpenFile | None:
+    def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """See `tree.Node.open`."""
         tree = self.tree
         files = tree.parts.files
-        caller = tree.acting_as(who)
+        caller = who.identity
         if wanted == READ:
             return files.for_reading(self, caller, at_once=at_once)
         if at_once:
@@ -92,17 +92,17 @@ class Files(LocalObject):
     def range_locks(self) -> LocalLocks | None:
         """See `tree.Node.range_locks`: none on a file that the server itself may not open."""
         self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
-        modes = (os.O_RDONLY,) if self.tree.export.read_only else (os.O_RDWR, os.O_RDONLY)
+        modes = (os.O_RDONLY,) if self.tree.export.never_changes else (os.O_RDWR, os.O_RDONLY)
         for mode in modes:
             with suppress(OSError):
                 return LocalLocks(os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
         return None
 
     def set_attributes(
-        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+        self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
         """See `tree.Node.set_attributes`."""
-        caller = self.tree.acting_as(who)
+        caller = who.identity
         with Changing(self, change):
             if guard is not None and change.before is not None and not guard(change.before):
                 raise Refused(NOT_SYNC)
@@ -120,10 +120,10 @@ class Files(LocalObject):
                     self._set_times(wanted)
         self.tree.parts.synchronize(self)
 
-    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """See `tree.Node.create`."""
         self._check_new(name)
-        caller = self.tree.acting_as(who)
+        caller = who.identity
         with Changing(self, change):
             # A node: this class is a part of the class of nodes.
             made: Any
@@ -131,11 +131,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(made, self)
         return Made(made, is_new)
 
-    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
         self._check_new(name)
         call, mode = _call_for(make, wanted)
-        caller = self.tree.acting_as(who)
+        caller = who.identity
         with Changing(self, change):
             since = file_clock_ns()
             with caller:

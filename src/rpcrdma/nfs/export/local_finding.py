@@ -6,6 +6,7 @@ import errno
 import os
 from typing import Self
 
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import faccess_as_caller
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.tree import (
@@ -24,7 +25,6 @@ from rpcrdma.nfs.export.tree import (
     Space,
     check_name,
 )
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Finding"]
 
@@ -47,18 +47,18 @@ class Finding(LocalObject):
 
     __slots__ = ()
 
-    def access(self, who: Credential, wanted: Access) -> Access:
+    def access(self, who: Grant, wanted: Access) -> Access:
         """See `tree.Node.access`."""
         granted = 0
-        if self.tree.export.read_only:
+        if who.read_only:
             wanted &= ~_WRITING
-        with self.tree.acting_as(who):
+        with who.identity:
             for mode, bits in _OF_DIRECTORIES if self.kind == FileKind.DIRECTORY else _OF_OTHERS:
                 if wanted & bits and faccess_as_caller(self.fd, mode):
                     granted |= wanted & bits
         return granted
 
-    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> Self | None:
+    def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
         """See `tree.Node.lookup`."""
         check_name(name)
         if self.kind != FileKind.DIRECTORY:
@@ -66,12 +66,12 @@ class Finding(LocalObject):
         tree = self.tree
         if name not in DOTS:
             found: Self | None
-            with tree.acting_as(who):
+            with who.identity:
                 found = tree.child_at_once(self, name) if at_once else tree.child(self, name)
             return found
         if at_once and name == b"..":
             return None
-        with tree.acting_as(who):
+        with who.identity:
             searchable = faccess_as_caller(self.fd, os.X_OK)
         if not searchable:
             raise Refused(errno.EACCES)

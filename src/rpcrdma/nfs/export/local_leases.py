@@ -30,7 +30,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from rpcrdma.limits import NFS_LEASES_MAX
+from rpcrdma.limits import NFS_LEASE_STALLED_S, NFS_LEASES_MAX
 from rpcrdma.nfs.export.linux_calls import change_events, mark_for_events, signal_events
 
 __all__ = ["LocalLease", "LocalLeases"]
@@ -49,9 +49,6 @@ _IDENTITY = struct.Struct("=BxH8xIi")
 _FAN_MODIFY, _FAN_ATTRIB, _FAN_OPEN, _FAN_MOVE_SELF, _FAN_Q_OVERFLOW = 0x2, 0x4, 0x20, 0x800, 0x4000
 _LEASED: Final = _FAN_MODIFY | _FAN_ATTRIB | _FAN_MOVE_SELF
 _READ_OCTETS: Final = 64 << 10
-_STALLED_S: Final = 2.0
-"""Seconds after which a writer goes on if the owner of a lease has not looked at it: the writer may be the very thread
-of the owner's event loop."""
 _PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Faults that say nothing about the next lease."""
 _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
@@ -333,7 +330,7 @@ class _Reports:
 
     def _take_signals(self) -> None:
         data = os.read(self._signals, _READ_OCTETS)
-        until = time.monotonic() + _STALLED_S
+        until = time.monotonic() + NFS_LEASE_STALLED_S
         broken = self._leases.writers_come([fd for (fd,) in _SIGNAL.iter_unpack(data)])
         self._waiting += [(until, leased) for leased in broken]
 

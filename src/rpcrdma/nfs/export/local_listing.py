@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import chain
 
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.open_object import attributes_of
 from rpcrdma.nfs.export.tree import DOTS, Entry, Refused
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Listing"]
 
@@ -25,10 +25,10 @@ class Listing(LocalObject):
 
     __slots__ = ()
 
-    def entries(self, who: Credential, after: int, *, detailed: bool) -> _Entries:
+    def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
         """See `tree.Node.entries`."""
         self.check_directory()
-        with self.tree.acting_as(who):
+        with who.identity:
             readable = faccess_as_caller(self.fd, os.R_OK)
             searchable = detailed and faccess_as_caller(self.fd, os.X_OK)
         if not readable:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import DOTS, Change, FileKind, Node, Refused, check_name
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Naming"]
 
@@ -18,7 +18,7 @@ class Naming(LocalObject):
 
     __slots__ = ()
 
-    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+    def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """See `tree.Node.remove`."""
         self.check_directory()
         check_name(name)
@@ -28,7 +28,7 @@ class Naming(LocalObject):
             raise Refused(errno.EINVAL if name == b"." else errno.EEXIST)
         parts = self.tree.parts
         with Changing(self, change):
-            with self.tree.acting_as(who):
+            with who.identity:
                 removed: LocalObject = self.tree.child(self, name)
                 was_directory = removed.kind == FileKind.DIRECTORY
                 if was_directory and is_directory is False:
@@ -39,7 +39,7 @@ class Naming(LocalObject):
             removed.was_removed()
         parts.synchronize(self)
 
-    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+    def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
         self.check_directory()
         if target.kind != FileKind.DIRECTORY:
@@ -55,7 +55,7 @@ class Naming(LocalObject):
         # Every call takes two locks in the same order.
         (_, first), (_, second) = sorted(changing, key=lambda pair: id(pair[0].lock))
         with first, second:
-            with tree.acting_as(who):
+            with who.identity:
                 moved: LocalObject = tree.child(self, old)
                 replaced: LocalObject | None
                 try:
@@ -70,7 +70,7 @@ class Naming(LocalObject):
                 moved.count_change(moved.attributes())
         tree.parts.synchronize(*({self, target}))
 
-    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+    def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
         if directory.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
@@ -81,7 +81,7 @@ class Naming(LocalObject):
             raise Refused(errno.EISDIR)
         if not isinstance(directory, LocalObject) or directory.tree is not self.tree:
             raise Refused(errno.EXDEV)
-        with Changing(directory, change), self.tree.acting_as(who):
+        with Changing(directory, change), who.identity:
             os.link(self.proc_path, name, dst_dir_fd=directory.fd, follow_symlinks=True)
             self.count_change(self.attributes())
         self.tree.parts.synchronize(self, directory)

@@ -8,14 +8,13 @@ import os
 import re
 import resource
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.export.export import Export
-from rpcrdma.nfs.export.file_access import CallerIdentity, Callers, OpenFiles
+from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs
 from rpcrdma.nfs.export.local_leases import LocalLeases
@@ -24,7 +23,6 @@ from rpcrdma.nfs.export.object_tree import HeldNode, N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind, Refused
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LocalObject", "LocalParts", "PartedTree"]
 
@@ -95,8 +93,6 @@ class PartedTree(ObjectTree[N]):
         super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
         self.parts = parts
         self.xattrs = has_user_xattrs(self.root.proc_path)
-        self.acting_as: Callable[[Credential], CallerIdentity] = partial(parts.callers.of, export=export)
-        """See `tree.Tree.acting_as`."""
 
 
 class LocalObject(HeldNode):

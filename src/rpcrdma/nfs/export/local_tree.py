@@ -8,11 +8,11 @@ import resource
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, Network, check_names
+from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
@@ -22,7 +22,8 @@ from rpcrdma.nfs.export.local_xattrs import Xattrs
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree, check_changeable
+from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["LocalExports", "LocalNode", "LocalTree"]
@@ -56,7 +57,7 @@ class LocalExports:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.parts = LocalParts(state)
         self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
-        self.admission = HostAdmission()
+        self.admission = HostAdmission(self.parts.callers.of)
         self._trees: dict[bytes, LocalTree] = {}
         self._locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
@@ -86,16 +87,24 @@ class LocalExports:
         self._file_systems = len({each.file_system for each in self._trees.values()})
         return tree
 
-    def admit_hosts(self, name: str, hosts: tuple[Network, ...]) -> None:
-        """Sets the networks that may use the export of a name."""
+    def set_terms(self, export: Export) -> None:
+        """Sets the terms of the export of the same name, whose directory stays."""
         for tree in self.trees:
-            if tree.export.name == name:
-                tree.export = replace(tree.export, hosts=hosts)
+            if tree.export.name == export.name:
+                tree.export = export
                 self.admission.forget()
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit`."""
-        self.admission.check(tree.export, context, mounts=mounts)
+        return self.admission.check(tree.export, context, version)
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """See `tree.Exports.admit_mount`."""
+        return self.admission.check_mount(tree.export, context, version)
+
+    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self.admission.flavors(tree.export, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""
@@ -109,30 +118,24 @@ class LocalExports:
         tree = self._trees.get(self.parts.seal.export_in(handle))
         return None if tree is None else tree.file_system
 
-    def locate(self, handle: bytes, context: CallContext) -> LocalNode | None:
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
         """See `tree.Exports.locate`."""
         node = self.nodes.held.get(handle)
         tree = self._tree_of(handle) if node is None else node.tree
-        export = tree.export
-        if export.hosts or export.xprtsec != "none" or context.credential.flavor not in export.security:
-            self.admission.check(export, context)
+        # In line, since every call comes here: the newest grant mostly holds.
+        export, who = tree.export, self.admission.latest
+        if (
+            who.terms is not export
+            or who.credential is not context.credential
+            or who.origin is not context.client.origin
+            or version not in export.versions
+        ):
+            who = self.admission.check(export, context, version)
         at_once = not context.may_block
         if node is not None and tree.is_inside(node, at_once=at_once):
-            return node
+            return node, who
         found: LocalNode | None = tree.find(handle, at_once=at_once)
-        return found
-
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> LocalNode:
-        """See `tree.Exports.locate_in_worker`."""
-        node = self.locate(handle, context)
-        assert node is not None
-        return node
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> LocalNode:
-        """See `tree.Exports.locate_to_change`."""
-        node = self.locate_in_worker(handle, context)
-        check_changeable(node)
-        return node
+        return None if found is None else (found, who)
 
     def _tree_of(self, handle: bytes) -> LocalTree:
         opened = self.parts.seal.open(handle)

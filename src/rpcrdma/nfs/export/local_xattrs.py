@@ -6,11 +6,11 @@ import errno
 import os
 
 from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import USER_XATTRS, faccess_as_caller
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import Change, Refused
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["Xattrs"]
 
@@ -20,27 +20,27 @@ class Xattrs(LocalObject):
 
     __slots__ = ()
 
-    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+    def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """See `abilities.Extended.get_xattr`."""
-        with self.tree.acting_as(who):
+        with who.identity:
             return os.getxattr(self.proc_path, USER_XATTRS + name)
 
-    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """See `abilities.Extended.set_xattr`."""
-        with Changing(self, change), self.tree.acting_as(who):
+        with Changing(self, change), who.identity:
             os.setxattr(self.proc_path, USER_XATTRS + name, value, how)
         self.tree.parts.synchronize(self)
 
-    def list_xattrs(self, who: Credential) -> list[bytes]:
+    def list_xattrs(self, who: Grant) -> list[bytes]:
         """See `abilities.Extended.list_xattrs`; the kernel would list them to everybody."""
-        with self.tree.acting_as(who):
+        with who.identity:
             if not faccess_as_caller(self.fd, os.R_OK):
                 raise Refused(errno.EACCES)
             names = [os.fsencode(name) for name in os.listxattr(self.proc_path)]
         return [name.removeprefix(USER_XATTRS) for name in names if name.startswith(USER_XATTRS)]
 
-    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """See `abilities.Extended.remove_xattr`."""
-        with Changing(self, change), self.tree.acting_as(who):
+        with Changing(self, change), who.identity:
             os.removexattr(self.proc_path, USER_XATTRS + name)
         self.tree.parts.synchronize(self)

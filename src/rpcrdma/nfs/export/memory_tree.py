@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
@@ -39,10 +39,9 @@ from rpcrdma.nfs.export.tree import (
     Tree,
     Wanted,
     Written,
-    check_changeable,
     check_name,
 )
-from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
 
@@ -116,11 +115,11 @@ class MemoryNode(MemoryXattrs):
             self.changes,
         )
 
-    def access(self, who: Credential, wanted: Access) -> Access:
+    def access(self, who: Grant, wanted: Access) -> Access:
         """See `tree.Node.access`."""
         return wanted
 
-    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> MemoryNode:
+    def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> MemoryNode:
         """See `tree.Node.lookup`."""
         check_name(name)
         self._check_directory()
@@ -136,7 +135,7 @@ class MemoryNode(MemoryXattrs):
             raise Refused(errno.EINVAL)
         return self.target
 
-    def entries(self, who: Credential, after: int, *, detailed: bool) -> _Entries:
+    def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
         """See `tree.Node.entries`."""
         self._check_directory()
         with self.tree.lock:
@@ -145,7 +144,7 @@ class MemoryNode(MemoryXattrs):
         listed.sort(key=lambda entry: entry[0])
         return _Entries([entry for entry in listed if entry[0] > after], detailed=detailed)
 
-    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
+    def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
         """See `tree.Node.open`; never at once, as if it took a disk."""
         return None if at_once else self.opened()
 
@@ -161,7 +160,7 @@ class MemoryNode(MemoryXattrs):
         """See `tree.Node.opened_for_writing`."""
         return None
 
-    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """See `tree.Node.create`."""
         self._check_new(name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -182,7 +181,7 @@ class MemoryNode(MemoryXattrs):
                 made.set(create.wanted)
             return Made(made, is_new=True)
 
-    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
         self._check_new(name)
         if make.kind is FileKind.FILE:
@@ -198,7 +197,7 @@ class MemoryNode(MemoryXattrs):
             return Made(made, is_new=True)
 
     def set_attributes(
-        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+        self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
         """See `tree.Node.set_attributes`."""
         with self.changing(change):
@@ -206,7 +205,7 @@ class MemoryNode(MemoryXattrs):
                 raise Refused(NOT_SYNC)
             self.set(wanted)
 
-    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+    def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """See `tree.Node.remove`."""
         self._check_directory()
         check_name(name)
@@ -215,7 +214,7 @@ class MemoryNode(MemoryXattrs):
         with self.changing(change):
             self.take_out(name, is_directory=is_directory)
 
-    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+    def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
         self._check_directory()
         if target.kind != FileKind.DIRECTORY:
@@ -244,7 +243,7 @@ class MemoryNode(MemoryXattrs):
                 moved.parent_node = target
             target.enter(new, moved)
 
-    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+    def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
         if directory.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
@@ -452,6 +451,8 @@ class MemoryTree:
         export: ExportTerms | None = None,
     ) -> None:
         self.export = export or ExportTerms(name="/")
+        self.grant = Grant(ServingUser(), read_only=self.export.read_only)
+        """The rights of every caller."""
         self.octets_max = octets_max
         self.transfer_octets = transfer_octets
         self.lock = threading.RLock()
@@ -483,10 +484,6 @@ class MemoryTree:
         """The time on the tree's clock."""
         return round(self._now_s() * _SECOND_NS)
 
-    def acting_as(self, who: Credential, /) -> AbstractContextManager[Any]:
-        """See `tree.Tree.acting_as`."""
-        return nullcontext()
-
     def crash(self, is_kept: Callable[[], bool]) -> None:
         """Ends a run of the server: asks for each unstable write whether it has reached the disk."""
         self._boots += 1
@@ -501,27 +498,26 @@ class MemoryTree:
                     _place(each.data, offset, data)
             self._octets += len(each.data) - octets
 
-    def locate(self, handle: bytes, context: CallContext) -> MemoryNode:
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[MemoryNode, Grant]:
         """See `tree.Exports.locate`."""
         if len(handle) != _HANDLE_OCTETS:
             raise Refused(BAD_HANDLE)
         found = self.objects.get(int.from_bytes(handle, "big"))
         if found is None:
             raise Refused(errno.ESTALE)
-        return found
+        return found, self.grant
 
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> MemoryNode:
-        """See `tree.Exports.locate_in_worker`."""
-        return self.locate(handle, context)
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> MemoryNode:
-        """See `tree.Exports.locate_to_change`."""
-        node = self.locate(handle, context)
-        check_changeable(node)
-        return node
-
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
         """See `tree.Exports.admit`; the tree is open to every call."""
+        return self.grant
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """See `tree.Exports.admit_mount`."""
+        return self.grant
+
+    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

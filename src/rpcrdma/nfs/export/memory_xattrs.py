@@ -8,13 +8,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, Refused
-from rpcrdma.rpc.auth import Credential
 
 __all__ = ["MemoryXattrs"]
 
 _OCTETS_MAX: Final = 64 << 10
-"""Octets of all attributes of an object, names included: what a listing of Linux may have of the names alone."""
+"""Octets of all attributes of an object: what a listing of Linux may have of the names alone."""
+_ENTRY_OCTETS: Final = 160
+"""Octets that an attribute takes beside its name and its value, which may have one octet and none."""
 
 
 class MemoryXattrs:
@@ -31,15 +33,15 @@ class MemoryXattrs:
 
     @property
     def xattr_octets(self) -> int:
-        """Octets of all attributes, names included."""
-        return sum(len(name) + len(value) for name, value in self.xattrs.items())
+        """Octets of all attributes, with their names and the memory of each entry."""
+        return sum(_ENTRY_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
 
-    def get_xattr(self, who: Credential, name: bytes) -> bytes:
+    def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """See `abilities.Extended.get_xattr`."""
         with self.tree.lock:
             return self._found(name)
 
-    def set_xattr(self, who: Credential, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """See `abilities.Extended.set_xattr`."""
         with self.changing(change):
             before = self.xattrs.get(name)
@@ -47,22 +49,22 @@ class MemoryXattrs:
                 raise Refused(errno.EEXIST)
             if how is XattrHow.REPLACE:
                 self._found(name)
-            growth = len(value) + (len(name) if before is None else -len(before))
+            growth = len(value) + (_ENTRY_OCTETS + len(name) if before is None else -len(before))
             if self.xattr_octets + growth > _OCTETS_MAX:
                 raise Refused(errno.E2BIG)
             self.tree.take(growth)
             self.xattrs[name] = value
             self.touch()
 
-    def list_xattrs(self, who: Credential) -> list[bytes]:
+    def list_xattrs(self, who: Grant) -> list[bytes]:
         """See `abilities.Extended.list_xattrs`."""
         with self.tree.lock:
             return list(self.xattrs)
 
-    def remove_xattr(self, who: Credential, name: bytes, change: Change) -> None:
+    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """See `abilities.Extended.remove_xattr`."""
         with self.changing(change):
-            self.tree.take(-len(name) - len(self._found(name)))
+            self.tree.take(-_ENTRY_OCTETS - len(name) - len(self._found(name)))
             del self.xattrs[name]
             self.touch()
 

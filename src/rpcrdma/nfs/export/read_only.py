@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Attributes, Change, Create, Made, Make, Node, Refused, Stable, Wanted, Written
-from rpcrdma.rpc.auth import Credential
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ReadOnlyFile", "ReadOnlyNode"]
@@ -26,29 +26,29 @@ class ReadOnlyNode:
     def opened_for_writing(self) -> None:
         """See `tree.Node.opened_for_writing`: it never is."""
 
-    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 
-    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 
     def set_attributes(
-        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+        self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 
-    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+    def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 
-    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+    def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 
-    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+    def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Refuses with EROFS."""
         raise Refused(errno.EROFS)
 

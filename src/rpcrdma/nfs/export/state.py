@@ -1,5 +1,8 @@
 """The state that a server keeps from one run to the next: the key of its file handles and where it last saw objects.
 
+The file `format` has the number of the layout of all files of the directory, those of other modules as well. A change
+by which an older version would misread one of them raises `FORMAT`.
+
 A place, (parent's handle, name) by handle, is a hint: `ObjectTree` checks that the object is still there. So places are
 written to a small database lazily and never synced; a place lost in a crash is found again by other means, and a
 damaged database is put aside. In memory
@@ -9,6 +12,7 @@ alone the index also knows deleted objects, so that a client that repeats a stal
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -23,9 +27,13 @@ from typing import Final, NamedTuple
 from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
-__all__ = ["DELETED", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
+__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "open_state"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
+FORMAT: Final = 1
+"""The newest layout of the files of a state directory that this version reads and writes."""
+_FORMAT_FILE = "format"
+_FORMAT_OCTETS_MAX = 20
 _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
@@ -219,44 +227,85 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
 
     Raises:
         PermissionError: other users may read the key.
-        OSError: the directory cannot be used.
+        OSError: the directory cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not check_format(directory):
+        _name_format(directory / _FORMAT_FILE, random_bytes)
     key = _read_or_make_key(directory / _KEY_FILE, random_bytes)
     return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE))
 
 
-def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
-    # What stands there may be a pipe, which would be waited for.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def check_format(directory: Path) -> bool:
+    """Checks that this version knows the format of a state directory.
+
+    Returns:
+        Whether the directory names its format: a new one does not, nor does one of a version that named none, which is
+        of the first format.
+
+    Raises:
+        OSError: it is of a newer format, or its name cannot be read.
+    """
+    path = directory / _FORMAT_FILE
     try:
-        fd = os.open(path, flags)
+        text = _read(path, _FORMAT_OCTETS_MAX + 1, "to have it written again")
     except FileNotFoundError:
-        _make_key(path, random_bytes)
-        fd = os.open(path, flags)
+        return False
+    number = int(text) if len(text) <= _FORMAT_OCTETS_MAX and text.strip().isdigit() else 0
+    if number < 1:
+        raise OSError(f"{path} holds no number of a format: remove it to have it written again")
+    if number > FORMAT:
+        raise OSError(
+            f"{directory} has format {number}, and this version of rpcrdma knows formats up to {FORMAT}: install the"
+            f" version that has written it, or remove all files there but {_KEY_FILE}, which costs clients their locks"
+        )
+    return True
+
+
+def _name_format(path: Path, random_bytes: Callable[[int], bytes]) -> None:
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is no file: remove it to get a new key")
-        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in {os.geteuid(), 0}:
-            raise PermissionError(
-                f"{path} is open to users other than its owner: run chmod 600, or remove it to get a new key"
-            )
-        key = os.read(fd, _KEY_OCTETS + 1)
-    finally:
-        os.close(fd)
+        _make_file(path, b"%d\n" % FORMAT, random_bytes)
+    except OSError as error:
+        # Where only the key can be read, it stays without.
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+
+
+def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
+    try:
+        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
+    except FileNotFoundError:
+        _make_file(path, random_bytes(_KEY_OCTETS), random_bytes)
+        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
     if len(key) != _KEY_OCTETS:
         raise OSError(f"{path} has {len(key)} octets, no key of {_KEY_OCTETS}: remove it to get a new one")
     return key
 
 
-def _make_key(path: Path, random_bytes: Callable[[int], bytes]) -> None:
+def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> bytes:
+    """Reads the first octets of a file; `purpose` is that of removing it, and nobody else may read it if `private`."""
+    # What stands there may be a pipe, which would be waited for.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path} is no file: remove it {purpose}")
+        if private and (stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in {os.geteuid(), 0}):
+            raise PermissionError(
+                f"{path} is open to users other than its owner: run chmod 600, or remove it {purpose}"
+            )
+        return os.read(fd, octets)
+    finally:
+        os.close(fd)
+
+
+def _make_file(path: Path, content: bytes, random_bytes: Callable[[int], bytes]) -> None:
     """Writes a temporary file and links it into place: two servers that start at once both use the first one's."""
     aside = path.with_name(f"{path.name}.{random_bytes(8).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(random_bytes(_KEY_OCTETS))
+            file.write(content)
             file.flush()
             os.fsync(fd)
         with contextlib.suppress(FileExistsError):

@@ -23,7 +23,8 @@ def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, 
     Args:
         path: the file; None: the database is in memory.
         schema: the statements that make its tables.
-        probe: a statement that fails if the tables have other columns.
+        probe: a statement that fails if the tables have other columns, or the rows that are needed are damaged: all
+            its rows are read.
         durable: whether each transaction is on the disk when it ends.
         loss: the consequence of losing it, for the log.
 
@@ -40,7 +41,9 @@ def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, 
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             database.executescript(schema)
-            database.execute(probe).fetchone()
+            for _row in database.execute(probe):
+                # The octets of a row are read, and damage is met, when its turn comes.
+                pass
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 database.close()

@@ -18,13 +18,13 @@ import enum
 import errno
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.nfs.export.claims import Range
 from rpcrdma.nfs.export.export import ExportTerms
-from rpcrdma.rpc.auth import Credential
+from rpcrdma.nfs.export.grant import Grant
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
 
@@ -326,7 +326,7 @@ class OpenFile(Protocol):
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Tree.acting_as`).
+        """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Grant.identity`).
 
         It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judge`: refuses with EACCES a caller
         who may neither write the file nor owns it, for a version that has no opens.
@@ -360,7 +360,7 @@ class RangeLocks(Protocol):
 class Node(Protocol):
     """An object of a tree, while a call is answered.
 
-    Methods that change something are for trees that are not read-only (`Exports.locate_to_change`, `check_changeable`).
+    Methods that change something are for callers who may change the tree (`check_changeable`).
     Names are refused if they stand for no single entry (EACCES: empty, with a slash or a null octet;
     ENAMETOOLONG); "." and ".." are names for `lookup` alone.
     """
@@ -380,10 +380,10 @@ class Node(Protocol):
     def attributes(self) -> Attributes:
         """The present attributes; never waits."""
 
-    def access(self, who: Credential, wanted: Access) -> Access:
+    def access(self, who: Grant, wanted: Access) -> Access:
         """The rights that a caller has of those wanted; never waits."""
 
-    def lookup(self, who: Credential, name: bytes, *, at_once: bool) -> Node | None:
+    def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """The object of a name in this directory; "." and ".." are known.
 
         Raises:
@@ -397,13 +397,13 @@ class Node(Protocol):
     def read_link(self) -> bytes:
         """The path in a symbolic link; EINVAL for others."""
 
-    def entries(self, who: Credential, after: int, *, detailed: bool) -> Entries:
+    def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
         """The entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
 
         Cookies hold for ever. "." and ".." have 1 and 2.
         """
 
-    def open(self, who: Credential, wanted: Access, *, at_once: bool) -> OpenFile | None:
+    def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """Opens a regular file for READ, MODIFY or both, if the caller may do so, or owns it.
 
         READ is also granted to those who may execute it, whose system has to load it.
@@ -426,24 +426,24 @@ class Node(Protocol):
     def range_locks(self) -> RangeLocks | None:
         """Locks on this regular file, none at first; None: there are no local processes that could see them."""
 
-    def create(self, who: Credential, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory; `change` is the directory's."""
 
-    def make(self, who: Credential, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes another object in this directory; `change` is the directory's."""
 
     def set_attributes(
-        self, who: Credential, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
+        self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
         """Sets attributes; refuses with NOT_SYNC if there is a guard that says no to the attributes before."""
 
-    def remove(self, who: Credential, name: bytes, change: Change, *, is_directory: bool | None) -> None:
+    def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """Removes a name from this directory: of a directory, of another object, or (None) of either."""
 
-    def rename(self, who: Credential, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
+    def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Moves a name of this directory into the directory `target`; `source` and `into` are their changes."""
 
-    def link(self, who: Credential, directory: Node, name: bytes, change: Change) -> None:
+    def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object a further name in a directory, whose change is `change`."""
 
     def space(self) -> Space:
@@ -480,9 +480,6 @@ class Tree(Protocol):
     def root(self) -> Node:
         """Its directory."""
 
-    def acting_as(self, who: Credential, /) -> AbstractContextManager[Any]:
-        """The identity in which a thread calls `OpenFile.write`: for `ActAs` of a handler, or a `with` block."""
-
 
 class Exports(Protocol):
     """The trees of a server, and the objects of their handles."""
@@ -491,31 +488,31 @@ class Exports(Protocol):
     def trees(self) -> Sequence[Tree]:
         """All trees, in the order of the exports."""
 
-    def locate(self, handle: bytes, context: CallContext) -> Node | None:
-        """The object of a handle, in a tree that is open to this call.
+    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
+        """The object of a handle, in a tree that is open to this call by `version` of NFS, and the caller's rights.
 
         None in the event loop where that may block: the call goes on in a worker thread and asks again.
 
         Raises:
             Refused: BAD_HANDLE: the handle is not ours; ESTALE: its export or the object is gone; EACCES: the export is
-                closed to this host; EAGAIN: a search of the tree has to wait.
+                closed to this call; EAGAIN: a search of the tree has to wait.
             CredentialTooWeak: the export asks for another security flavor.
             OSError: the server may not reach the object.
         """
 
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
-        """As `locate`, for a call that runs in a worker thread from the start."""
-
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """As `locate_in_worker`, for a call that changes the object; EROFS in a read-only tree."""
-
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
-        """Lets a call pass that a tree is open to; `mounts`: of MOUNT, which takes every security flavor.
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """Lets a call pass that a tree is open to by `version` of NFS; returns the caller's rights.
 
         Raises:
-            Refused: EACCES: the export is closed to this host, or to connections like this one.
+            Refused: EACCES: the export is closed to this host or caller, or to connections like this one.
             CredentialTooWeak: the export asks for another security flavor.
         """
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
+
+    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+        """The security flavors of a tree for callers of the call's host; EACCES if it is closed to all of them."""
 
     def file_of(self, handle: bytes) -> bytes:
         """The name of a handle's object for claims: the same for its handles in all exports. Any octets are allowed."""
@@ -530,9 +527,9 @@ class Exports(Protocol):
         """Puts unstable data on the disk and drops all objects and files; returns the errors. May be called again."""
 
 
-def check_changeable(node: Node) -> None:
-    """Refuses with EROFS the objects of a read-only tree."""
-    if node.tree.export.read_only:
+def check_changeable(who: Grant) -> None:
+    """Refuses with EROFS changes by a caller who may only read."""
+    if who.read_only:
         raise Refused(errno.EROFS)
 
 

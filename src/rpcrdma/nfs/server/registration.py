@@ -113,6 +113,11 @@ class RegisteredPrograms:
         """The places that led to this server when rpcbind last answered, with their addresses."""
         return dict(self._held)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all places led to this server when rpcbind was last asked."""
+        return bool(self._held) and not self._faults
+
     async def start(self, *, required: bool) -> None:
         """Registers the programs, and keeps them registered until `close`.
 

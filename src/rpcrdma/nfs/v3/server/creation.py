@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from rpcrdma.nfs.export import claims
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
 from rpcrdma.nfs.v3 import (
     CREATE3args,
@@ -65,14 +66,14 @@ class CreationProcedures(Procedures):
     def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
         change, node = Change(), None
         try:
-            node = self.locate_to_change(args.object.data, context)
+            node, who = self.locate_to_change(args.object.data, context)
             ctime = args.guard.value if args.guard.check else None
             guard = None if ctime is None else lambda before: nfs_time(before.ctime_ns) == ctime
             wanted = wanted_of(args.new_attributes)
             if wanted.size is not None:
                 self.check_claims(node, claims.WRITE)
             self.check_delegations(node)
-            node.set_attributes(context.credential, wanted, change, guard=guard)
+            node.set_attributes(who, wanted, change, guard=guard)
             return SETATTR3res(_OK, SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:
             return SETATTR3res(status_of(error), SETATTR3resfail(wcc(node, change)))
@@ -81,23 +82,23 @@ class CreationProcedures(Procedures):
     def create(self, args: CREATE3args, context: CallContext) -> CREATE3res:
         change, directory = Change(), None
         try:
-            directory = self.locate_to_change(args.where.dir.data, context)
+            directory, who = self.locate_to_change(args.where.dir.data, context)
             how, value = _HOW[args.how.mode], args.how.value
             create = Create(how, wanted_of(value)) if isinstance(value, sattr3) else Create(how, verifier=value)
             name = name_of(args.where.name)
             if create.wanted.size is not None:
-                self.check_delegations_of_name(directory, name, context)
+                self.check_delegations_of_name(directory, name, who)
                 if self.claims.denials:
-                    self._check_cut(directory, name, context)
-            made = directory.create(context.credential, name, create, change)
+                    self._check_cut(directory, name, who)
+            made = directory.create(who, name, create, change)
             return CREATE3res(_OK, CREATE3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return CREATE3res(status_of(error), CREATE3resfail(wcc(directory, change)))
 
-    def _check_cut(self, directory: Node, name: bytes, context: CallContext) -> None:
+    def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
         """Refuses to cut an existing file that an open of another version denies to write."""
         with contextlib.suppress(FileNotFoundError):
-            found = directory.lookup(context.credential, name, at_once=False)
+            found = directory.lookup(who, name, at_once=False)
             assert found is not None
             self.check_claims(found, claims.WRITE)
 
@@ -105,9 +106,9 @@ class CreationProcedures(Procedures):
     def mkdir(self, args: MKDIR3args, context: CallContext) -> MKDIR3res:
         change, directory = Change(), None
         try:
-            directory = self.locate_to_change(args.where.dir.data, context)
+            directory, who = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.attributes)
-            made = directory.make(context.credential, name, Make(FileKind.DIRECTORY), wanted, change)
+            made = directory.make(who, name, Make(FileKind.DIRECTORY), wanted, change)
             return MKDIR3res(_OK, MKDIR3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return MKDIR3res(status_of(error), MKDIR3resfail(wcc(directory, change)))
@@ -116,10 +117,10 @@ class CreationProcedures(Procedures):
     def symlink(self, args: SYMLINK3args, context: CallContext) -> SYMLINK3res:
         change, directory = Change(), None
         try:
-            directory = self.locate_to_change(args.where.dir.data, context)
+            directory, who = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.symlink.symlink_attributes)
             link = Make(FileKind.SYMLINK, target=name_of(args.symlink.symlink_data))
-            made = directory.make(context.credential, name, link, wanted, change)
+            made = directory.make(who, name, link, wanted, change)
             return SYMLINK3res(_OK, SYMLINK3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return SYMLINK3res(status_of(error), SYMLINK3resfail(wcc(directory, change)))
@@ -129,8 +130,8 @@ class CreationProcedures(Procedures):
         change, directory = Change(), None
         try:
             node, wanted = _node_wanted(args.what)
-            directory = self.locate_to_change(args.where.dir.data, context)
-            made = directory.make(context.credential, name_of(args.where.name), node, wanted, change)
+            directory, who = self.locate_to_change(args.where.dir.data, context)
+            made = directory.make(who, name_of(args.where.name), node, wanted, change)
             return MKNOD3res(_OK, MKNOD3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return MKNOD3res(status_of(error), MKNOD3resfail(wcc(directory, change)))

@@ -50,13 +50,14 @@ class DataProcedures(Procedures):
     def read(self, args: READ3args, context: CallContext) -> Steps[READ3res]:
         node = None
         try:
-            while (node := self.exports.locate(args.file.data, context)) is None:
+            while (found := self.exports.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
+            node, who = found
             if self.claims.denials:
                 self.check_claims(node, claims.READ)
             tree = node.tree
             in_memory = tree.in_memory
-            while (file := node.open(context.credential, READ, at_once=not (in_memory or context.may_block))) is None:
+            while (file := node.open(who, READ, at_once=not (in_memory or context.may_block))) is None:
                 yield MAY_BLOCK
             # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
             # old data.
@@ -87,12 +88,13 @@ class DataProcedures(Procedures):
         try:
             while (found := self.exports.locate(args.file.data, context)) is None:
                 yield MAY_BLOCK
-            check_changeable(found)
+            target, who = found
+            check_changeable(who)
             if self.claims.in_grace or self.claims.denials or self.claims.delegations:
                 self.check_no_grace()
-                self.check_claims(found, claims.WRITE)
-                self.check_delegations(found)
-            node, tree, who = found, found.tree, context.credential
+                self.check_claims(target, claims.WRITE)
+                self.check_delegations(target)
+            node, tree = target, target.tree
             in_memory = tree.in_memory
             file = node.opened_for_writing()
             if not in_memory and (file is None or args.stable != stable_how.UNSTABLE):
@@ -114,11 +116,11 @@ class DataProcedures(Procedures):
             # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id
             # bits depend on both.
             if in_memory:
-                with tree.acting_as(who):
+                with who.identity:
                     written = file.write(data, args.offset, stable, change, judge=True)
             else:
                 # Brief for an open file without a wish for the disk: its data goes to the page cache.
-                yield ActAs(tree.acting_as(who))
+                yield ActAs(who.identity)
                 written = file.write(data, args.offset, stable, change, judge=True)
             resok = WRITE3resok(wcc(node, change), written.octets, _HOW[written.stable], written.verifier)
             return WRITE3res(_OK, resok)
@@ -129,8 +131,8 @@ class DataProcedures(Procedures):
     def commit(self, args: COMMIT3args, context: CallContext) -> COMMIT3res:
         change, node = Change(), None
         try:
-            node = self.exports.locate_to_change(args.file.data, context)
-            file = node.open(context.credential, MODIFY, at_once=False)
+            node, who = self.locate_to_change(args.file.data, context)
+            file = node.open(who, MODIFY, at_once=False)
             assert file is not None
             verifier = file.commit(change)
             return COMMIT3res(_OK, COMMIT3resok(wcc(node, change), verifier))

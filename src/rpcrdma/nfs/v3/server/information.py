@@ -56,8 +56,9 @@ class InformationProcedures(Procedures):
     @inline_or_worker
     def getattr(self, args: GETATTR3args, context: CallContext) -> Steps[GETATTR3res]:
         try:
-            while (node := self.exports.locate(args.object.data, context)) is None:
+            while (found := self.exports.locate(args.object.data, context)) is None:
                 yield MAY_BLOCK
+            node, _ = found
             attributes = post_op_of(node.attributes()).value
             assert attributes is not None
             return GETATTR3res(_OK, GETATTR3resok(attributes))
@@ -68,10 +69,11 @@ class InformationProcedures(Procedures):
     def lookup(self, args: LOOKUP3args, context: CallContext) -> Steps[LOOKUP3res]:
         directory = None
         try:
-            while (directory := self.exports.locate(args.what.dir.data, context)) is None:
+            while (found := self.exports.locate(args.what.dir.data, context)) is None:
                 yield MAY_BLOCK
+            directory, who = found
             name = name_of(args.what.name)
-            while (node := directory.lookup(context.credential, name, at_once=not context.may_block)) is None:
+            while (node := directory.lookup(who, name, at_once=not context.may_block)) is None:
                 yield MAY_BLOCK
             return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
         except REFUSALS as error:
@@ -81,9 +83,10 @@ class InformationProcedures(Procedures):
     def access(self, args: ACCESS3args, context: CallContext) -> Steps[ACCESS3res]:
         node = None
         try:
-            while (node := self.exports.locate(args.object.data, context)) is None:
+            while (found := self.exports.locate(args.object.data, context)) is None:
                 yield MAY_BLOCK
-            granted = node.access(context.credential, args.access)
+            node, who = found
+            granted = node.access(who, args.access)
             return ACCESS3res(_OK, ACCESS3resok(post_op(node), granted))
         except REFUSALS as error:
             return ACCESS3res(status_of(error), ACCESS3resfail(post_op(node)))
@@ -92,7 +95,7 @@ class InformationProcedures(Procedures):
     def readlink(self, args: READLINK3args, context: CallContext) -> READLINK3res:
         node = None
         try:
-            node = self.exports.locate_in_worker(args.symlink.data, context)
+            node, _ = self.locate_in_worker(args.symlink.data, context)
             target = text_of(node.read_link())
             return READLINK3res(_OK, READLINK3resok(post_op(node), target))
         except REFUSALS as error:
@@ -102,7 +105,7 @@ class InformationProcedures(Procedures):
     def fsstat(self, args: FSSTAT3args, context: CallContext) -> FSSTAT3res:
         node = None
         try:
-            node = self.exports.locate_in_worker(args.fsroot.data, context)
+            node, _ = self.locate_in_worker(args.fsroot.data, context)
             space = node.space()
             return FSSTAT3res(
                 _OK,
@@ -124,8 +127,9 @@ class InformationProcedures(Procedures):
     def fsinfo(self, args: FSINFO3args, context: CallContext) -> Steps[FSINFO3res]:
         node = None
         try:
-            while (node := self.exports.locate(args.fsroot.data, context)) is None:
+            while (found := self.exports.locate(args.fsroot.data, context)) is None:
                 yield MAY_BLOCK
+            node, _ = found
             transfer_octets = node.tree.transfer_octets
             return FSINFO3res(
                 _OK,
@@ -150,7 +154,7 @@ class InformationProcedures(Procedures):
     def pathconf(self, args: PATHCONF3args, context: CallContext) -> PATHCONF3res:
         node = None
         try:
-            node = self.exports.locate_in_worker(args.object.data, context)
+            node, _ = self.locate_in_worker(args.object.data, context)
             limits = node.path_limits()
             return PATHCONF3res(
                 _OK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Entry, Node
 from rpcrdma.nfs.v3 import (
     READDIR3args,
@@ -27,7 +28,6 @@ from rpcrdma.nfs.v3 import (
 from rpcrdma.nfs.v3.server.attributes import fattr3_of, post_op
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
-from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["ListingProcedures"]
@@ -85,9 +85,9 @@ class ListingProcedures(Procedures):
     def readdir(self, args: READDIR3args, context: CallContext) -> READDIR3res:
         node = None
         try:
-            node = self.exports.locate_in_worker(args.dir.data, context)
+            node, who = self.locate_in_worker(args.dir.data, context)
             page = _Page[entry3](args.count)
-            _fill(page, node, context.credential, args.cookie, _plain, detailed=False)
+            _fill(page, node, who, args.cookie, _plain, detailed=False)
             return READDIR3res(_OK, READDIR3resok(post_op(node), _NO_VERIFIER, dirlist3(page.entries, page.eof)))
         except REFUSALS as error:
             return READDIR3res(status_of(error), READDIR3resfail(post_op(node)))
@@ -96,9 +96,9 @@ class ListingProcedures(Procedures):
     def readdirplus(self, args: READDIRPLUS3args, context: CallContext) -> READDIRPLUS3res:
         node = None
         try:
-            node = self.exports.locate_in_worker(args.dir.data, context)
+            node, who = self.locate_in_worker(args.dir.data, context)
             page = _Page[entryplus3](args.maxcount, args.dircount)
-            _fill(page, node, context.credential, args.cookie, _described, detailed=True)
+            _fill(page, node, who, args.cookie, _described, detailed=True)
             return READDIRPLUS3res(
                 _OK, READDIRPLUS3resok(post_op(node), _NO_VERIFIER, dirlistplus3(page.entries, page.eof))
             )
@@ -106,7 +106,7 @@ class ListingProcedures(Procedures):
             return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
 
 
-def _fill(page: _Page[E], node: Node, who: Credential, cookie: int, describe: _Describe[E], *, detailed: bool) -> None:
+def _fill(page: _Page[E], node: Node, who: Grant, cookie: int, describe: _Describe[E], *, detailed: bool) -> None:
     entries = node.entries(who, cookie, detailed=detailed)
     for entry in entries:
         if not page.add(entry, *describe(entry)):

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 
 from rpcrdma.limits import NFS_MOUNTS_MAX
+from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
@@ -19,7 +20,6 @@ from rpcrdma.nfs.mount import (
     mountstat3,
 )
 from rpcrdma.nfs.v3.server.attributes import name_of
-from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["MountService"]
@@ -58,6 +58,7 @@ class MountService(MOUNT_V3_Service):
     def mnt(self, args: str, context: CallContext) -> mountres3:
         try:
             node = self._find(args, context)
+            flavors = [] if node is None else [int(each) for each in self._exports.flavors(node.tree, context)]
         except REFUSALS as error:
             return mountres3(_BY_ERRNO.get(error.errno or 0, _S.MNT3ERR_SERVERFAULT), None)
         if node is None:
@@ -68,26 +69,35 @@ class MountService(MOUNT_V3_Service):
             self._mounts[context.peer[:MNTNAMLEN], args] = None
             while len(self._mounts) > NFS_MOUNTS_MAX:
                 self._mounts.popitem(last=False)
-        return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, [int(flavor) for flavor in node.tree.export.security]))
+        return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, flavors))
 
     def dump(self, args: None, context: CallContext) -> list[mountbody]:  # noqa: ARG002 - the protocol's signature
-        with self._lock:
-            return [mountbody(host, path) for host, path in self._mounts]
+        return [mountbody(host, path) for host, path in self.mounts()]
 
     def umnt(self, args: str, context: CallContext) -> None:
         with self._lock:
             self._mounts.pop((context.peer[:MNTNAMLEN], args), None)
 
     def umntall(self, args: None, context: CallContext) -> None:  # noqa: ARG002 - the protocol's signature
-        host = context.peer[:MNTNAMLEN]
+        self.forget_host(context.peer)
+
+    def mounts(self) -> list[tuple[str, str]]:
+        """Copies the list of mounts: addresses of clients, and paths."""
         with self._lock:
-            for mount in [mount for mount in self._mounts if mount[0] == host]:
+            return list(self._mounts)
+
+    def forget_host(self, address: str) -> list[str]:
+        """Removes the mounts of an address from the list; returns their paths."""
+        with self._lock:
+            found = [mount for mount in self._mounts if mount[0] == address[:MNTNAMLEN]]
+            for mount in found:
                 del self._mounts[mount]
+        return [path for _, path in found]
 
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
+        shown = (tree.export for tree in self._exports.trees)
         return [
-            exportnode(tree.export.name, [groupnode(str(network)) for network in tree.export.hosts])
-            for tree in self._exports.trees
+            exportnode(export.name, _groups(export)) for export in shown if not export.hidden and 3 in export.versions
         ]
 
     def _find(self, path: str, context: CallContext) -> Node | None:
@@ -95,17 +105,12 @@ class MountService(MOUNT_V3_Service):
         tree = self._export_of(names)
         if tree is None:
             return None
-        self._exports.admit(tree, context, mounts=True)
+        who = self._exports.admit_mount(tree, context)
         node = tree.root
-        credential = context.credential
-        if credential.flavor not in tree.export.security:
-            # Clients may mount with any flavor. Without a proof that the export takes, they have the rights of the
-            # anonymous user.
-            credential = AuthNone()
         for name in names[len(_parts(tree)) :]:
             if name in {".", ".."}:
                 raise Refused(errno.EACCES)
-            found = node.lookup(credential, name_of(name), at_once=False)
+            found = node.lookup(who, name_of(name), at_once=False)
             assert found is not None
             node = found
         return node
@@ -118,6 +123,20 @@ class MountService(MOUNT_V3_Service):
         """Returns the export with the longest name that the path begins with; None if there is none."""
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
+
+
+def _groups(export: ExportTerms) -> list[groupnode]:
+    """Returns the networks that some rule admits; none stands for all hosts."""
+    networks: dict[str, None] = {}
+    for rule in export.all_rules:
+        if not rule.denied:
+            if rule.hosts is None:
+                return []
+            networks |= dict.fromkeys(map(str, rule.hosts))
+        if rule.hosts is None and not (rule.principals or rule.certificates):
+            # No call comes to a later rule.
+            break
+    return [groupnode(network) for network in networks]
 
 
 def _names(path: str) -> list[str]:

@@ -7,7 +7,8 @@ import errno
 from typing import Any
 
 from rpcrdma.nfs.export.claims import Claims
-from rpcrdma.nfs.export.tree import Exports, Node, Refused
+from rpcrdma.nfs.export.grant import Grant
+from rpcrdma.nfs.export.tree import Exports, Node, Refused, check_changeable
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["Procedures"]
@@ -30,21 +31,29 @@ class Procedures:
         if self.claims.in_grace:
             raise Refused(errno.EAGAIN)
 
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """See `Exports.locate_to_change`; EAGAIN also as `check_no_grace`."""
+    def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
+        """See `Exports.locate`, for a call that runs in a worker thread."""
+        found = self.exports.locate(handle, context)
+        assert found is not None
+        return found
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
+        """As `locate_in_worker`, for a call that changes the object; EROFS, and EAGAIN as `check_no_grace`."""
         self.check_no_grace()
-        return self.exports.locate_to_change(handle, context)
+        found = self.locate_in_worker(handle, context)
+        check_changeable(found[1])
+        return found
 
     def check_delegations(self, node: Node) -> None:
         """Refuses a change of an object (EAGAIN) while clients of other versions have delegations of it."""
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 
-    def check_delegations_of_name(self, directory: Node, name: bytes, context: CallContext) -> None:
+    def check_delegations_of_name(self, directory: Node, name: bytes, who: Grant) -> None:
         """As `check_delegations`, for the object that has this name in `directory`; no effect if there is none."""
         if self.claims.delegations:
             with contextlib.suppress(FileNotFoundError):
-                found = directory.lookup(context.credential, name, at_once=False)
+                found = directory.lookup(who, name, at_once=False)
                 assert found is not None
                 self.check_delegations(found)
 

@@ -39,10 +39,10 @@ class RenameRemoveLinkProcedures(Procedures):
     def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
         change, directory = Change(), None
         try:
-            directory = self.locate_to_change(args.object.dir.data, context)
+            directory, who = self.locate_to_change(args.object.dir.data, context)
             name = name_of(args.object.name)
-            self.check_delegations_of_name(directory, name, context)
-            directory.remove(context.credential, name, change, is_directory=False)
+            self.check_delegations_of_name(directory, name, who)
+            directory.remove(who, name, change, is_directory=False)
             return REMOVE3res(_OK, REMOVE3resok(wcc(directory, change)))
         except REFUSALS as error:
             return REMOVE3res(status_of(error), REMOVE3resfail(wcc(directory, change)))
@@ -51,8 +51,8 @@ class RenameRemoveLinkProcedures(Procedures):
     def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
         change, directory = Change(), None
         try:
-            directory = self.locate_to_change(args.object.dir.data, context)
-            directory.remove(context.credential, name_of(args.object.name), change, is_directory=True)
+            directory, who = self.locate_to_change(args.object.dir.data, context)
+            directory.remove(who, name_of(args.object.name), change, is_directory=True)
             return RMDIR3res(_OK, RMDIR3resok(wcc(directory, change)))
         except REFUSALS as error:
             return RMDIR3res(status_of(error), RMDIR3resfail(wcc(directory, change)))
@@ -62,12 +62,12 @@ class RenameRemoveLinkProcedures(Procedures):
         left, entered = Change(), Change()
         source = target = None
         try:
-            source = self.locate_to_change(args.from_.dir.data, context)
-            target = self.locate_to_change(args.to.dir.data, context)
+            source, who = self.locate_to_change(args.from_.dir.data, context)
+            target, _ = self.locate_to_change(args.to.dir.data, context)
             old, new = name_of(args.from_.name), name_of(args.to.name)
-            self.check_delegations_of_name(source, old, context)
-            self.check_delegations_of_name(target, new, context)
-            source.rename(context.credential, old, target, new, left, entered)
+            self.check_delegations_of_name(source, old, who)
+            self.check_delegations_of_name(target, new, who)
+            source.rename(who, old, target, new, left, entered)
             return RENAME3res(_OK, RENAME3resok(wcc(source, left), wcc(target, entered)))
         except REFUSALS as error:
             return RENAME3res(status_of(error), RENAME3resfail(wcc(source, left), wcc(target, entered)))
@@ -77,10 +77,10 @@ class RenameRemoveLinkProcedures(Procedures):
         change = Change()
         node = directory = None
         try:
-            node = self.locate_to_change(args.file.data, context)
-            directory = self.locate_to_change(args.link.dir.data, context)
+            node, who = self.locate_to_change(args.file.data, context)
+            directory, _ = self.locate_to_change(args.link.dir.data, context)
             self.check_delegations(node)
-            node.link(context.credential, directory, name_of(args.link.name), change)
+            node.link(who, directory, name_of(args.link.name), change)
             return LINK3res(_OK, LINK3resok(post_op(node), wcc(directory, change)))
         except REFUSALS as error:
             return LINK3res(status_of(error), LINK3resfail(post_op(node), wcc(directory, change)))

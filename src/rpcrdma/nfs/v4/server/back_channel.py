@@ -101,7 +101,7 @@ class Recalls:
                     session = self._state.sessions.with_back_channel(client)
                 if session is None:
                     delegations.clear()
-                elif client.held.get(delegation.key) is delegation and not delegation.revoked:
+                elif client.held.get(delegation.key) is delegation and delegation.lost is None:
                     delegation.asked = await self._ask(session, delegation)
         except RpcRdmaError:
             delegations.clear()

@@ -2,7 +2,7 @@
 
 A client introduces itself by EXCHANGE_ID, with an owner string and a verifier that changes when the client restarts.
 Its record stays unconfirmed until CREATE_SESSION, beside the record of the owner's earlier incarnation, if there is
-one. `VERDICTS` is the table of RFC 8881 section 18.35.4.
+one. `client_states` has the tables.
 
 A client whose lease has passed keeps its state as long as nobody else wants it: it is courteous. To end a courteous
 client takes a write to the disk, which the caller does without the lock: a method raises `InTheWay` with the clients
@@ -14,15 +14,20 @@ The caller holds the lock of the state.
 from __future__ import annotations
 
 import abc
-import enum
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import nfsstat4
+from rpcrdma.nfs.v4.nfs4 import (
+    SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+    nfsstat4,
+)
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
@@ -32,106 +37,23 @@ from rpcrdma.nfs.v4.state_limits import (
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
 
 __all__ = [
-    "TRANSITIONS",
-    "VERDICTS",
     "Client",
-    "ClientEvent",
     "ClientIdentity",
-    "ClientState",
     "ClientTable",
     "Delegation",
     "Held",
+    "Holdings",
     "InTheWay",
-    "Known",
-    "Verdict",
     "principal_of",
 ]
 
 _S = nfsstat4
-
-
-class ClientState(enum.Enum):
-    """The state of a client's record."""
-
-    # In C, since each SEQUENCE looks into tables by these.
-    __hash__ = object.__hash__
-
-    UNCONFIRMED = "unconfirmed"
-    """Introduced by EXCHANGE_ID."""
-    CONFIRMED = "confirmed"
-    """Has created a session; its lease runs."""
-    COURTEOUS = "courteous"
-    """The lease has passed; the state stays until it is in the way."""
-    EXPIRING = "expiring"
-    """Its record on the disk is being deleted."""
-    GONE = "gone"
-
-
-class ClientEvent(enum.Enum):
-    """The events that change the state of a client's record."""
-
-    # In C, since each SEQUENCE looks into tables by these.
-    __hash__ = object.__hash__
-
-    CONFIRM = "CREATE_SESSION"
-    RENEW = "SEQUENCE"
-    LEASE_PASSES = "the lease passes"
-    EVICT = "a conflict, 24 h, or no room"
-    UNDELETED = "the disk has failed"
-    END = "end"
-
-
 _COURTEOUS = ClientState.COURTEOUS
-TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
-    (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
-    (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
-    (ClientState.CONFIRMED, ClientEvent.RENEW): ClientState.CONFIRMED,
-    (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
-    (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
-    (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
-    (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
-    **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
+_LOST_FLAGS: Final = {
+    _S.NFS4ERR_ADMIN_REVOKED: SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    _S.NFS4ERR_DELEG_REVOKED: SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
 }
-"""An event without a row in a state is an error of this server."""
-
-
-class Known(enum.Enum):
-    """The confirmed record of an owner, compared with an introduction."""
-
-    NONE = "none"
-    SAME = "same verifier and principal"
-    RESTARTED = "other verifier"
-    FOREIGN = "other principal"
-    FOREIGN_RESTARTED = "other verifier and principal"
-
-
-class Verdict(enum.Enum):
-    """The treatment of an introduction."""
-
-    ADD = "add"
-    """A new unconfirmed record takes the place of the owner's unconfirmed one; the confirmed one stays."""
-    KEEP = "keep"
-    """The confirmed record is the client's."""
-    COLLIDE = "collide"
-    """CLID_INUSE if the confirmed record has state and a lease, else a new record takes its place."""
-    NOENT = _S.NFS4ERR_NOENT
-    NOT_SAME = _S.NFS4ERR_NOT_SAME
-    PERM = _S.NFS4ERR_PERM
-
-
-VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
-    (False, Known.NONE): Verdict.ADD,
-    (False, Known.SAME): Verdict.KEEP,
-    (False, Known.RESTARTED): Verdict.ADD,
-    (False, Known.FOREIGN): Verdict.COLLIDE,
-    (False, Known.FOREIGN_RESTARTED): Verdict.COLLIDE,
-    (True, Known.NONE): Verdict.NOENT,
-    (True, Known.SAME): Verdict.KEEP,
-    (True, Known.RESTARTED): Verdict.NOT_SAME,
-    (True, Known.FOREIGN): Verdict.PERM,
-    (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
-}
-"""By whether an update of the confirmed record is asked for, and by that record (RFC 8881 section 18.35.4)."""
+"""The flag of SEQUENCE, by the status of revoked states (RFC 8881 section 18.46.3)."""
 
 
 def principal_of(credential: Credential) -> str:
@@ -156,7 +78,9 @@ class ClientIdentity(NamedTuple):
 class Held(abc.ABC):
     """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
 
-    __slots__ = ("client", "file", "handle", "other", "owner", "parts", "seqid")
+    COUNTED_AS: ClassVar[str]
+    """The field of `Holdings` that counts it."""
+    __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
         self.client = client
@@ -169,58 +93,72 @@ class Held(abc.ABC):
         """The name of the file for claims: the same for all its handles."""
         self.parts: set[Held] | None = None
         """States that end with this one; None: there has been none."""
+        self.lost: nfsstat4 | None = None
+        """The status of its stateid since it was revoked, until the client frees the stateid; None: it is held."""
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:
-        """The key by which a client has one such state."""
-        return type(self), self.owner, self.handle
+        """The key by which a client has one such state; a revoked one leaves room for another."""
+        return (type(self), self.owner, self.handle) if self.lost is None else (type(self), self.other, b"")
 
     @property
-    def revoked(self) -> bool:
-        """Whether it is lost: its stateid is to be freed."""
-        return False
+    def count(self) -> int:
+        """The number that it counts as: the ranges of a lock state, 1 for others."""
+        return 1
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
         """Drops the claims of this state."""
+
+    def take_files(self) -> object:
+        """Takes the open files out of a state that is revoked; they close with the last reference to the result."""
+        return None
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
         """The file as it is open for READ or WRITE of claims; None if it is not."""
 
 
+@dataclass(slots=True)
+class Holdings:
+    """Numbers of states that are held."""
+
+    opens: int = 0
+    locks: int = 0
+    """Locked ranges."""
+    delegations: int = 0
+
+    def add(self, held: Held) -> None:
+        """Counts a state, unless it is revoked."""
+        if held.lost is None:
+            setattr(self, held.COUNTED_AS, getattr(self, held.COUNTED_AS) + held.count)
+
+
 class Delegation(Held):
     """A read delegation."""
 
-    __slots__ = ("_revoked", "asked", "lease", "node", "reader", "recalled_s")
+    COUNTED_AS = "delegations"
+    __slots__ = ("asked", "lease", "node", "reader", "recalled_s")
 
     def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
         super().__init__(client, other, b"", node.handle, file)
-        self.node = node
+        self.node: Node | None = node
         """The file, which the client may use by its handle also when it has no name any more."""
-        self.reader = reader
+        self.reader: OpenFile | None = reader
         self.lease: Lease | None = lease
-        self._revoked = False
         self.recalled_s: float | None = None
         """When a change first waited for it."""
         self.asked = False
         """Whether the client has confirmed a recall."""
 
-    @property
-    def revoked(self) -> bool:
-        """See `Held.revoked`."""
-        return self._revoked
-
-    def revoke(self, claims: Claims[Any, Any]) -> None:
-        """Takes the delegation from its client, which keeps a stateid to be freed."""
-        self._revoked = True
-        self.client.revoked += 1
-        self.release(claims)
-
     def release(self, claims: Claims[Any, Any]) -> None:
         """See `Held.release`."""
         claims.undelegate(self.file, self)
-        self.lease = None
+
+    def take_files(self) -> object:
+        """See `Held.take_files`."""
+        files, self.node, self.reader, self.lease = (self.node, self.reader, self.lease), None, None, None
+        return files
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`."""
@@ -231,8 +169,8 @@ class Client:
     """The record of one incarnation of a client."""
 
     __slots__ = (
-        "created", "delegations", "held", "id", "introduction", "ranges", "reclaim_complete", "renewed_s", "revoked",
-        "sequence", "sessions", "state",
+        "created", "delegations", "held", "id", "introduction", "lost", "lost_flags", "ranges", "reclaim_complete",
+        "renewed_s", "sequence", "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
@@ -250,8 +188,10 @@ class Client:
         """Its states by `Held.key`."""
         self.delegations = 0
         """Delegations among its states, revoked ones included."""
-        self.revoked = 0
-        """Delegations that were revoked, until the client frees their stateids."""
+        self.lost: dict[nfsstat4, int] = {}
+        """States that were revoked, until the client frees their stateids, by their status."""
+        self.lost_flags = 0
+        """The flags of SEQUENCE that report them."""
         self.ranges = 0
         """Locked ranges of all its lock states."""
         self.reclaim_complete = False
@@ -260,6 +200,13 @@ class Client:
     def move(self, event: ClientEvent) -> None:
         """Changes the state by the table."""
         self.state = TRANSITIONS[self.state, event]
+
+    def count_lost(self, status: nfsstat4, change: int) -> None:
+        """Adds `change` to the number of its revoked states with this status."""
+        self.lost[status] = self.lost.get(status, 0) + change
+        if not self.lost[status]:
+            del self.lost[status]
+        self.lost_flags = sum(_LOST_FLAGS[each] for each in self.lost)
 
 
 class InTheWay(Exception):

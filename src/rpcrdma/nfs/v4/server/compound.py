@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Node
 from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Shape, encode_operation_result
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
@@ -84,6 +85,7 @@ class Compound:
         call: the decoded call.
         now_s: the time at which the COMPOUND has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
+        caller, saved_caller: the rights of the caller in their exports; unset as long as there is no object.
         stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
         session, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
@@ -98,8 +100,9 @@ class Compound:
     """
 
     __slots__ = (
-        "acting", "call", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end", "partial",
-        "position", "reply_octets_max", "saved", "saved_stateid", "server", "session", "stateid", "too_big", "uncached",
+        "acting", "call", "caller", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end",
+        "partial", "position", "reply_octets_max", "saved", "saved_caller", "saved_stateid", "server", "session",
+        "stateid", "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -110,6 +113,8 @@ class Compound:
         self.encoded = EncodedReply(_HEAD)
         self.current: Node | None = None
         self.saved: Node | None = None
+        self.caller: Grant
+        self.saved_caller: Grant
         self.stateid: stateid4 | None = None
         self.saved_stateid: stateid4 | None = None
         self.session: Any = None
@@ -129,8 +134,8 @@ class Compound:
         return not self.context.may_block
 
     @property
-    def caller(self) -> Credential:
-        """The caller, for the trees."""
+    def credential(self) -> Credential:
+        """The caller's credential."""
         return self.context.credential
 
     @property
@@ -178,7 +183,10 @@ class Compound:
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Sets the current filehandle; the current stateid ends (RFC 8881 section 16.2.3.1.2)."""
+        """Sets the current filehandle, in the export of `caller`; the current stateid ends.
+
+        RFC 8881 section 16.2.3.1.2.
+        """
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:

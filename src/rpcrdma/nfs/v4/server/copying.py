@@ -38,7 +38,7 @@ def copy(compound: Compound, args: COPY4args) -> COPY4resok:
         # A copy within one file, which CLONE allows (RFC 7862 section 15.2.3).
         raise Refused(_S.NFS4ERR_INVAL)
     octets = _range(source, args.ca_src_offset, args.ca_dst_offset, args.ca_count)
-    with compound.node.tree.acting_as(compound.caller):
+    with compound.caller.identity:
         written = target.copy_from(
             source, args.ca_src_offset, args.ca_dst_offset, min(octets, NFS4_COPY_OCTETS_MAX), Change()
         )
@@ -50,21 +50,23 @@ def clone(compound: Compound, args: CLONE4args) -> None:
     """CLONE of all octets or none; 0 octets stand for the rest of the source."""
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
-    with compound.node.tree.acting_as(compound.caller):
+    with compound.caller.identity:
         target.clone_from(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count, Change())
 
 
 def _files(compound: Compound, source: stateid4, target: stateid4) -> tuple[OpenFile, CopyTarget]:
     """The saved file, with the rules of READ, and the current one, with those of WRITE; in a worker thread."""
-    node, saved, who = compound.node, compound.saved, compound.caller
+    node, saved = compound.node, compound.saved
     if saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     check_file(saved)
     check_file(node)
-    check_changeable(node)
+    check_changeable(compound.caller)
     compound.wait()
-    reader = io_file(compound, source, claims.READ, saved=True) or saved.open(who, tree.READ, at_once=False)
-    writer = io_file(compound, target, claims.WRITE) or node.open(who, tree.MODIFY, at_once=False)
+    reader = io_file(compound, source, claims.READ, saved=True) or saved.open(
+        compound.saved_caller, tree.READ, at_once=False
+    )
+    writer = io_file(compound, target, claims.WRITE) or node.open(compound.caller, tree.MODIFY, at_once=False)
     if reader is None or not isinstance(writer, CopyTarget):
         raise Refused(_S.NFS4ERR_NOTSUPP)
     return reader, writer

@@ -119,6 +119,6 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
     """As `_extended`, for a change; refuses also with ROFS, or with DELAY while other clients have delegations."""
     found = _extended(compound)
-    check_changeable(found[0])
+    check_changeable(compound.caller)
     wait_for_delegations(compound, found[0])
     return found

@@ -61,7 +61,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
         compound: the COMPOUND that asks.
         within: the directory.
         name: a checked name.
-        admitted: refuses the root of an export that is closed to the call.
+        admitted: takes the caller's rights in the export whose root is found, and refuses one that is closed to it.
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)
@@ -75,7 +75,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
                 raise
             found = covered
     if admitted and exports.is_export(found):
-        exports.admit(found.tree, compound.context, mounts=False)
+        compound.caller = exports.admit(found.tree, compound.context)
     return found
 
 
@@ -93,8 +93,8 @@ def put_root(compound: Compound, _args: None) -> None:
     """PUTROOTFH and PUTPUBFH; who asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1)."""
     exports = compound.server.exports
     root = exports.root
-    if exports.is_export(root) and compound.next_operation not in _ASK_FOR_FLAVORS:
-        exports.admit(root.tree, compound.context, mounts=False)
+    asks = compound.next_operation in _ASK_FOR_FLAVORS
+    compound.caller = (exports.admit_mount if asks else exports.admit)(root.tree, compound.context)
     compound.set_current(root)
 
 
@@ -103,15 +103,16 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
     try:
-        node = compound.server.exports.locate(args.object, compound.context)
+        found = compound.server.exports.locate(args.object, compound.context)
     except tree.Refused as error:
         still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
         if still_open is None:
             raise
-        node = still_open
-    if node is None:
+        found = still_open, compound.server.exports.admit(still_open.tree, compound.context)
+    if found is None:
         raise MustWait
-    compound.current, compound.stateid = node, None
+    compound.current, compound.caller = found
+    compound.stateid = None
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
@@ -132,14 +133,16 @@ def get_handle(compound: Compound, _args: None) -> GETFH4resok:
 
 def save_handle(compound: Compound, _args: None) -> None:
     """SAVEFH: saves the current filehandle and the current stateid."""
-    compound.saved, compound.saved_stateid = compound.current, compound.stateid
+    compound.saved, compound.saved_caller = compound.current, compound.caller
+    compound.saved_stateid = compound.stateid
 
 
 def restore_handle(compound: Compound, _args: None) -> None:
     """RESTOREFH: makes the saved filehandle and stateid the current ones; NOFILEHANDLE if none is saved."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    compound.current, compound.stateid = compound.saved, compound.saved_stateid
+    compound.current, compound.caller = compound.saved, compound.saved_caller
+    compound.stateid = compound.saved_stateid
 
 
 def lookup(compound: Compound, args: LOOKUP4args) -> None:
@@ -154,14 +157,13 @@ def lookup_parent(compound: Compound, _args: None) -> None:
 
 
 def parent_of(compound: Compound, within: Node) -> Node:
-    """The directory above one; the root has none."""
+    """The directory above one, with the caller's rights in its export; the root has none."""
     exports = compound.server.exports
     if exports.is_export(within) or within.tree is exports.pseudo_tree:
         above = exports.parent(within)
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
-        if exports.is_export(above):
-            exports.admit(above.tree, compound.context, mounts=False)
+        compound.caller = exports.admit(above.tree, compound.context)
         return above
     if not within.tree.in_memory:
         compound.wait()

@@ -89,7 +89,7 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     elif (export := exports.export_of(entry.handle)) is not None:
         mounted_on = exports.mounted_on(export.root)
         try:
-            exports.admit(export, compound.context, mounts=False)
+            exports.admit(export, compound.context)
         except CredentialTooWeak:
             status = _S.NFS4ERR_WRONGSEC
         except REFUSALS as error:
@@ -101,7 +101,9 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     assert entry.attributes is not None
     described = Described(entry.attributes, entry.handle, compound.server.lease_s, mounted_on)
     if wanted & NEED_SPACE:
-        describe_file_system(described, exports.locate_in_worker(entry.handle, compound.context))
+        found = exports.locate(entry.handle, compound.context)
+        assert found is not None
+        describe_file_system(described, found[0])
     return fattr_of(described, wanted)
 
 

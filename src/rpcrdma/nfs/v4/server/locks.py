@@ -48,11 +48,13 @@ _SPLIT = 2
 class LockState(Held):
     """The locks of a lock owner on a file; `opened` is the open that they were first made with."""
 
-    __slots__ = ("opened",)
+    COUNTED_AS = "locks"
+    __slots__ = ("opened", "ranges")
 
     def __init__(self, opened: Open, other: bytes, owner: bytes) -> None:
         super().__init__(opened.client, other, owner, opened.handle, opened.file)
         self.opened = opened
+        self.ranges = 0
         if opened.parts is None:
             opened.parts = set()
         opened.parts.add(self)
@@ -67,7 +69,14 @@ class LockState(Held):
         """Locks a range, or unlocks it if `exclusive` is None, and counts the ranges of the client."""
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
-        self.client.ranges += claims.range_count - before
+        added = claims.range_count - before
+        self.ranges += added
+        self.client.ranges += added
+
+    @property
+    def count(self) -> int:
+        """See `Held.count`."""
+        return self.ranges
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`: that of the open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
 from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
 from rpcrdma.nfs.v4.nfs4 import (
@@ -47,11 +48,11 @@ def change_of(directory: Node, change: Change) -> change_info4:
     return change_info4(before is after, now if before is None else before.change, now)
 
 
-def _directory_to_change(compound: Compound, node: Node) -> Node:
+def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
     """Returns `node` for a change of its names, in a thread that may block; refuses with NOTDIR, ROFS or GRACE."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
-    check_changeable(node)
+    check_changeable(who)
     if compound.server.state.claims.in_grace:
         raise Refused(_S.NFS4ERR_GRACE)
     if not node.tree.in_memory:
@@ -68,7 +69,7 @@ def _present(node: Node | None) -> Node:
 
 def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
     """CREATE: an object that is no file becomes the current one."""
-    directory = _directory_to_change(compound, compound.node)
+    directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.objname)
     kind = _MADE.get(args.objtype.type)
     if kind is None:
@@ -90,7 +91,7 @@ def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
 
 def remove(compound: Compound, args: REMOVE4args) -> REMOVE4resok:
     """REMOVE: a name of the current directory, of whatever kind its object is."""
-    directory = _directory_to_change(compound, compound.node)
+    directory = _directory_to_change(compound, compound.node, compound.caller)
     name, change = checked_name(args.target), Change()
     wait_for_delegations_of_name(compound, directory, name)
     directory.remove(compound.caller, name, change, is_directory=None)
@@ -101,8 +102,8 @@ def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
     """RENAME: from the saved directory to the current one."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    source = _directory_to_change(compound, compound.saved)
-    target = _directory_to_change(compound, compound.node)
+    source = _directory_to_change(compound, compound.saved, compound.saved_caller)
+    target = _directory_to_change(compound, compound.node, compound.caller)
     old, new = checked_name(args.oldname), checked_name(args.newname)
     if source.tree is not target.tree:
         raise Refused(_S.NFS4ERR_XDEV)
@@ -112,7 +113,7 @@ def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
     wait_for_delegations_of_name(compound, source, old)
     wait_for_delegations_of_name(compound, target, new)
     gone, come = Change(), Change()
-    source.rename(compound.caller, old, target, new, gone, come)
+    source.rename(compound.saved_caller, old, target, new, gone, come)
     return RENAME4resok(change_of(source, gone), change_of(target, come))
 
 
@@ -131,7 +132,7 @@ def link(compound: Compound, args: LINK4args) -> LINK4resok:
     """LINK: a further name in the current directory for the saved object."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    directory = _directory_to_change(compound, compound.node)
+    directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.newname)
     if compound.saved.kind is FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_ISDIR)
@@ -139,5 +140,5 @@ def link(compound: Compound, args: LINK4args) -> LINK4resok:
         raise Refused(_S.NFS4ERR_XDEV)
     wait_for_delegations(compound, compound.saved)
     change = Change()
-    compound.saved.link(compound.caller, directory, name, change)
+    compound.saved.link(compound.saved_caller, directory, name, change)
     return LINK4resok(change_of(directory, change))

@@ -91,6 +91,7 @@ _UNCHANGED: Final = change_info4(True, 0, 0)
 class Open(Held):
     """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
 
+    COUNTED_AS = "opens"
     __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -107,6 +108,11 @@ class Open(Held):
     def release(self, claims: Claims[Any, Any]) -> None:
         """See `Held.release`."""
         claims.unshare(self.file, self)
+
+    def take_files(self) -> object:
+        """See `Held.take_files`."""
+        files, self.node, self.reader, self.writer = (self.node, self.reader, self.writer), None, None, None
+        return files
 
     def io_file(self, access: int) -> OpenFile | None:
         """See `Held.io_file`."""
@@ -209,7 +215,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
     node = target.node
     check_regular(node)
     if access & WRITE or target.cut:
-        check_changeable(node)
+        check_changeable(compound.caller)
     if not target.created and not reclaims:
         _check_access(compound, node, access)
     changes = bool(access & WRITE or deny & READ or target.cut)
@@ -326,7 +332,7 @@ def _name(name: Any) -> bytes:
 def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) -> _Target:
     """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
     compound.wait()
-    check_changeable(directory)
+    check_changeable(compound.caller)
     mode, value = how.mode, how.value
     verifier, later = b"", Wanted()
     if isinstance(value, creatverfattr):
@@ -463,11 +469,16 @@ def _status_of(state: State, client: Client, stateid: stateid4) -> int:
 
 
 def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
-    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked."""
-    state = state_of(compound)
+    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked, and of state that was revoked."""
+    state, client = state_of(compound), compound.client
+    if _S.NFS4ERR_ADMIN_REVOKED in client.lost:
+        # With the last one the client is written to the disk.
+        compound.wait()
     with state.locked():
-        held = state.find(compound.client, _resolved(compound, args.fsa_stateid), revoked=True)
+        held = state.find(client, _resolved(compound, args.fsa_stateid), revoked=True)
         in_use = isinstance(held, Open | Delegation) or state.claims.ranges(held.file, held)
-        if in_use and not held.revoked:
+        if in_use and held.lost is None:
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
         state.drop(held)
+    if held.lost is _S.NFS4ERR_ADMIN_REVOKED:
+        state.keep_if_aware(client)

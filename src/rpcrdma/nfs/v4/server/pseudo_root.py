@@ -6,14 +6,13 @@ can change. The one export "/" is its own root: then there is nothing above.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.tree import (
     EXECUTE,
     LOOKUP,
@@ -39,7 +38,7 @@ from rpcrdma.nfs.export.tree import (
     Tree,
     Wanted,
 )
-from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["PseudoRoot"]
@@ -80,7 +79,7 @@ class PseudoRoot(Exports):
         Args:
             now_ns: the time of the change.
         """
-        roots = {_path_of(tree): tree for tree in self._exports.trees}
+        roots = {_path_of(tree): tree for tree in self._exports.trees if 4 in tree.export.versions}
         above = {path[:length] for path in roots for length in range(len(path))} - roots.keys()
         for path in (*sorted(above), *roots):
             self._numbers.setdefault(path, len(self._numbers) + 1)
@@ -148,31 +147,36 @@ class PseudoRoot(Exports):
             return None
         return self._numbers[path]
 
-    def names_below(self, path: _Path) -> list[bytes]:
-        """The names in a directory of the pseudo file system."""
+    def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
+        """The names in a directory of the pseudo file system; without `hidden` those that lead to a shown export."""
         length = len(path)
-        found = {below[length] for below in self._roots if len(below) > length and below[:length] == path}
-        return sorted(found)
+        return sorted(
+            {
+                below[length]
+                for below, tree in self._roots.items()
+                if len(below) > length and below[:length] == path and (hidden or not tree.export.hidden)
+            }
+        )
 
-    def locate(self, handle: bytes, context: CallContext) -> Node | None:
+    def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
         """See `Exports.locate`."""
         found = self._by_handle.get(handle)
-        return self._exports.locate(handle, context) if found is None else found
+        return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
 
-    def locate_in_worker(self, handle: bytes, context: CallContext) -> Node:
-        """See `Exports.locate_in_worker`."""
-        found = self._by_handle.get(handle)
-        return self._exports.locate_in_worker(handle, context) if found is None else found
+    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+        """See `Exports.admit`; every caller finds the way to the exports."""
+        return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """See `Exports.locate_to_change`."""
-        if handle in self._by_handle:
-            _refuse()
-        return self._exports.locate_to_change(handle, context)
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+        """See `Exports.admit_mount`."""
+        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 
-    def admit(self, tree: Tree, context: CallContext, *, mounts: bool) -> None:
-        """See `Exports.admit`."""
-        self._exports.admit(tree, context, mounts=mounts)
+    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+        """See `Exports.flavors`; above the exports these are the flavors of all rules."""
+        if tree is not self._tree:
+            return self._exports.flavors(tree, context)
+        rules = (rule for each in self._roots.values() for rule in each.export.all_rules)
+        return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
 
     def file_of(self, handle: bytes) -> bytes:
         """See `Exports.file_of`."""
@@ -189,6 +193,10 @@ class PseudoRoot(Exports):
     def close(self) -> list[OSError]:
         """See `Exports.close`."""
         return self._exports.close()
+
+
+_GRANT: Final = Grant(ServingUser(), read_only=True)
+"""The rights of every caller above the exports."""
 
 
 def _refuse() -> NoReturn:
@@ -210,9 +218,6 @@ class _PseudoTree:
     @property
     def root(self) -> Node:
         return self._exports.root
-
-    def acting_as(self, _who: Credential) -> AbstractContextManager[Any]:
-        return contextlib.nullcontext()
 
 
 class _Entries:
@@ -247,7 +252,7 @@ class _Directory:
         return Attributes(
             kind=FileKind.DIRECTORY,
             mode=0o555,
-            links=2 + len(self._exports.names_below(self.path)),
+            links=2 + len(self._exports.names_below(self.path, hidden=False)),
             uid=0,
             gid=0,
             size=4096,
@@ -261,10 +266,10 @@ class _Directory:
             change=time,
         )
 
-    def access(self, _who: Credential, wanted: Access) -> Access:
+    def access(self, _who: Grant, wanted: Access) -> Access:
         return wanted & (READ | LOOKUP | EXECUTE)
 
-    def lookup(self, _who: Credential, name: bytes, *, at_once: bool) -> Node:  # noqa: ARG002 - it never waits
+    def lookup(self, _who: Grant, name: bytes, *, at_once: bool) -> Node:  # noqa: ARG002 - it never waits
         if name not in self._exports.names_below(self.path):
             raise Refused(errno.ENOENT)
         return self._exports.at((*self.path, name))
@@ -272,10 +277,13 @@ class _Directory:
     def parent(self) -> Node:
         return self._exports.parent(self) or self
 
-    def entries(self, _who: Credential, after: int, *, detailed: bool) -> _Entries:
+    def entries(self, _who: Grant, after: int, *, detailed: bool) -> _Entries:
         entries = []
-        for cookie, name in enumerate(self._exports.names_below(self.path), _FIRST_COOKIE):
-            if cookie > after:
+        names = self._exports.names_below(self.path)
+        shown_names = self._exports.names_below(self.path, hidden=False)
+        # A name that is hidden or shown anew changes the cookie of no other one.
+        for cookie, name in enumerate(names, _FIRST_COOKIE):
+            if cookie > after and name in shown_names:
                 node = self._exports.at((*self.path, name))
                 attributes = node.attributes()
                 shown = (node.handle, attributes) if detailed else (None, None)
@@ -291,7 +299,7 @@ class _Directory:
     def read_link(self) -> bytes:
         raise Refused(errno.EINVAL)
 
-    def open(self, _who: Credential, _wanted: Access, *, at_once: bool) -> OpenFile | None:  # noqa: ARG002 - no file
+    def open(self, _who: Grant, _wanted: Access, *, at_once: bool) -> OpenFile | None:  # noqa: ARG002 - no file
         raise Refused(errno.EISDIR)
 
     def opened_for_writing(self) -> OpenFile | None:
@@ -303,15 +311,15 @@ class _Directory:
     def range_locks(self) -> RangeLocks | None:
         return None
 
-    def create(self, _who: Credential, _name: bytes, _create: Create, _change: Change) -> Made:
+    def create(self, _who: Grant, _name: bytes, _create: Create, _change: Change) -> Made:
         _refuse()
 
-    def make(self, _who: Credential, _name: bytes, _make: Make, _wanted: Wanted, _change: Change) -> Made:
+    def make(self, _who: Grant, _name: bytes, _make: Make, _wanted: Wanted, _change: Change) -> Made:
         _refuse()
 
     def set_attributes(
         self,
-        _who: Credential,
+        _who: Grant,
         _wanted: Wanted,
         _change: Change,
         *,
@@ -319,11 +327,11 @@ class _Directory:
     ) -> None:
         _refuse()
 
-    def remove(self, _who: Credential, _name: bytes, _change: Change, *, is_directory: bool | None) -> None:  # noqa: ARG002
+    def remove(self, _who: Grant, _name: bytes, _change: Change, *, is_directory: bool | None) -> None:  # noqa: ARG002
         _refuse()
 
-    def rename(self, _who: Credential, _old: bytes, _target: Node, _new: bytes, _source: Change, _into: Change) -> None:
+    def rename(self, _who: Grant, _old: bytes, _target: Node, _new: bytes, _source: Change, _into: Change) -> None:
         _refuse()
 
-    def link(self, _who: Credential, _directory: Node, _name: bytes, _change: Change) -> None:
+    def link(self, _who: Grant, _directory: Node, _name: bytes, _change: Change) -> None:
         _refuse()

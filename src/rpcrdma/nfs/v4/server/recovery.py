@@ -32,11 +32,17 @@ CREATE TABLE IF NOT EXISTS client (
 );
 CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
 """
-_PROBE = "SELECT addresses, owner, verifier, principal, exports, number FROM client, boot"
+_PROBE = """
+SELECT addresses, owner, verifier, principal, exports, number FROM client LEFT JOIN boot ON 1
+ORDER BY addresses, owner
+"""
+"""In the order of the index, so that both are read, and without a run as well."""
 _READ = """
 SELECT exports, owner, verifier, principal FROM client WHERE addresses = ?
 AND typeof(exports) = 'text' AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
+_NOT_KEPT = "clients cannot reclaim their locks after a restart"
+_NOT_FORGOTTEN = "a client keeps locks that it should lose"
 _BOOTS = 1 << 32
 _OWNERS_SHOWN = 3
 _OWNER_OCTETS_SHOWN = 60
@@ -81,7 +87,8 @@ class RecoveryDatabase:
         self._addresses = " ".join(sorted(addresses))
         present = set(exports)
         self._exports = "\n".join(sorted(present))
-        self._failed = False
+        self._failing: set[str] = set()
+        """The consequences of failures of the disk that the log has, until the same kind of write succeeds."""
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
@@ -106,16 +113,16 @@ class RecoveryDatabase:
             ) from error
 
     def keep(self, row: ClientRow) -> None:
-        """Writes a client; if the disk fails, the log says once that clients will lose their locks."""
+        """Writes a client; if the disk fails, the log says that clients will lose their locks."""
         try:
             with self._lock:
                 self._database.execute(
                     "INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", (self._addresses, *row, self._exports)
                 )
         except sqlite3.Error as error:
-            if not self._failed:
-                _LOGGER.warning("%s: %s: clients cannot reclaim their locks after a restart", self._path, error)
-            self._failed = True
+            self._tell(error, _NOT_KEPT)
+        else:
+            self._failing.discard(_NOT_KEPT)
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
@@ -130,9 +137,16 @@ class RecoveryDatabase:
                     [(self._addresses, row.owner, row.principal) for row in rows],
                 )
         except sqlite3.Error as error:
-            _LOGGER.warning("%s: %s: a client without a lease keeps its locks", self._path, error)
+            self._tell(error, _NOT_FORGOTTEN)
             return False
+        self._failing.discard(_NOT_FORGOTTEN)
         return True
+
+    def _tell(self, error: sqlite3.Error, consequence: str) -> None:
+        """Logs the first of several failures of the disk: a sweep tries again every few seconds."""
+        if consequence not in self._failing:
+            self._failing.add(consequence)
+            _LOGGER.warning("%s: %s: %s", self._path, error, consequence)
 
     def close(self) -> None:
         """Closes the database; may be called again."""
@@ -199,6 +213,10 @@ class Grace:
         shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
+
+    def left_s(self, now_s: float) -> float:
+        """Returns the seconds until the period ends if no client reclaims; 0: it is over."""
+        return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
 
     def is_over(self, now_s: float) -> bool:
         """Returns whether the period has ended: its time is over, or no client may reclaim any more."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from rpcrdma.nfs.export.tree import Node
@@ -35,12 +34,8 @@ def _flavor(flavor: SecurityFlavor) -> secinfo4:
 def _flavors(compound: Compound, node: Node) -> SECINFO4resok:
     """The flavors with which an object is reached; the current filehandle ends (RFC 8881 section 2.6.3.1.1.8)."""
     compound.current = compound.stateid = None
-    exports = compound.server.exports
-    security: Iterable[SecurityFlavor] = node.tree.export.security
-    if node.tree is exports.pseudo_tree:
-        # Whoever may reach an export finds the way to it.
-        security = dict.fromkeys(flavor for tree in exports.trees for flavor in tree.export.security)
-    return SECINFO4resok([_flavor(flavor) for flavor in security])
+    flavors = compound.server.exports.flavors(node.tree, compound.context)
+    return SECINFO4resok([_flavor(flavor) for flavor in flavors])
 
 
 def flavors_of_name(compound: Compound, args: SECINFO4args) -> SECINFO4resok:

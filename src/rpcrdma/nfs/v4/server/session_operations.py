@@ -17,7 +17,6 @@ from rpcrdma.nfs.v4.nfs4 import (
     EXCHGID4_FLAG_USE_PNFS_DS,
     EXCHGID4_FLAG_USE_PNFS_MDS,
     SEQ4_STATUS_CB_PATH_DOWN,
-    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
     BACKCHANNEL_CTL4args,
     BIND_CONN_TO_SESSION4args,
     BIND_CONN_TO_SESSION4resok,
@@ -40,7 +39,8 @@ from rpcrdma.nfs.v4.nfs4 import (
     state_protect_ops4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, ClientState, principal_of
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, principal_of
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
 from rpcrdma.nfs.v4.server.state import State, state_of
@@ -112,7 +112,7 @@ def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok
     protection, enforced = _agree(compound, args.eia_state_protect)
     owner = args.eia_clientowner
     introduction = ClientIdentity(
-        owner.co_ownerid, owner.co_verifier, principal_of(compound.caller), compound.context.peer, enforced
+        owner.co_ownerid, owner.co_verifier, principal_of(compound.credential), compound.context.peer, enforced
     )
     update = bool(args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
     client = state.settle(lambda: state.clients.exchange_id(introduction, compound.now_s, update=update), compound.wait)
@@ -137,7 +137,7 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     def step() -> CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
-        who, minor = principal_of(compound.caller), compound.call.minor_version
+        who, minor = principal_of(compound.credential), compound.call.minor_version
         return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
 
     created = state.settle(step, compound.wait)
@@ -166,7 +166,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
         if answer is _REPEAT:
             assert slot.reply is not None
             raise KeptReply(slot.reply)
-        flags = SEQ4_STATUS_RECALLABLE_STATE_REVOKED if client.revoked else 0
+        flags = client.lost_flags
         if back.bound and not back.alive and sessions.with_back_channel(client) is None:
             flags |= SEQ4_STATUS_CB_PATH_DOWN
     compound.session, compound.client = session, client
@@ -254,13 +254,13 @@ def _agree(compound: Compound, asked: state_protect4_a) -> tuple[state_protect4_
 
 def _is_protected(compound: Compound) -> bool:
     """Whether the call came by RPCSEC_GSS with integrity or privacy."""
-    return compound.caller.flavor.service in {GssService.INTEGRITY, GssService.PRIVACY}
+    return compound.credential.flavor.service in {GssService.INTEGRITY, GssService.PRIVACY}
 
 
 def _check_machine(compound: Compound, client: Client, operation: int) -> None:
     """Refuses with WRONG_CRED an operation that only the principal of the client's machine may call."""
     introduction = client.introduction
     if introduction.enforced >> operation & 1 and (
-        principal_of(compound.caller) != introduction.principal or not _is_protected(compound)
+        principal_of(compound.credential) != introduction.principal or not _is_protected(compound)
     ):
         raise Refused(_S.NFS4ERR_WRONG_CRED)

@@ -23,7 +23,8 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, ClientTable
 from rpcrdma.nfs.v4.session_slots import SEQUENCES, Answer, Slot
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_KEPT_REPLY_OCTETS_MAX,

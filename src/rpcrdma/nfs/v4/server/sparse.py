@@ -57,7 +57,7 @@ def allocate(compound: Compound, args: ALLOCATE4args) -> None:
     if args.aa_offset + args.aa_length > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
     file = _file_to_change(compound, args.aa_stateid, args.aa_length)
-    with compound.node.tree.acting_as(compound.caller):
+    with compound.caller.identity:
         file.allocate(args.aa_offset, args.aa_length, Change())
 
 
@@ -66,7 +66,7 @@ def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
     if args.da_offset + args.da_length > _LENGTHS:
         raise Refused(_S.NFS4ERR_INVAL)
     file = _file_to_change(compound, args.da_stateid, args.da_length)
-    with compound.node.tree.acting_as(compound.caller):
+    with compound.caller.identity:
         file.deallocate(args.da_offset, args.da_length, Change())
 
 
@@ -74,7 +74,7 @@ def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> Spars
     """The current file, with the rules of WRITE; the rest runs in a worker thread."""
     node = compound.node
     check_file(node)
-    check_changeable(node)
+    check_changeable(compound.caller)
     if not octets:
         raise Refused(_S.NFS4ERR_INVAL)
     compound.wait()

@@ -17,11 +17,13 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientState, ClientTable, Delegation, Held, InTheWay
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 from rpcrdma.nfs.v4.state_limits import (
+    NFS4_ENDED_AT_ONCE,
     NFS4_HELD_MAX,
     NFS4_HELD_TOTAL_MAX,
     NFS4_LEASE_S,
@@ -105,10 +107,10 @@ class State:
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
-        self._ended: list[Held] = []
-        """States whose files are closed when the lock is free."""
+        self._ended: list[object] = []
+        """States, and files of revoked ones: files close when the lock is free."""
         self.delegations: dict[Delegation, None] = {}
-        """All that have not been revoked."""
+        """All delegations that are held."""
         self.recalls: deque[Delegation] = deque()
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
@@ -172,14 +174,75 @@ class State:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client)]
             deleted = not ending or self.database.forget(row_of(client) for client in ending)
-            with self.locked():
-                for client in ending:
+            for client in ending:
+                if deleted:
+                    self._in_steps(client, self.drop)
+                with self.locked():
                     if deleted:
                         self.grace.leaves(row_of(client))
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
         return deleted
+
+    def _in_steps(self, client: Client, step: Callable[[Held], object]) -> None:
+        """Calls a function that ends a state for each one of a client; calls of others go on in between."""
+        with self.lock:
+            states = list(client.held.values())
+        for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
+            with self.locked():
+                for held in states[first : first + NFS4_ENDED_AT_ONCE]:
+                    # It may have ended with another one, or by a call.
+                    if client.held.get(held.key) is held:
+                        step(held)
+
+    def revoke_all(self, client: Client) -> Holdings | None:
+        """Revokes all states of a client, or ends a courteous client; may block.
+
+        The client is deleted on the disk first: after a restart it must not reclaim what others have by then (RFC 8881
+        section 8.4.3). It is written again once it has freed the last revoked stateid (`keep_if_aware`).
+
+        Returns:
+            The numbers of states that it has lost; None if the disk has failed: then nothing has changed.
+        """
+        lost = Holdings()
+        if client.state is ClientState.COURTEOUS:
+            with self.lock:
+                states = list(client.held.values())
+            for held in states:
+                lost.add(held)
+            if not self.evict([client]):
+                return None
+            if client.id not in self.clients.by_id:
+                return lost
+            # It has renewed its lease meanwhile.
+            lost = Holdings()
+        with self._disk:
+            with self.lock:
+                # The row of an owner may be that of another incarnation.
+                ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
+                has_some = bool(client.held) or self.grace.knows(row_of(client))
+            if not ours or not has_some:
+                return lost
+            if not self.database.forget([row_of(client)]):
+                return None
+            with self.lock:
+                self.grace.leaves(row_of(client))
+
+            def revoke(held: Held) -> None:
+                for each in (held, *(held.parts or ())):
+                    lost.add(each)
+                self.revoke(held)
+
+            self._in_steps(client, revoke)
+        return lost
+
+    def keep_if_aware(self, client: Client) -> None:
+        """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
+        with self._disk:
+            aware = _S.NFS4ERR_ADMIN_REVOKED not in client.lost
+            if aware and client.reclaim_complete and client.state is not ClientState.GONE:
+                self.database.keep(row_of(client))
 
     def destroy(self, client: Client) -> None:
         """Ends a client that wants to end; may block.
@@ -258,7 +321,8 @@ class State:
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            self.database.keep(row_of(client))
+            if _S.NFS4ERR_ADMIN_REVOKED not in client.lost:
+                self.database.keep(row_of(client))
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.waiting.pop(client.introduction.owner, None)
@@ -280,7 +344,7 @@ class State:
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
         """Begins to recall delegations, if that has not begun; those that were recalled a lease ago are revoked."""
         for each in delegations:
-            if each.revoked:
+            if each.lost is not None:
                 continue
             if each.recalled_s is None:
                 each.recalled_s = now_s
@@ -290,12 +354,11 @@ class State:
                     self.recalled_files.popitem(last=False)
                 self._ask(each)
             elif now_s - each.recalled_s > self.clients.lease_s:
-                each.revoke(self.claims)
-                del self.delegations[each]
+                self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
         """Recalls the delegations that callers without state wait for; the lock is free."""
-        with self.lock:
+        with self.locked():
             self._recall_in_the_way(now_s)
 
     def _recall_in_the_way(self, now_s: float) -> None:
@@ -308,7 +371,7 @@ class State:
 
     def recall_broken(self, now_s: float) -> None:
         """Recalls the delegations that local writers wait for; the lock is free."""
-        with self.lock:
+        with self.locked():
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
@@ -319,12 +382,12 @@ class State:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
         broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
-        with self.lock:
+        with self.locked():
             self.recall(broken, now_s)
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
-                    if not each.asked and not each.revoked:
+                    if not each.asked and each.lost is None:
                         self._ask(each)
 
     def _ask(self, delegation: Delegation) -> None:
@@ -363,23 +426,50 @@ class State:
             self._shrunk.add(held.file)
         if isinstance(held, Delegation):
             client.delegations -= 1
-            client.revoked -= held.revoked
             self.delegations.pop(held, None)
+        if held.lost is not None:
+            client.count_lost(held.lost, -1)
         held.release(self.claims)
         self._ended.append(held)
+
+    def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
+        """Revokes a state with its parts: drops their claims, and closes their files when the lock is free (`locked`).
+
+        The client learns of it by the flags of SEQUENCE, finds the stateids by TEST_STATEID, and frees them (RFC 8881
+        section 8.5). Until then they count among its states. No effect on a state that is revoked.
+
+        Args:
+            held: the state.
+            status: the status of its stateid from now on: ADMIN_REVOKED, or DELEG_REVOKED for a recall in vain.
+        """
+        if held.lost is not None:
+            return
+        for part in list(held.parts or ()):
+            self.revoke(part, status)
+        client = held.client
+        del client.held[held.key]
+        if self.claims.ranges(held.file, held):
+            self._shrunk.add(held.file)
+        if isinstance(held, Delegation):
+            self.delegations.pop(held, None)
+        held.release(self.claims)
+        self._ended.append(held.take_files())
+        held.lost = status
+        client.held[held.key] = held
+        client.count_lost(status, 1)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
 
         Raises:
             Refused: BAD_STATEID: the client has no such state, or the seqid is a later one; OLD_STATEID: the seqid is
-                an earlier one; DELEG_REVOKED: the delegation is revoked, and `revoked` is False.
+                an earlier one; ADMIN_REVOKED, DELEG_REVOKED: the state is revoked, and `revoked` is False.
         """
         held = self._held.get(stateid.other)
         if held is None or held.client is not client:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
-        if held.revoked and not revoked:
-            raise Refused(_S.NFS4ERR_DELEG_REVOKED)
+        if held.lost is not None and not revoked:
+            raise Refused(held.lost)
         if stateid.seqid not in {0, held.seqid}:
             # Serial numbers: the nearer way around says which one is older.
             older = (held.seqid - stateid.seqid) % SEQIDS < SEQIDS // 2

@@ -37,7 +37,7 @@ def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
     """WRITE: by a thread that acts as the caller, since quotas and set-user-id bits depend on who writes."""
     node = compound.node
     check_regular(node)
-    check_changeable(node)
+    check_changeable(compound.caller)
     octets = len(args.data)
     if octets and args.offset + octets > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
@@ -49,9 +49,9 @@ def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
         wait_for_delegations(compound, node)
     if not within.in_memory:
         brief = args.stable == stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
-        compound.wait(within.acting_as(who) if brief else None)
+        compound.wait(who.identity if brief else None)
     data = args.data if octets <= within.transfer_octets else memoryview(args.data)[: within.transfer_octets]
-    with contextlib.nullcontext() if compound.acting else within.acting_as(who):
+    with contextlib.nullcontext() if compound.acting else who.identity:
         written = file.write(data, args.offset, Stable(args.stable), Change(), judge=False)
     return WRITE4resok(written.octets, stable_how4(written.stable), written.verifier)
 
@@ -60,7 +60,7 @@ def commit(compound: Compound, _args: COMMIT4args) -> COMMIT4resok:
     """COMMIT: all unstable data of the file, wherever it lies."""
     node = compound.node
     check_regular(node)
-    check_changeable(node)
+    check_changeable(compound.caller)
     if not node.tree.in_memory:
         compound.wait()
     file = node.opened_for_writing() or node.open(compound.caller, MODIFY, at_once=False)
@@ -71,7 +71,7 @@ def commit(compound: Compound, _args: COMMIT4args) -> COMMIT4resok:
 def set_attributes(compound: Compound, args: SETATTR4args) -> SETATTR4resok:
     """SETATTR; a size is set like a WRITE, with the stateid of an open file."""
     node = compound.node
-    check_changeable(node)
+    check_changeable(compound.caller)
     if not node.tree.in_memory:
         compound.wait()
     wanted = wanted_of(args.obj_attributes)

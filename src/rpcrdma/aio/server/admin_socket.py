@@ -1,0 +1,224 @@
+"""A local socket over which the owner of a server asks about it: one request and one answer in JSON, each a line.
+
+The socket has mode 0600, and each connection is of the user that owns the server, or of root. A connection carries one
+request. Beyond ADMIN_CONNECTIONS_MAX a newcomer is closed at once: unlike those of a network, its users can be told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from rpcrdma.limits import ADMIN_ANSWER_S, ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_OCTETS_MAX, ADMIN_REQUEST_S
+
+__all__ = ["AdminSocket", "SocketInUse", "reachable_path"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_MODE: Final = 0o600
+_CREDENTIALS: Final = struct.Struct("@3i")
+"""struct ucred: process, user, group."""
+
+Request = Mapping[str, Any]
+Handler = Callable[[Request], Awaitable[Mapping[str, Any]]]
+"""Answers a request; raises LookupError or OSError with a text for people."""
+
+
+class SocketInUse(OSError):
+    """A running server has the socket.
+
+    Args:
+        path: the socket.
+        process: the number of the server's process.
+    """
+
+    def __init__(self, path: Path, process: int) -> None:
+        super().__init__(f"{path} is the admin socket of the server with process {process}")
+        self.path = path
+        self.process = process
+
+
+@contextlib.contextmanager
+def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
+    """Opens the directory of a socket; a path of any length fits into the 107 octets of an address that way.
+
+    Yields:
+        The descriptor of the directory, and an address of the socket while the context lasts.
+
+    Raises:
+        OSError: there is no such directory, or this user may not enter it.
+    """
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield directory, f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+class AdminSocket:
+    """Listens at a local socket from `start` to `close`; to be used in the event loop of the server.
+
+    Args:
+        path: the socket. One that no process listens at is replaced.
+        handlers: functions that answer requests, by the value of their item "ask".
+    """
+
+    def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:
+        self._path = path
+        self._handlers = handlers
+        self._users = {os.geteuid(), 0}
+        self._identity: tuple[int, int] | None = None
+        """Device and inode of the socket's name, lest another server's is removed."""
+        self._accepting: asyncio.Task[None] | None = None
+        self._visits: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Listens.
+
+        Raises:
+            SocketInUse: another server listens there.
+            OSError: the socket cannot be made; the text names the path.
+        """
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            # The kernel gives this mode to the name that `bind` makes; the mask of the process is that of all threads.
+            os.fchmod(sock.fileno(), _MODE)
+            with reachable_path(self._path) as (directory, address):
+                # Two servers that start at once must not both take the place of a third one.
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._remove_stale(directory, address)
+                sock.bind(address)
+                sock.listen(ADMIN_CONNECTIONS_MAX)
+                self._identity = _identity(directory, self._path.name)
+        except OSError as error:
+            sock.close()
+            if isinstance(error, SocketInUse):
+                raise
+            raise OSError(error.errno, f"cannot listen at {self._path}: {_cause(error)}") from None
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(sock))
+
+    async def close(self) -> None:
+        """Ends all connections and removes the socket; no effect without `start`."""
+        if self._accepting is None:
+            return
+        tasks = [self._accepting, *self._visits]
+        self._accepting = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(OSError), reachable_path(self._path) as (directory, _):
+            if _identity(directory, self._path.name) == self._identity:
+                os.unlink(self._path.name, dir_fd=directory)
+
+    def _remove_stale(self, directory: int, address: str) -> None:
+        """Removes a socket at which nobody listens."""
+        try:
+            status = os.stat(self._path.name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(status.st_mode):
+            raise FileExistsError("there is a file that is no socket; remove it, or name another path")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(address)
+            except ConnectionRefusedError:
+                os.unlink(self._path.name, dir_fd=directory)
+                return
+            except BlockingIOError:
+                # Its queue is full, so that it lives.
+                raise SocketInUse(self._path, 0) from None
+            raise SocketInUse(self._path, _peer(probe)[0])
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    sock, _ = await loop.sock_accept(listener)
+                except OSError as error:
+                    # This process has run out of descriptors; the connection waits in the queue.
+                    _LOGGER.warning("the admin socket accepts no connection: %s", error.strerror)
+                    await asyncio.sleep(ADMIN_REQUEST_S)
+                    continue
+                if len(self._visits) >= ADMIN_CONNECTIONS_MAX:
+                    sock.close()
+                    continue
+                sock.setblocking(False)
+                visit = loop.create_task(self._visit(sock))
+                self._visits.add(visit)
+                visit.add_done_callback(self._visits.discard)
+        finally:
+            listener.close()
+
+    async def _visit(self, sock: socket.socket) -> None:
+        """Receives a request and answers it."""
+        loop = asyncio.get_running_loop()
+        with sock, contextlib.suppress(OSError):
+            # A time-out is an OSError as well.
+            if _peer(sock)[1] not in self._users:
+                answer: Mapping[str, Any] = _refused("this socket is for the owner of the server, and root", "")
+            else:
+                async with asyncio.timeout(ADMIN_REQUEST_S):
+                    line = await _line(sock)
+                answer = await self._answer(line)
+            async with asyncio.timeout(ADMIN_ANSWER_S):
+                await loop.sock_sendall(sock, json.dumps(answer).encode() + b"\n")
+
+    async def _answer(self, line: bytes) -> Mapping[str, Any]:
+        try:
+            request = json.loads(line)
+            handler = self._handlers[request["ask"]]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            return _refused("this server does not know the request", "use the command of the server's own version")
+        try:
+            return {"ok": True, "answer": await handler(request)}
+        except (LookupError, OSError) as error:
+            message, _, hint = str(error.args[-1] if error.args else error).partition("; ")
+            return _refused(message, hint)
+        except Exception:  # the server goes on
+            _LOGGER.exception("cannot answer a request of the administrator")
+            return _refused("the server has failed", "its log has the reason")
+
+
+async def _line(sock: socket.socket) -> bytes:
+    """Receives a line; what is longer than a request may be is cut, and is no JSON then."""
+    loop = asyncio.get_running_loop()
+    data = bytearray()
+    while len(data) < ADMIN_REQUEST_OCTETS_MAX and b"\n" not in data:
+        octets = await loop.sock_recv(sock, ADMIN_REQUEST_OCTETS_MAX - len(data))
+        if not octets:
+            break
+        data += octets
+    return bytes(data)
+
+
+def _refused(message: str, hint: str) -> dict[str, Any]:
+    return {"ok": False, "message": message, "hint": hint}
+
+
+def _peer(sock: socket.socket) -> tuple[int, int]:
+    """Returns process and user of the other end."""
+    process, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return process, user
+
+
+def _identity(directory: int, name: str) -> tuple[int, int]:
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    return status.st_dev, status.st_ino
+
+
+def _cause(error: OSError) -> str:
+    if isinstance(error, BlockingIOError):
+        return "another server is starting there"
+    return error.strerror or str(error)

@@ -1,0 +1,238 @@
+"""The answers of `rpcrdma serve` to `rpcrdma admin`, over its local socket."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rpcrdma import __version__
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.commands import console
+from rpcrdma.errors import ConnectFailed
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.server.admin_socket import AdminSocket
+    from rpcrdma.aio.server.serve import Server
+    from rpcrdma.cli.serve_reload import ConfigurationReload
+    from rpcrdma.nfs.server import NfsServices
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["admin_socket_path", "start_admin"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_NAME: Final = "admin.sock"
+
+
+def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | None:
+    """Returns the path of a server's admin socket.
+
+    Args:
+        setting: the value of the setting `admin`.
+        state_dir: that of `state-dir`.
+
+    Returns:
+        The path; None: the server has none.
+    """
+    if setting is None:
+        return state_dir / _NAME
+    return setting if isinstance(setting, Path) else None
+
+
+async def start_admin(
+    args: argparse.Namespace,
+    server: Server,
+    services: NfsServices,
+    nfs4: Nfs4Service | None,
+    absent: Callable[[], Sequence[Exported]],
+    reload: ConfigurationReload | None,
+) -> AdminSocket | None:
+    """Listens at the admin socket.
+
+    Args:
+        args: the settings of the server.
+        server: the server.
+        services: its services of version 3.
+        nfs4: that of version 4; None: it is not offered.
+        absent: returns the exports that are not served yet.
+        reload: reads the configuration again; None: there is no file.
+
+    Returns:
+        The socket, to be closed after the server; None: there is to be none, or another server has the one in the
+        state directory that both share, which the log says.
+
+    Raises:
+        ConnectFailed: the socket that the settings name cannot be made.
+    """
+    path = admin_socket_path(args.admin, args.state_dir)
+    if path is None:
+        return None
+    from rpcrdma.aio.server.admin_socket import AdminSocket  # noqa: PLC0415
+
+    answers = _Answers(args, server, services, nfs4, absent, reload)
+    admin = AdminSocket(path, answers.handlers)
+    try:
+        admin.start()
+    except OSError as error:
+        cause = error.strerror or str(error)
+        if args.admin is not None:
+            raise ConnectFailed(f"{cause}; stop that server, or name another path (--admin PATH)") from None
+        _LOGGER.warning("%s; rpcrdma admin does not reach this server (--admin PATH gives it a socket)", cause)
+        return None
+    return admin
+
+
+class _Answers:
+    """Answers the requests; the arguments are those of `start_admin`."""
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        server: Server,
+        services: NfsServices,
+        nfs4: Nfs4Service | None,
+        absent: Callable[[], Sequence[Exported]],
+        reload: ConfigurationReload | None,
+    ) -> None:
+        self._args = args
+        self._server = server
+        self._mount = services.mount
+        self._nfs4 = nfs4
+        self._absent = absent
+        self._reload = reload
+        self._started_s = time.monotonic()
+        self.handlers = {
+            "status": self._status,
+            "clients": self._clients,
+            "exports": self._exports,
+            "revoke": self._revoke,
+        }
+
+    async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._server.statistics()
+        absent = {export.name for export in self._absent()}
+        now_s = time.monotonic()
+        grace = None
+        clients = 0
+        if self._nfs4 is not None:
+            state = self._nfs4.state
+            with state.lock:
+                clients = len(state.clients.by_id)
+                grace = {
+                    "active": state.claims.in_grace,
+                    "left_s": round(state.grace.left_s(now_s), 1) if state.claims.in_grace else 0,
+                    "awaited": len(state.grace.waiting),
+                }
+        last = None if self._reload is None else self._reload.last
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptime_s": round(now_s - self._started_s, 1),
+            "listening": list(self._server.listening),
+            "config": None if self._args.config is None else str(self._args.config),
+            "last_reload": None if last is None else {"unix_s": round(last[0], 3), "result": last[1] or "done"},
+            "grace": grace,
+            "clients": clients,
+            "connections": {"rdma": found.rdma.connections, "tcp": found.tcp.connections},
+            "calls": {"rdma": found.rdma.calls, "tcp": found.tcp.calls, "running": found.calls_running},
+            "memory": {"used_bytes": found.buffer_octets_lent, "limit_bytes": found.buffer_octets_max},
+            "exports": {"available": len(self._args.exports) - len(absent), "absent": sorted(absent)},
+        }
+
+    async def _clients(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        clients: list[dict[str, Any]] = []
+        if self._nfs4 is not None:
+            from rpcrdma.nfs.v4.server.client_reports import clients_of  # noqa: PLC0415
+
+            clients = [_plain(each) for each in await asyncio.to_thread(clients_of, self._nfs4.state, time.monotonic())]
+        versions: dict[str, set[str]] = {}
+        mounts: dict[str, list[str]] = {}
+        for client in clients:
+            versions.setdefault(client["address"], set()).update(client["versions"])
+        for address, path in self._mount.mounts():
+            versions.setdefault(address, set()).add("3")
+            mounts.setdefault(address, []).append(path)
+        hosts = []
+        seen = set()
+        for host in await self._server.hosts():
+            seen.add(host.address)
+            hosts.append(_host(asdict(host), versions, mounts))
+        hosts += [_host({"address": address}, versions, mounts) for address in sorted(versions.keys() - seen)]
+        return {"hosts": hosts, "clients": clients}
+
+    async def _exports(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        from rpcrdma.nfs.export.file_handle import export_identity  # noqa: PLC0415
+
+        held: Mapping[bytes, Any] = {}
+        if self._nfs4 is not None:
+            from rpcrdma.nfs.v4.server.client_reports import held_by_export  # noqa: PLC0415
+
+            held = await asyncio.to_thread(held_by_export, self._nfs4.state, time.monotonic())
+        absent = {export.name for export in self._absent()}
+        exports = []
+        for export in self._args.exports:
+            of_export = held.get(export_identity(export.name))
+            exports.append(
+                {
+                    "name": export.name,
+                    "source": export.shown,
+                    "access": "ro" if export.is_read_only else "rw",
+                    "available": export.name not in absent,
+                    **({"opens": 0, "locks": 0, "delegations": 0} if of_export is None else asdict(of_export)),
+                }
+            )
+        return {"exports": exports}
+
+    async def _revoke(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        name = request.get("client")
+        if not isinstance(name, str) or not name:
+            raise LookupError("the request names no client; rpcrdma admin clients lists them")
+        if self._nfs4 is not None:
+            from rpcrdma.nfs.v4.server.client_reports import revoke_client  # noqa: PLC0415
+
+            found = await asyncio.to_thread(revoke_client, self._nfs4.state, name, time.monotonic())
+            if found is not None:
+                lost = asdict(found.holdings)
+                _tell(f"client {found.id} ({found.name} at {found.address})", lost)
+                return {"client": found.id, "address": found.address, "name": found.name, **lost, "mounts": []}
+        mounts = self._mount.forget_host(name)
+        if not mounts:
+            raise LookupError(f"there is no client {name!r}; rpcrdma admin clients lists them")
+        _tell(f"host {name}", {"mounts": len(mounts)})
+        return {
+            "client": name, "address": name, "name": "", "opens": 0, "locks": 0, "delegations": 0, "mounts": mounts,
+        }  # fmt: skip
+
+
+def _plain(report: Any) -> dict[str, Any]:
+    """Returns the report on a client of version 4 for JSON."""
+    found = asdict(report)
+    found |= found.pop("holdings")
+    return {**found, "versions": list(report.versions), "silent_s": round(report.silent_s, 1)}
+
+
+def _host(counts: dict[str, Any], versions: Mapping[str, set[str]], mounts: Mapping[str, list[str]]) -> dict[str, Any]:
+    address = counts["address"]
+    return {
+        "address": address,
+        "rdma_connections": counts.get("rdma_connections", 0),
+        "tcp_connections": counts.get("tcp_connections", 0),
+        "versions": sorted(versions.get(address, ())),
+        "calls": counts.get("calls", 0),
+        "bytes_received": counts.get("octets_received", 0),
+        "bytes_sent": counts.get("octets_sent", 0),
+        "mounts": mounts.get(address, []),
+    }
+
+
+def _tell(client: str, lost: Mapping[str, int]) -> None:
+    counts = ", ".join(f"{name} {count}" for name, count in lost.items())
+    event = {"event": "revoked", "client": client, **lost}
+    text = "the administrator has revoked the state of %s: %s"
+    _LOGGER.info(text, client, counts, extra={**console.NOTICE, "event": event})

@@ -1,0 +1,166 @@
+"""The health of `rpcrdma serve`: whether it is ready, which exports are there, and when its certificate expires."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rpcrdma import __version__
+from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.commands import describe
+from rpcrdma.rpc.certificate_dates import first_expiry_s
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.server.metrics import Health
+    from rpcrdma.nfs.server.registration import RegisteredPrograms
+
+__all__ = ["ServerHealth", "expiry_warning"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_LOOK_S: Final = 5.0
+"""How often directories and the certificate are looked at."""
+_HANGS_S: Final = 30.0
+"""After how long a directory that does not answer counts as away."""
+_DAY_S: Final = 86400
+_WARN_S: Final = 14 * _DAY_S
+"""How long before a certificate expires the log says so: authorities renew those of 90 days 30 days before the end."""
+
+
+def expiry_warning(certificate: Path, now_s: float) -> str | None:
+    """Returns a warning with its remedy if a certificate of the file expires within 14 days, or has expired.
+
+    Args:
+        certificate: the file, in PEM.
+        now_s: the time in seconds since 1970.
+    """
+    expires_s = _expiry_s(certificate)
+    if expires_s is None or expires_s - now_s >= _WARN_S:
+        return None
+    day = datetime.fromtimestamp(expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{certificate} {'expires' if expires_s > now_s else 'has expired'} at {day}; renew the certificate"
+
+
+def _expiry_s(certificate: Path) -> float | None:
+    """Returns the time at which the first certificate of a file expires; None if the file is unfit just now."""
+    try:
+        return first_expiry_s(certificate.read_text(encoding="ascii", errors="replace"))
+    except (OSError, ValueError):
+        return None
+
+
+class ServerHealth:
+    """Looks every five seconds at the exports and the certificate of a running server, in a thread of its own.
+
+    A file system that does not answer holds up this thread alone.
+
+    Args:
+        exports: returns all exports of the server.
+        absent: returns those that are not served yet.
+        certificate: the file of the server's certificate; None: it has none.
+        clock: returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        exports: Callable[[], Iterable[Exported]],
+        absent: Callable[[], Iterable[Exported]],
+        certificate: str | PathLike[str] | None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._exports = exports
+        self._absent = absent
+        self._certificate = None if certificate is None else Path(certificate)
+        self._clock = clock
+        self._away: dict[str, str] = {}
+        """The causes by the names of exports whose directory is away."""
+        self._looking: tuple[str, float] | None = None
+        """The export that is being looked at, and since when."""
+        self._expires_s: float | None = None
+        self._warned_day = -1
+        self._unready = "the server starts"
+        self._registered: RegisteredPrograms | None = None
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        """Looks from now on, until `close`."""
+        threading.Thread(target=self._run, name="rpcrdma-health", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the looks; never waits."""
+        self._closed.set()
+
+    def ready(self, registered: RegisteredPrograms | None) -> None:
+        """Takes the server for ready from now on.
+
+        Args:
+            registered: its programs at rpcbind; None: none are to be registered.
+        """
+        self._unready, self._registered = "", registered
+
+    def stopping(self) -> None:
+        """Takes the server for one that stops."""
+        self._unready = "the server stops"
+
+    def state(self) -> Health:
+        """Returns the present state; never waits."""
+        from rpcrdma.aio.server.metrics import Health  # noqa: PLC0415
+
+        away = self._away
+        looking = self._looking
+        if looking is not None and self._clock() - looking[1] >= _HANGS_S:
+            away = {**away, looking[0]: "its file system does not answer"}
+        exports = [*self._exports()]
+        absent = {export.name: "it is not served yet" for export in self._absent()}
+        away = away | absent
+        lacking = [export.name for export in exports if export.missing == "fail" and export.name in away]
+        unready = self._unready or "".join(f"{name} is away: {away[name]}" for name in lacking[:1])
+        return Health(
+            unready=unready,
+            exports={export.name: export.name not in away for export in exports},
+            registered=None if self._registered is None else self._registered.complete,
+            certificate_expires_s=self._expires_s,
+            version=__version__,
+        )
+
+    def look(self) -> None:
+        """Looks at the certificate and at each directory; the log has what has changed. May block."""
+        now_s = self._clock()
+        if self._certificate is not None:
+            self._expires_s = _expiry_s(self._certificate)
+            day = int(now_s // _DAY_S)
+            if day != self._warned_day and (warning := expiry_warning(self._certificate, now_s)) is not None:
+                self._warned_day = day
+                _LOGGER.warning("%s", warning)
+        absent = {export.name for export in self._absent()}
+        away = {}
+        for export in self._exports():
+            if export.name in absent:
+                continue
+            self._looking = export.name, self._clock()
+            try:
+                served_directory(export)
+            except OSError as error:
+                away[export.name] = cause = describe(error)[0]
+                if export.name not in self._away:
+                    _LOGGER.warning("%s is away: %s", export.name, cause)
+            else:
+                if export.name in self._away:
+                    _LOGGER.info("%s is there again", export.name)
+            self._looking = None
+        self._away = away
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.look()
+            except Exception:  # the next look may succeed, and the server goes on
+                _LOGGER.exception("cannot look at exports and certificates")
+            if self._closed.wait(_LOOK_S):
+                return

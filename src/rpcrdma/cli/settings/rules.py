@@ -1,0 +1,114 @@
+"""The mistakes in the rules of an export: rules that no call can match, and terms that contradict each other."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, Network, allowed_networks
+from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.commands import describe
+
+__all__ = ["contradictions", "covers", "doubts"]
+
+
+def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
+    """Finds the rules of an export that no call can match.
+
+    Args:
+        export: the export.
+        has_authorities: whether the server has authorities, so that the hosts of clients can prove certificates.
+
+    Yields:
+        The mistakes, in the order of the rules.
+    """
+    for number, rule in enumerate(export.rules):
+        above = next((each for each in export.rules[:number] if covers(each, rule)), None)
+        if above is not None:
+            text = f"no call can match this rule behind that of {above.origins['']}; move it up, or leave it out"
+            yield Mistake(rule.origins[""], text)
+        if rule.principals and rule.access != "none" and not any(each.service for each in rule.flavors):
+            text = 'principals take a proof by Kerberos; add sec = ["krb5p"], krb5i or krb5'
+            yield Mistake(rule.origins["principals"], text)
+        if rule.certificates and not has_authorities:
+            text = 'no host can prove a certificate; set tls-ca and tls-cert, and xprtsec = "mtls" for TCP'
+            yield Mistake(rule.origins["certificates"], text)
+
+
+def doubts(export: Exported) -> Iterator[Mistake]:
+    """Finds hosts without an address in the rules of an export, and rules that trust every host.
+
+    Args:
+        export: the export, whose own terms are the last rule.
+
+    Yields:
+        The mistakes, in the order of the rules.
+    """
+    for rule in (*export.rules, export):
+        # A rule may have the terms of the export.
+        if rule is export or rule.hosts is not export.hosts:
+            yield from _faults_of_hosts(rule, export)
+        if _trusts_all(rule) and (rule is export or rule.origins["squash"] != export.origins["squash"]):
+            text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
+            yield Mistake(rule.origins["squash"], text, is_warning=True)
+
+
+def covers(rule: ExportedRule, later: ExportedRule) -> bool:
+    """Returns whether every call that a later rule could match has matched an earlier one.
+
+    Args:
+        rule: the earlier rule.
+        later: the later one.
+    """
+    for wide, narrow in ((rule.principals, later.principals), (rule.certificates, later.certificates)):
+        if wide and (not narrow or not all(_is_among(each, wide) for each in narrow)):
+            return False
+    if not rule.hosts or ALL_HOSTS in rule.hosts:
+        return True
+    if not later.hosts or ALL_HOSTS in later.hosts:
+        return False
+    networks = [network for host in rule.hosts if (network := _network(host)) is not None]
+    return all(host in rule.hosts or _is_within(host, networks) for host in later.hosts)
+
+
+def _is_among(name: str, names: Sequence[str]) -> bool:
+    """Returns whether a principal or name of a certificate is one of others, or of one of their realms."""
+    return name in names or f"*@{name.rpartition('@')[2]}" in names
+
+
+def _is_within(host: str, networks: list[Network]) -> bool:
+    network = _network(host)
+    return network is not None and any(
+        network.version == each.version and network.subnet_of(each)  # type: ignore[arg-type]
+        for each in networks
+    )
+
+
+def _network(host: str) -> Network | None:
+    """Returns the network of an address or network; None for the name of a host."""
+    try:
+        return ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        return None
+
+
+def _faults_of_hosts(rule: ExportedRule, export: Exported) -> Iterator[Mistake]:
+    for host in rule.hosts:
+        if host != ALL_HOSTS:
+            try:
+                allowed_networks([host])
+            except OSError as error:
+                text = f"{describe(error)[0]}; correct the name, or write its address"
+                yield Mistake(rule.origins["hosts"], text, is_warning=export.missing == "skip")
+
+
+def _trusts_all(rule: ExportedRule) -> bool:
+    """Returns whether every host that claims to call as root has the rights of root."""
+    return (
+        rule.squash == "none"
+        and rule.access != "none"
+        and rule.is_for_all_hosts
+        and not rule.principals
+        and any(each.service is None for each in rule.flavors)
+        and rule.xprtsec != "mtls"
+    )

@@ -1,0 +1,143 @@
+"""The clients of a server of version 4 as its administrator sees them, and the revocation of one client's state.
+
+The functions hold the lock of the state for the copy of one client's states at a time, which takes the longest client
+0.1 ms: calls go on in between. They may be called in any thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.v4.server.clients import Client, Held, Holdings
+from rpcrdma.nfs.v4.server.sessions import Nfs4Session
+from rpcrdma.nfs.v4.server.state import State
+from rpcrdma.nfs.v4.session_slots import SlotState
+
+__all__ = ["ClientReport", "clients_of", "held_by_export", "revoke_client"]
+
+_NAME_OCTETS_MAX: Final = 128
+"""Octets of a client's own name that are shown: Linux's has some 40, with its version, host and a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientReport:
+    """One client."""
+
+    id: str
+    """The client id, in 16 hexadecimal digits."""
+    address: str
+    """The address at which it has introduced itself."""
+    name: str
+    """The name that it has given itself (`co_ownerid`), octets that are no ASCII escaped."""
+    principal: str
+    state: str
+    """A value of `ClientState`."""
+    versions: tuple[str, ...]
+    """Versions of NFS of its sessions, such as "4.2"."""
+    sessions: int
+    slots: int
+    slots_in_use: int
+    calls: int
+    """COMPOUNDs in the slots of its present sessions."""
+    holdings: Holdings
+    revoked: int
+    """States that it has lost and not freed yet."""
+    silent_s: float
+    """Seconds since it renewed its lease."""
+
+
+def clients_of(state: State, now_s: float) -> list[ClientReport]:
+    """Describes all clients.
+
+    Args:
+        state: the state of the server.
+        now_s: the present time, in seconds of the clock of all calls.
+
+    Returns:
+        The clients, the longest known first.
+    """
+    return [_report(client, *_copied(state, client), now_s) for client in _clients(state, now_s)]
+
+
+def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
+    """Counts the states of all clients by export.
+
+    Args:
+        state: the state of the server.
+        now_s: as for `clients_of`.
+
+    Returns:
+        The numbers, by the identity of the export that handles have.
+    """
+    found: defaultdict[bytes, Holdings] = defaultdict(Holdings)
+    for client in _clients(state, now_s):
+        for held in _copied(state, client)[0]:
+            found[HandleSeal.export_in(held.handle)].add(held)
+    return found
+
+
+def revoke_client(state: State, number: str, now_s: float) -> ClientReport | None:
+    """Revokes the states of a client; may block. See `State.revoke_all`.
+
+    Args:
+        state: the state of the server.
+        number: the client id as `ClientReport.id` has it.
+        now_s: as for `clients_of`.
+
+    Returns:
+        The client, with the states that it has lost by this call; None: there is no such client.
+
+    Raises:
+        OSError: the disk does not delete the client; nothing has changed.
+    """
+    client = next((each for each in _clients(state, now_s) if _number(each) == number), None)
+    if client is None:
+        return None
+    found = _report(client, *_copied(state, client), now_s)
+    lost = state.revoke_all(client)
+    if lost is None:
+        raise OSError("the disk does not delete the client, and nothing was revoked; free space on the disk")
+    return replace(found, holdings=lost)
+
+
+def _number(client: Client) -> str:
+    return f"{client.id:016x}"
+
+
+def _clients(state: State, now_s: float) -> list[Client]:
+    with state.locked():
+        state.clients.pass_leases(now_s)
+        return list(state.clients.by_id.values())
+
+
+def _copied(state: State, client: Client) -> tuple[list[Held], list[Nfs4Session]]:
+    """Copies the states and the sessions of a client."""
+    with state.lock:
+        return list(client.held.values()), [state.sessions.find(number) for number in client.sessions]
+
+
+def _report(client: Client, held: Iterable[Held], sessions: list[Nfs4Session], now_s: float) -> ClientReport:
+    holdings = Holdings()
+    for each in held:
+        holdings.add(each)
+    slots = [slot for session in sessions for slot in session.slots]
+    owner = client.introduction.owner
+    return ClientReport(
+        id=_number(client),
+        address=client.introduction.address,
+        name=repr(owner[:_NAME_OCTETS_MAX])[2:-1] + ("..." if len(owner) > _NAME_OCTETS_MAX else ""),
+        principal=client.introduction.principal,
+        state=client.state.value,
+        versions=tuple(sorted({f"4.{session.back_channel.minor_version}" for session in sessions})),
+        sessions=len(sessions),
+        slots=len(slots),
+        slots_in_use=sum(slot.state is SlotState.BUSY for slot in slots),
+        calls=sum(slot.sequence for slot in slots),
+        holdings=holdings,
+        revoked=sum(client.lost.values()),
+        silent_s=max(0.0, now_s - client.renewed_s),
+    )

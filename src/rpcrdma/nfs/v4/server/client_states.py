@@ -1,0 +1,95 @@
+"""The states of a client's record at a server of NFS version 4.1, and the treatment of introductions, as tables."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from rpcrdma.nfs.v4.nfs4 import nfsstat4
+
+__all__ = ["TRANSITIONS", "VERDICTS", "ClientEvent", "ClientState", "Known", "Verdict"]
+
+_S = nfsstat4
+
+
+class ClientState(enum.Enum):
+    """The state of a client's record."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    UNCONFIRMED = "unconfirmed"
+    """Introduced by EXCHANGE_ID."""
+    CONFIRMED = "confirmed"
+    """Has created a session; its lease runs."""
+    COURTEOUS = "courteous"
+    """The lease has passed; the state stays until it is in the way."""
+    EXPIRING = "expiring"
+    """Its record on the disk is being deleted."""
+    GONE = "gone"
+
+
+class ClientEvent(enum.Enum):
+    """The events that change the state of a client's record."""
+
+    # In C, since each SEQUENCE looks into tables by these.
+    __hash__ = object.__hash__
+
+    CONFIRM = "CREATE_SESSION"
+    RENEW = "SEQUENCE"
+    LEASE_PASSES = "the lease passes"
+    EVICT = "a conflict, 24 h, or no room"
+    UNDELETED = "the disk has failed"
+    END = "end"
+
+
+TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
+    (ClientState.UNCONFIRMED, ClientEvent.CONFIRM): ClientState.CONFIRMED,
+    (ClientState.UNCONFIRMED, ClientEvent.LEASE_PASSES): ClientState.GONE,
+    (ClientState.CONFIRMED, ClientEvent.RENEW): ClientState.CONFIRMED,
+    (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
+    (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
+    (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
+    (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
+    **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
+}
+"""An event without a row in a state is an error of this server."""
+
+
+class Known(enum.Enum):
+    """The confirmed record of an owner, compared with an introduction."""
+
+    NONE = "none"
+    SAME = "same verifier and principal"
+    RESTARTED = "other verifier"
+    FOREIGN = "other principal"
+    FOREIGN_RESTARTED = "other verifier and principal"
+
+
+class Verdict(enum.Enum):
+    """The treatment of an introduction."""
+
+    ADD = "add"
+    """A new unconfirmed record takes the place of the owner's unconfirmed one; the confirmed one stays."""
+    KEEP = "keep"
+    """The confirmed record is the client's."""
+    COLLIDE = "collide"
+    """CLID_INUSE if the confirmed record has state and a lease, else a new record takes its place."""
+    NOENT = _S.NFS4ERR_NOENT
+    NOT_SAME = _S.NFS4ERR_NOT_SAME
+    PERM = _S.NFS4ERR_PERM
+
+
+VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
+    (False, Known.NONE): Verdict.ADD,
+    (False, Known.SAME): Verdict.KEEP,
+    (False, Known.RESTARTED): Verdict.ADD,
+    (False, Known.FOREIGN): Verdict.COLLIDE,
+    (False, Known.FOREIGN_RESTARTED): Verdict.COLLIDE,
+    (True, Known.NONE): Verdict.NOENT,
+    (True, Known.SAME): Verdict.KEEP,
+    (True, Known.RESTARTED): Verdict.NOT_SAME,
+    (True, Known.FOREIGN): Verdict.PERM,
+    (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
+}
+"""By whether an update of the confirmed record is asked for, and by that record (RFC 8881 section 18.35.4)."""

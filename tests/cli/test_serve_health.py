@@ -1,0 +1,119 @@
+"""The health of a server: readiness, exports that go away, and certificates that expire."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import rpcrdma
+from rpcrdma.aio.server.metrics import Health
+from rpcrdma.cli import serve_health
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.serve_health import ServerHealth, expiry_warning
+from rpcrdma.cli.settings.check import find_mistakes
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.waiting_exports import WaitingExports
+from support.host_certificates import Authority
+
+DAY_S = 86400
+CONFIGURATION = """
+[[export]]
+name = "/must"
+directory = "must"
+missing = "fail"
+[[export]]
+name = "/may"
+directory = "may"
+[[export]]
+name = "/late"
+directory = "late"
+"""
+
+
+def test_a_server_is_ready_while_the_exports_are_there_that_must_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for name in ("must", "may"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "c.toml").write_text(CONFIGURATION)
+    exports = effective(build_parser().parse_args(["serve", "--config", str(tmp_path / "c.toml")])).exports
+    waiting = WaitingExports(exports)
+    waiting.ready()
+    health = ServerHealth(lambda: exports, lambda: waiting.absent, None)
+    assert health.state().unready == "the server starts"
+    health.look()
+    registered: Any = SimpleNamespace(complete=False)
+    health.ready(registered)
+    there = {"/must": True, "/may": True, "/late": False}
+    assert health.state() == Health("", there, registered=False, version=rpcrdma.__version__)
+    caplog.clear()
+    (tmp_path / "may").rmdir()
+    health.look()
+    assert health.state() == Health("", {**there, "/may": False}, registered=False, version=rpcrdma.__version__)
+    (tmp_path / "must").rmdir()
+    health.look()
+    health.look()
+    cause = f"/must is away: {tmp_path}/must: no such file or directory"
+    assert health.state().unready == cause
+    assert caplog.messages == [f"/may is away: {tmp_path}/may: no such file or directory", cause]
+    (tmp_path / "must").mkdir()
+    health.look()
+    assert (health.state().unready, caplog.messages[-1]) == ("", "/must is there again")
+    health.stopping()
+    assert health.state().unready == "the server stops"
+
+
+def test_a_file_system_that_does_not_answer_makes_its_export_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = effective(build_parser().parse_args(["serve", str(tmp_path)]))
+    now_s = [0.0]
+    health = ServerHealth(lambda: found.exports, lambda: (), None, clock=lambda: now_s[0])
+    health.ready(None)
+    meanwhile: list[str] = []
+
+    def hangs(_export: object) -> None:
+        for now_s[0] in (29.0, 30.0):
+            meanwhile.append(health.state().unready)
+
+    monkeypatch.setattr(serve_health, "served_directory", hangs)
+    health.look()
+    assert meanwhile == ["", "/ is away: its file system does not answer"]
+    assert health.state().unready == ""
+
+
+def test_an_expiring_certificate_is_reported_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificate = Authority(tmp_path).issue("host.example", days=(-1, 30))
+    now_s = [time.time()]
+    health = ServerHealth(lambda: (), lambda: (), certificate, clock=lambda: now_s[0])
+    begin_s = now_s[0]
+    for day in (0, 15.9, 16.1, 16.1001, 17.2, 31):
+        now_s[0] = begin_s + day * DAY_S
+        health.look()
+    assert [message.split()[1] for message in caplog.messages] == ["expires", "expires", "has"]
+    assert caplog.messages[0].endswith(" UTC; renew the certificate")
+    expires_s = health.state().certificate_expires_s
+    assert expires_s is not None
+    assert abs(expires_s - begin_s - 30 * DAY_S) < 300
+    certificate.write_text("")
+    health.look()
+    assert health.state().certificate_expires_s is None
+    assert expiry_warning(certificate, now_s[0]) is None
+
+
+def test_a_check_warns_of_an_expiring_certificate(tmp_path: Path) -> None:
+    certificate = Authority(tmp_path).issue("host.example", days=(-1, 13))
+    (tmp_path / "exported").mkdir()
+    args = build_parser().parse_args(
+        ["serve", "--tls-cert", str(certificate), "--tls-key", str(certificate), f"{tmp_path}/exported"]
+    )
+    found = effective(args)
+    found.put_into(args)
+    (warning,) = find_mistakes(args, found)
+    assert warning.is_warning
+    assert warning.text.startswith(f"{certificate} expires at ")

@@ -1,0 +1,156 @@
+"""The revocation of a client's state by an administrator: its claims end at once, and the client learns of it."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from conversation import Conversation
+from rpcrdma.nfs.v4.server.clients import Client as Record
+from state_rig import LEASE_S
+from support.nfs4_client import (
+    READ,
+    WRITE,
+    Client,
+    Stateid,
+    close,
+    free_stateid,
+    lock,
+    open_,
+    putfh,
+    read,
+    reclaim_complete,
+    test_stateid,
+)
+
+FILE, OTHER = putfh(b"file"), putfh(b"other")
+BOTH = READ | WRITE
+WRITE_LT = 2
+ADMIN_STATE_REVOKED = 0x20
+
+
+class Holder:
+    """A client with an open, a lock and a delegation, and another client, which wants the same."""
+
+    def __init__(self, path: Path | None = None, now_s: float = 0.0) -> None:
+        self.server = Conversation(path, now_s=now_s)
+        self.server.files.leases = True
+        self.server.files.add("other")
+        self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+        self.opened = self.client.opened(b"file", BOTH)
+        self.locked = self.client.locked(b"file", self.opened)
+        self.delegation: Stateid = self.client.run(OTHER, open_(b"o", READ)).value(18)["delegation"]
+        self.reader: Stateid = self.client.run(OTHER, open_(b"o", READ)).value(18)["stateid"]
+
+    @property
+    def stateids(self) -> tuple[Stateid, ...]:
+        return self.opened, self.locked, self.delegation, self.reader
+
+    @property
+    def record(self) -> Record:
+        return self.server.state.clients.by_id[self.client.id]
+
+    def pass_time(self, seconds: float) -> None:
+        self.server.now_s += seconds
+        self.server.service.sweep()
+
+    def revoke(self) -> tuple[int, int, int] | None:
+        """The numbers of opens, locks and delegations that were revoked."""
+        found = self.server.state.revoke_all(self.record)
+        return found and (found.opens, found.locks, found.delegations)
+
+    def flags(self, client: Client | None = None) -> int:
+        found: int = (client or self.client).run().value(53)[-1]
+        return found
+
+
+def test_others_get_what_a_client_has_lost_and_the_client_learns_of_its_loss() -> None:
+    holder = Holder()
+    theirs = holder.other.opened(b"file", BOTH)
+    assert holder.other.run(FILE, lock(theirs, b"l", WRITE_LT, 0, 1)).status == "DENIED"
+    assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "DELAY"
+    assert holder.revoke() == (2, 1, 1)
+    assert holder.other.run(FILE, lock(theirs, b"l", WRITE_LT, 0, 1)).status == "OK"
+    assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "OK"
+    assert (holder.flags(), holder.flags(holder.other)) == (ADMIN_STATE_REVOKED, 0)
+    assert holder.client.run(test_stateid(*holder.stateids)).value(55) == ["ADMIN_REVOKED"] * 4
+    for operation in (close(holder.opened), read(holder.locked, 0, 1), lock(holder.opened, b"m", WRITE_LT, 50, 1)):
+        assert holder.client.run(FILE, operation).status == "ADMIN_REVOKED"
+    # The same owner may open the same file again before it has freed the lost one.
+    again = holder.client.opened(b"file", READ)
+    for stateid in holder.stateids:
+        assert holder.flags() == ADMIN_STATE_REVOKED
+        assert holder.client.run(free_stateid(stateid)).status == "OK"
+    assert holder.flags() == 0
+    assert holder.client.run(test_stateid(again, *holder.stateids)).value(55) == ["OK", *["BAD_STATEID"] * 4]
+
+
+def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_when_it_is_freed() -> None:
+    holder = Holder()
+    before = len(holder.server.claims)
+    assert before
+    assert holder.revoke() == (2, 1, 1)
+    gc.collect()
+    files = holder.server.files
+    assert (files.open_files, files.open_leases, len(holder.server.claims)) == (0, 0, 0)
+    assert holder.revoke() == (0, 0, 0)
+    for stateid in holder.stateids:
+        holder.client.run(free_stateid(stateid))
+    record = holder.record
+    assert (record.held, record.lost, record.delegations, record.ranges) == ({}, {}, 0, 0)
+
+
+def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    holder = Holder(path)
+    assert sorted(row.owner for row in Holder(path).server.database.rows) == [b"a", b"b"]
+    assert holder.revoke() == (2, 1, 1)
+    restarted = Conversation(path)
+    assert [row.owner for row in restarted.database.rows] == [b"b"]
+    for stateid in holder.stateids:
+        assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+        holder.client.run(free_stateid(stateid))
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
+
+
+def test_a_client_that_may_still_reclaim_loses_that_right(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    Holder(path)
+    server = Conversation(path)
+    client = server.client("a").start(complete=False)
+    assert server.state.revoke_all(server.state.clients.by_id[client.id])
+    assert client.run(FILE, open_(b"owner", READ, reclaim=True)).status == "NO_GRACE"
+    assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+
+
+def test_a_client_that_completes_its_reclaim_without_knowing_of_its_loss_does_not_get_it_back(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    Holder(path)
+    server = Conversation(path)
+    client = server.client("a").start(complete=False)
+    again = client.run(FILE, open_(b"owner", READ, reclaim=True)).value(18)["stateid"]
+    assert server.state.revoke_all(server.state.clients.by_id[client.id]) is not None
+    assert client.run(reclaim_complete()).status == "OK"
+    assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+    assert client.run(free_stateid(again)).status == "OK"
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
+
+
+def test_a_client_without_a_lease_ends_with_its_sessions() -> None:
+    holder = Holder()
+    holder.pass_time(LEASE_S + 1)
+    record = holder.record
+    assert holder.revoke() == (2, 1, 1)
+    assert record.id not in holder.server.state.clients.by_id
+    assert holder.client.run().status == "BADSESSION"
+
+
+def test_nothing_is_revoked_while_the_disk_would_let_it_be_reclaimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for past_s in (0.0, LEASE_S + 1):
+        holder = Holder()
+        holder.pass_time(past_s)
+        monkeypatch.setattr(holder.server.database, "forget", lambda _rows: False)
+        assert holder.revoke() is None
+        assert (holder.flags(), holder.client.run(test_stateid(*holder.stateids)).value(55)) == (0, ["OK"] * 4)
