@@ -30,7 +30,8 @@ help:
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others; writes docs/performance.md and'
-	@echo '               docs/measured; a quarter of an hour, with QUICK=1 two minutes, and nothing is written'
+	@echo '               docs/measured; a quarter of an hour. With QUICK=1 the table of medians alone, in two minutes, and'
+	@echo '               nothing is written; AGAINST=DIRECTORY adds a column of another checkout'
 	@echo 'make wheels    source distributions and wheels of rpcrdma, rpcrdma-lab and rpcrdma-native, in build/wheels, tried there'
 	@echo 'make deb       the Debian package of the server and the commands, in build/deb, for the Debian of this Python'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind, nfs-common, systemd, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
@@ -131,7 +132,7 @@ interop-kernel: $(DEV_STAMP) $(VENV)/.extra-kerberos $(DEB_STAMP)
 
 bench: $(DEV_STAMP)
 	@$(MAKE) --silent $(VENV)/.group-bench || echo 'gRPC is left out of the comparison'
-	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick,--write docs/performance.md)
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick,--write docs/performance.md) $(if $(AGAINST),--against $(AGAINST)/src)
 
 docs: $(VENV)/.group-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --builder html docs build/docs

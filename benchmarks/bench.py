@@ -7,7 +7,8 @@ the median of the rounds, and half of the distance from the lowest to the highes
 
 `--write docs/performance.md`, as `make bench` says, puts the medians into the page, writes all figures to
 docs/measured/performance.md, and draws the plots, which takes the lab's extra `plots`. `--from FILE` reads the results
-of an earlier run with `--json`, instead of measuring.
+of an earlier run with `--json`, instead of measuring. `--quick` measures and prints that table of medians alone, and
+`--against SRC` adds a column of another checkout.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from event_loops import LOOPS
 from machine import machine_and_versions
 from orders import CONNECT, Order, resident_octets
 from performance_report import MEASURES, Figure, Measure, Report, Samples, ratios_of, rows_of, table_text
-from subjects import NATIVE, PARTLY_MISSING, PYTHON, SUBJECTS, Running, Scene, Subject
+from subjects import NATIVE, PARTLY_MISSING, PYTHON, SUBJECTS, Running, Scene, Subject, before
 
 
 class Run:
@@ -97,12 +98,15 @@ def named(name: str, wanted: Sequence[str]) -> bool:
 
 def measured(options: argparse.Namespace) -> Report:
     """Takes all measures."""
-    chosen = [subject for subject in SUBJECTS if named(subject.name, options.subjects)]
+    offered = list(SUBJECTS)
+    if options.against:
+        offered.insert(1, before(performance_page.BEFORE, options.against))
+    chosen = [subject for subject in offered if named(subject.name, options.subjects)]
     subjects = [subject for subject in chosen if not subject.missing]
     measures = [measure for measure in MEASURES if named(measure.name, options.only)]
     with nfs_servers.directories(options.disk) as directories:
         run = Run(options, Scene(directories, options.loop), subjects)
-        connection_kib = run.connection_kib()
+        connection_kib = {} if options.quick else run.connection_kib()
         for number in range(options.rounds):
             run.round(number, measures)
         machine = machine_and_versions(directories, options.loop)
@@ -124,13 +128,18 @@ def measured(options: argparse.Namespace) -> Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
-    parser.add_argument("--quick", action="store_true", help="less than two minutes: 3 rounds, batches of 0.02 s")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the table of docs/performance.md alone, in less than two minutes: 3 rounds, batches of 0.02 s",
+    )
     parser.add_argument("--rounds", type=int, help="rounds to take the median of (default: 5)")
     parser.add_argument("--seconds", type=float, help="length of a batch (default: 0.3)")
     parser.add_argument("--minutes", type=float, help="no batch begins after so many (default: 30)")
     parser.add_argument("--connections", type=int, default=100, help="to measure the memory of one (default: 100)")
     parser.add_argument("--only", nargs="+", default=(), help='measures with these words in them, such as "READ 1 MiB"')
     parser.add_argument("--subjects", nargs="+", default=(), help='subjects with these words in them, such as "RDMA 2"')
+    parser.add_argument("--against", type=Path, metavar="SRC", help="another checkout's src, measured by turns")
     parser.add_argument("--disk", type=Path, default=nfs_servers.DISK_PARENT, help=nfs_servers.DISK_HELP)
     parser.add_argument("--loop", choices=LOOPS, default=LOOPS[-1], help="event loop (default: %(default)s)")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE", help="the results of an earlier run")
@@ -144,9 +153,15 @@ def main() -> None:
     for name, quick, full in (("rounds", 3, 5), ("seconds", 0.02, 0.3), ("minutes", 1.4, 30)):
         if getattr(options, name) is None:
             setattr(options, name, quick if options.quick else full)
+    if options.quick:
+        options.only = options.only or [name for _, name, _, _ in performance_page.shown_rows()]
+        options.subjects = options.subjects or [*performance_page.SHOWN.values(), performance_page.BEFORE]
     report = Report.from_json(json.loads(options.earlier.read_text())) if options.earlier else measured(options)
     if options.json:
         print(json.dumps(asdict(report), indent=1))
+    elif options.quick:
+        print(performance_page.medians(report))
+        print(*(f"missing: {name}: {hint}\n" for name, hint in report.missing.items()), sep="", end="")
     else:
         print(table_text(report))
     if options.write:

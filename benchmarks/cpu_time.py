@@ -35,6 +35,8 @@ from rpcrdma.transport import VERSION_CHOICES
 
 OWN_SOURCE = str(Path(__file__).parents[1] / "src")
 SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
+MIDDLE_OCTETS = 1 << 14, 1 << 16
+SIZES = {SMALL_OCTETS: "4 KiB", 1 << 14: "16 KiB", 1 << 16: "64 KiB", LARGE_OCTETS: "1 MiB"}
 BATCH_S = 0.1
 
 
@@ -49,7 +51,7 @@ class Measure:
 
     @property
     def name(self) -> str:
-        size = {0: "", SMALL_OCTETS: " 4 KiB", LARGE_OCTETS: " 1 MiB"}[self.size_bytes]
+        size = f" {SIZES[self.size_bytes]}" if self.size_bytes else ""
         return f"{self.call}{size} x{self.in_flight}{' disk' if self.place == nfs_servers.DISK else ''}"
 
     @property
@@ -63,6 +65,7 @@ MEASURES = (
     Measure("READ", SMALL_OCTETS, 1),
     Measure("WRITE", SMALL_OCTETS, 1),
     Measure("WRITE", SMALL_OCTETS, 1, nfs_servers.DISK),
+    *(Measure(call, octets, 16) for octets in (SMALL_OCTETS, *MIDDLE_OCTETS) for call in ("READ", "WRITE")),
     Measure("READ", LARGE_OCTETS, 1),
     Measure("READ@16", LARGE_OCTETS, 1),
     Measure("WRITE", LARGE_OCTETS, 1),
@@ -205,8 +208,8 @@ def main() -> None:
     parser.add_argument(
         "--rpcrdma-version",
         nargs="+",
-        choices=VERSION_CHOICES,
-        help="versions, each measured against the first one (default: 1 2; auto with --against)",
+        choices=(*VERSION_CHOICES, TCP),
+        help="versions, or TCP, each measured against the first one (default: 1 2; auto with --against)",
     )
     parser.add_argument("--against", metavar="SRC", help="another checkout's src, measured by turns with this one")
     parser.add_argument("--nfs", action="store_true", help="NFS version 4 against version 3, over RDMA and over TCP")

@@ -28,6 +28,9 @@ SHOWN = {
 }
 """Columns of the table of medians, and their subjects."""
 
+BEFORE = "RDMA 2, before"
+"""The subject of another checkout, which has a column where it was measured."""
+
 
 def shown_rows() -> list[tuple[str, str, str, int]]:
     """Title, name of the measure, field and divisor of each row: times of single calls, then rates of many at once."""
@@ -44,11 +47,12 @@ def shown_rows() -> list[tuple[str, str, str, int]]:
 
 def medians(report: Report) -> str:
     """The table of at most 12 rows, one figure a cell."""
-    columns = [column for column, subject in SHOWN.items() if subject in report.columns]
+    shown = {"RDMA": SHOWN["RDMA"], "before": BEFORE} | SHOWN
+    columns = [column for column, subject in shown.items() if subject in report.columns]
     found = {(row.measure, row.subject): row for row in report.rows}
     lines = [f"| | {' | '.join(columns)} |\n", "|---|" + "---:|" * len(columns) + "\n"]
     for title, name, value, divisor in shown_rows():
-        figures = [getattr(found.get((name, SHOWN[column])), value, None) for column in columns]
+        figures = [getattr(found.get((name, shown[column])), value, None) for column in columns]
         if any(figures):
             cells = " | ".join(figure.divided(divisor).median_text if figure else "" for figure in figures)
             lines.append(f"| {title} | {cells} |\n")

@@ -75,12 +75,16 @@ class Subject:
         return order.call in self.calls and (self.files or not order.place) and self.takes(order)
 
 
-def ours(url: str, version: str, native: str) -> Callable[[Scene], AbstractContextManager[Running]]:
-    """This library: `url` is "rdma" or "tcp", `native` the value of RPCRDMA_NATIVE."""
+def ours(
+    url: str, version: str, native: str, source: Path | None = None
+) -> Callable[[Scene], AbstractContextManager[Running]]:
+    """This library: `url` is "rdma" or "tcp", `native` the value of RPCRDMA_NATIVE, `source` another `src`."""
 
     @contextlib.contextmanager
     def start(scene: Scene) -> Iterator[Running]:
         environment = {**os.environ, "RPCRDMA_NATIVE": native}
+        if source is not None:
+            environment |= {"PYTHONPATH": str(source.resolve()), "PYTHONDONTWRITEBYTECODE": "1"}
         with nfs_servers.served(nfs_servers.exports(scene.directories), environment) as server:
             command = nfs_client.command(server, getattr(server, url), scene.loop, "--rpcrdma-version", version)
             with ordered_client(command, server.process, environment) as batch:
@@ -259,6 +263,14 @@ NATIVE = Subject(
 PYTHON = Subject(
     "RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"), calls=OWN_CALLS, connects=True
 )
+
+
+def before(name: str, source: Path) -> Subject:
+    """The first subject of another checkout, with the native step of this one."""
+    start = ours("rdma", "2", "1", source)
+    return Subject(name, f"the same of {source}", start, NATIVE.missing, calls=OWN_CALLS, connects=True)
+
+
 SUBJECTS = (
     NATIVE,
     PYTHON,

@@ -90,7 +90,7 @@ a few round trips, and waits for those that began before it."""
 RDMA_RECEIVES_LOCKED_OCTETS_MAX = 4 << 30
 """Octets of receives over RDMA devices, for all connections of a server. They are locked from a peer's request on, by
 default 5 or 7 MB each: 600 to 800 connections, twice as many as may be in their start-up. Beyond that the connection
-that has been idle longest gives its place. Lower credits, or version 1 alone, leave room for more connections."""
+that has been idle longest gives its place. Lower credits, or smaller messages, leave room for more connections."""
 
 RDMA_IDLE_S = 3600.0
 """Seconds without any message before a connection without running calls is closed. Long, since not every client
@@ -341,8 +341,8 @@ UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 
 RECEIVE_BUFFERS_KEPT_MAX = 256
-"""Buffers for incoming Sends kept for reuse: more than arrive between two polls of the queue; 1 MiB of 4 KiB each, or
-9 MiB of the size that versions with transport properties offer."""
+"""Buffers for incoming Sends kept for reuse: more than arrive between two polls of the queue; 9 MiB of the
+default size."""
 
 RESULT_OCTETS_KEPT_MAX = 16 << 20
 """Octets that a client's connection keeps for further results, or a server for further calls over TCP: as many as 16

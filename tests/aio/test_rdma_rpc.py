@@ -178,7 +178,7 @@ async def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalid
         agreed = client.negotiated
         assert agreed is not None
         by_private_data = agreed.version == 1
-        sizes = (2048, 4096) if by_private_data else (5120, 8192)
+        sizes = (2048, 8192) if by_private_data else (5120, 8192)
         assert (agreed.inline_send_octets, agreed.inline_receive_octets) == sizes
         # Credits that count messages are for those of either direction.
         assert agreed.credits_granted == 7 if by_private_data else 1 <= agreed.credits_granted <= 8

@@ -394,7 +394,8 @@ async def test_bulk_travels_in_reverse(scheme: str) -> None:
 @pytest.mark.versions("1")
 @pytest.mark.usefixtures("each_provider")
 async def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_spot() -> None:
-    async with rig("rdma") as r:
+    small = TransportConfig(inline_send_octets=4096, inline_receive_octets=4096)
+    async with rig("rdma", at_client=small) as r:
         await r.client.call(JOIN, 1)
         assert bytes(await r.front.client.call(ECHO, b"x" * 3900)) == b"x" * 3900
         with pytest.raises(LocalProtocolError, match="needs chunks"):

@@ -22,11 +22,11 @@ CALLER = AuthSys(stamp=7, machine="five5", uid=4321, gid=1234, gids=(1, 2))
 
 
 def encode_data(enc: Encoder, value: bytes) -> None:
-    enc.opaque(value, 8192, "data")
+    enc.opaque(value, 1 << 16, "data")
 
 
 def decode_data(dec: Decoder) -> bytes:
-    return dec.opaque(8192, "data")
+    return dec.opaque(1 << 16, "data")
 
 
 JOIN = Procedure(FRONT, 1, 1, "JOIN", "join", encode_data, decode_data, encode_data, decode_data)

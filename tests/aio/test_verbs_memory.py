@@ -89,7 +89,7 @@ async def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(oc
         told = client.statistics
         assert told.device_registrations == counted.device_registrations
         assert told.device_registrations + told.registrations_reused == told.registrations
-        assert told.registrations_reused > 0.8 * told.registrations
+        assert told.registrations_reused >= 0.8 * told.registrations
         assert told.remote_invalidations == told.registrations
 
 

@@ -90,7 +90,8 @@ def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCapt
     remote.done("stat", remote.url())
     connected, mounted = [record.getMessage() for record in caplog.records if record.name == "rpcrdma.client"]
     if remote.base.startswith("rdma"):
-        octets = 4096 if remote.version == "1" else TransportConfig().offered_send_octets
+        transport = TransportConfig()
+        octets = transport.inline_send_octets if remote.version == "1" else transport.offered_send_octets
         how = f"RPC-over-RDMA version {remote.version}, provider iwarp, inline {octets}/{octets} octets, "
         assert connected.startswith(f"connected to {remote.base}: {how}")
     else:

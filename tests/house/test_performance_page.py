@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.wire import native
+
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 PAGE = ROOT / "docs" / "performance.md"
@@ -110,6 +112,16 @@ def test_every_kind_of_call_is_made_once_by_each_of_our_subjects_and_by_the_floo
     for subject, name in made:
         assert f"| {name} | " in figures
         assert f"- {subject}: " in figures
+
+
+@pytest.mark.thorough
+def test_the_quick_table_has_a_column_of_another_checkout(tmp_path: Path) -> None:
+    names, subjects = ("NULL x1", "READ 64 KiB x16, memory"), ("TCP", "before")
+    chosen = ["--only", *names, "--subjects", *subjects, "--disk", tmp_path, "--minutes", "30"]
+    head, *rows = table_rows(bench("--quick", "--against", ROOT / "src", *chosen, *ONE_CALL_EACH))
+    assert head == ["", *(["before"] if native.find("1")[0] else []), "TCP"]
+    assert [row[0] for row in rows[1:]] == ["NULL, µs", "READ 64 KiB x16, GB/s"]
+    assert all(float(cell) > 0 for row in rows[1:] for cell in row[1:])
 
 
 @pytest.mark.thorough

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import ReplyBound, TransportConfig, TransportStatistics
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
+from rpcrdma.transport import ReplyBound, TransportStatistics
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
-CONFIG = TransportConfig(segment_octets_max=2000, offered_send_octets=8192, offered_receive_octets=8192)
+CONFIG = replace(SMALL_MESSAGES, segment_octets_max=2000, offered_send_octets=8192, offered_receive_octets=8192)
 
 
 def counted(statistics: TransportStatistics) -> dict[str, int]:

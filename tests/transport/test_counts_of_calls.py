@@ -13,7 +13,9 @@ from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import (
     CallFailed,
+    ReplyArrived,
     ReplyBound,
+    ReplySent,
     Role,
     TransportConfig,
     TransportStatistics,
@@ -74,6 +76,23 @@ def test_a_call_whose_memory_is_unfit_is_counted_as_unsendable() -> None:
     peer.run()
     assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1, "sends": 1}
     assert len(peer.received) == 1
+
+
+@each_case(("octets", "in_use"), [(4096, False), (8192, True)])
+def test_a_short_reply_needs_no_completion_to_release_the_memory_of_its_data(octets: int, in_use: bool) -> None:
+    pair = EndpointPair(version="2").connect()
+    pair.client.call(7, message(7, CALL), ReplyBound(8, (octets,)))
+    (incoming,) = pair.arrived()
+    data = bytearray(b"x" * octets)
+    assert pair.server.reply(incoming, message(7, REPLY, (b"", data))) is in_use
+    if not in_use:
+        data[:] = bytes(octets)
+    pair.run()
+    assert [type(event) for event in pair.server_events()] == [ReplySent] * in_use
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    assert (event.decoder.u32("xid"), event.decoder.u32("direction")) == (7, REPLY)
+    assert event.decoder.bulk(octets, "data") == b"x" * octets
 
 
 @each_case(

@@ -13,6 +13,7 @@ import hashlib
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,7 +22,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, CallFailed, Closed, Endpoint, IncomingCall, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.chunks import Segment
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
@@ -201,14 +202,14 @@ def conversation(function: Callable[[Recording], None]) -> Callable[[Recording],
     return function
 
 
-SEGMENTED = TransportConfig(segment_octets_max=3000)
+SEGMENTED = replace(SMALL_MESSAGES, segment_octets_max=3000)
 SMALL = TransportConfig(inline_send_octets=1024, inline_receive_octets=1024)
-PLAIN = TransportConfig(remote_invalidation=False)
+PLAIN = replace(SMALL_MESSAGES, remote_invalidation=False)
 
 
 @conversation
 def short_calls_and_more_than_credits_allow(recording: Recording) -> None:
-    pair = Pair(recording, server=TransportConfig(credits_granted=3))
+    pair = Pair(recording, server=replace(SMALL_MESSAGES, credits_granted=3))
     for xid in range(1, 9):
         pair.client.call(xid, message(xid, CALL, (pattern(4 * xid), None)), ReplyBound(8))
     for _ in range(4):
@@ -231,7 +232,7 @@ def arguments_in_read_chunks(recording: Recording) -> None:
 
 @conversation
 def long_calls(recording: Recording) -> None:
-    for client in (None, SEGMENTED, SMALL, TransportConfig(read_chunks_max=1)):
+    for client in (None, SEGMENTED, SMALL, replace(SMALL_MESSAGES, read_chunks_max=1)):
         pair = Pair(recording, client)
         pair.client.call(1, message(1, CALL, (pattern(6000), None)), NOTHING)
         pair.served(pair.reply())
@@ -286,7 +287,7 @@ def everything_at_once(recording: Recording) -> None:
 
 @conversation
 def refused_calls(recording: Recording) -> None:
-    pair = Pair(recording, server=TransportConfig(call_octets_pulled_max=9000))
+    pair = Pair(recording, server=replace(SMALL_MESSAGES, call_octets_pulled_max=9000))
     pair.client.call(1, message(1, CALL, (b"", pattern(5000))), NOTHING)
     pair.served(pair.server.fail_call)
     pair.client.call(2, message(2, CALL, (b"", pattern(9001))), NOTHING)
@@ -310,7 +311,7 @@ def calls_that_cannot_be_sent(recording: Recording) -> None:
         pair = Pair(recording, SMALL, reverse=True)
         pair.server.allow_reverse()
         endpoint = pair.server if reverse else pair.client
-        segments = TransportConfig(segment_octets_max=8)
+        segments = replace(SMALL_MESSAGES, segment_octets_max=8)
         for pair_of, items, result_items in (
             (endpoint, [b"argument"], (5000,)),
             (endpoint, [bytes(4000)] * 20, (3000,) * 20),
@@ -327,7 +328,7 @@ def calls_that_cannot_be_sent(recording: Recording) -> None:
 
 @conversation
 def cancelled_calls(recording: Recording) -> None:
-    pair = Pair(recording, server=TransportConfig(credits_granted=2))
+    pair = Pair(recording, server=replace(SMALL_MESSAGES, credits_granted=2))
     first = pair.client.call(1, message(1, CALL), ReplyBound(20, (5000,)), (bytearray(5000),))
     second = pair.client.call(2, message(2, CALL, (b"", pattern(5000))), NOTHING)
     pair.client.abandon(second)
@@ -348,7 +349,7 @@ def cancelled_calls(recording: Recording) -> None:
 @conversation
 @mock.patch.object(limits, "CONNECTION_OCTETS_PULLED_MAX", 16_000)
 def calls_that_wait_for_others(recording: Recording) -> None:
-    bounds = TransportConfig(call_octets_pulled_max=10_000)
+    bounds = replace(SMALL_MESSAGES, call_octets_pulled_max=10_000)
     pair = Pair(recording, server=bounds)
     pair.client.call(1, message(1, CALL), NOTHING)
     pair.served(pair.reply())
@@ -391,7 +392,7 @@ def calls_in_both_directions(recording: Recording) -> None:
 
 @conversation
 def chunks_in_both_directions(recording: Recording) -> None:
-    general = TransportConfig(reverse_chunks=True)
+    general = replace(SMALL_MESSAGES, reverse_chunks=True)
     pair = Pair(recording, general, general, reverse=True)
     pair.server.allow_reverse()
     pair.server.call(1, message(1, CALL, (b"", pattern(5000))), ReplyBound(10_000, (7000,)), (bytearray(7000),))
@@ -466,10 +467,10 @@ def bad_messages_to_a_client(recording: Recording) -> None:
 
 @conversation
 def calls_beyond_the_credits(recording: Recording) -> None:
-    bare = Bare(recording, Role.SERVER, TransportConfig(credits_granted=2))
+    bare = Bare(recording, Role.SERVER, replace(SMALL_MESSAGES, credits_granted=2))
     for xid in (1, 2, 3):
         bare.say(call_header(xid) + words(xid, CALL))
-    bare = Bare(recording, Role.CLIENT, TransportConfig(reverse_credits_granted=1), reverse=True)
+    bare = Bare(recording, Role.CLIENT, replace(SMALL_MESSAGES, reverse_credits_granted=1), reverse=True)
     for xid in (1, 2):
         bare.say(call_header(xid) + words(xid, CALL))
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound, TransportConfig
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
+from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support.cases import each_case
 
 XID, CALL, REPLY = 1, 0, 1
 # Everything that could be moved by RDMA is.
-CHUNKS = TransportConfig(in_messages_octets_max=0)
+CHUNKS = replace(SMALL_MESSAGES, in_messages_octets_max=0)
 Answer = Callable[[Endpoint, IncomingCall], Any]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
 from rpcrdma.transport import (
     CallFailed,
     ChunkRefused,
@@ -36,7 +36,8 @@ def version(request: pytest.FixtureRequest) -> str:
 def connected(version: str, client: TransportConfig | None = None) -> EndpointPair:
     """Two endpoints whose messages have 4096 octets in every version, and that use RDMA wherever they can."""
     small = {"offered_send_octets": 4096, "offered_receive_octets": 4096, "in_messages_octets_max": 0}
-    pair = EndpointPair(replace(client or TransportConfig(), **small), TransportConfig(**small), version=version)
+    server = replace(SMALL_MESSAGES, **small)
+    pair = EndpointPair(replace(client or server, **small), server, version=version)
     return pair.connect()
 
 

@@ -6,12 +6,13 @@ import struct
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import ReplyBound, Role, TransportConfig
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, BarePeer, message
+from rpcrdma.transport import ReplyBound, Role
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import compile_source
@@ -58,7 +59,7 @@ def split(rfc: Any, octets: bytes) -> tuple[Any, bytes]:
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")
 @each_case("plain", [0, 9000])
 def test_segments_of_a_read_chunk_have_one_position_and_are_joined_in_their_order(rfc: Any, plain: int) -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
+    peer = BarePeer(Role.CLIENT, replace(SMALL_MESSAGES, segment_octets_max=1001))
     first, second = bytes(n % 251 for n in range(5003)), bytes(n % 241 for n in range(4002))
     payload = message(XID, CALL, (bytes(plain), first), (b"", second))
     peer.endpoint.call(XID, payload, ReplyBound(0))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import TransportClosed
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -71,7 +72,7 @@ def receives_when_sending(queue_pair: LoopbackQueuePair) -> list[int]:
 
 @pytest.mark.req("V1-5")
 def test_receives_are_posted_before_the_grant_is_sent() -> None:
-    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100)).connect()
+    pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=100)).connect()
     assert pair.server_qp.receives_posted < 20
     seen = receives_when_sending(pair.server_qp)
     pair.client.call(1, message(1, CALL), NOTHING)
@@ -107,7 +108,7 @@ def test_requester_has_a_receive_for_each_reply_before_it_sends(caller: Role) ->
 
 @pytest.mark.req("V1-77")
 def test_abandoned_call_is_fenced_at_once_and_holds_its_credit() -> None:
-    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=2)).connect()
+    pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
     pair.client.call(0, message(0, CALL), NOTHING)
     answer_all(pair)
     pair.run()
@@ -143,7 +144,7 @@ def _calls(pair: EndpointPair) -> list:
 @each_case("server", [False, True])
 def test_remote_invalidation_only_where_both_allow_it(client: bool, server: bool) -> None:
     pair = EndpointPair(
-        TransportConfig(remote_invalidation=client), TransportConfig(remote_invalidation=server)
+        replace(SMALL_MESSAGES, remote_invalidation=client), TransportConfig(remote_invalidation=server)
     ).connect()
     both = client and server
     assert pair.client.remote_invalidation is pair.server.remote_invalidation is both
@@ -171,7 +172,7 @@ def test_each_connection_negotiates_for_itself() -> None:
     first = EndpointPair(
         TransportConfig(inline_send_octets=8192), TransportConfig(inline_receive_octets=8192)
     ).connect()
-    second = EndpointPair(TransportConfig(inline_send_octets=8192), TransportConfig()).connect()
+    second = EndpointPair(TransportConfig(inline_send_octets=8192), SMALL_MESSAGES).connect()
     assert first.client.inline_send_octets == 8192
     assert second.client.inline_send_octets == 4096
     # The next one may say nothing.
@@ -219,7 +220,7 @@ def test_memory_of_read_chunks_goes_back_to_its_source() -> None:
 
 @pytest.mark.req("NF-12", "NF-13")
 def test_call_over_its_own_bound_is_refused_without_any_rdma_read() -> None:
-    pair = EndpointPair(TransportConfig(), TransportConfig(call_octets_pulled_max=8000)).connect()
+    pair = EndpointPair(SMALL_MESSAGES, TransportConfig(call_octets_pulled_max=8000)).connect()
     for xid, size in ((1, 8000), (2, 8001), (3, 4500)):
         pair.client.call(xid, message(xid, CALL, (b"", bytes(size))), NOTHING)
     assert answer_all(pair) == [1]
@@ -233,7 +234,7 @@ def test_call_over_its_own_bound_is_refused_without_any_rdma_read() -> None:
 
 
 def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
-    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=2)).connect()
+    pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
     pair.client.call(0, message(0, CALL), NOTHING)
     answer_all(pair)
     pair.run()
@@ -272,14 +273,18 @@ def test_reply_that_came_before_the_end_is_reported() -> None:
 def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 12_000)
     buffers = CountingBuffers()
-    pair = EndpointPair(TransportConfig(), TransportConfig(call_octets_pulled_max=6000), buffers=buffers).connect()
+    pair = EndpointPair(
+        replace(SMALL_MESSAGES, inline_receive_octets=16384),
+        replace(SMALL_MESSAGES, inline_send_octets=16384, call_octets_pulled_max=6000),
+        buffers=buffers,
+    ).connect()
     pair.client.call(0, message(0, CALL), NOTHING)
     answer_all(pair)
     for xid in range(1, 6):
         pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
     first, second = pair.arrived()
     # One reply is on its way, one call is with its handler, the others wait.
-    assert pair.server.reply(first, message(1, REPLY, (b"", b"item")))
+    assert pair.server.reply(first, message(1, REPLY, (b"", bytes(5000))))
     pair.server.abort("enough")
     pair.run()
     events = pair.server_events()

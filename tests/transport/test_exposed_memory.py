@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError, RemoteProtocolError
-from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, counted_bits, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, calls_in, counted_bits, message
 from rpcrdma.transport import (
     Call,
     CallArrived,
@@ -33,7 +33,7 @@ from support.cases import each_case
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
-SMALL_CHUNKS = TransportConfig(in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
+SMALL_CHUNKS = replace(SMALL_MESSAGES, in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
 
 
 def test_memory_that_is_exposed_is_named_in_chunks() -> None:
@@ -106,7 +106,7 @@ def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
 
 @each_case("version", ["1", "2"])
 def test_the_late_reply_to_an_abandoned_call_may_invalidate_the_memory_of_its_argument(version: str) -> None:
-    config = TransportConfig(in_messages_octets_max=0, offered_receive_octets=4096)
+    config = replace(SMALL_MESSAGES, in_messages_octets_max=0, offered_receive_octets=4096)
     pair = EndpointPair(config, version=version).connect()
     handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
     (incoming,) = pair.arrived()
@@ -126,7 +126,7 @@ def test_a_late_use_of_a_handle_that_no_provider_could_keep_is_no_fault_of_the_p
 ) -> None:
     """So the client connects again, as after any loss of a connection."""
     monkeypatch.setattr(SoftwareProtectionDomain, "abandon", SoftwareProtectionDomain.invalidate)
-    config = TransportConfig(in_messages_octets_max=0, offered_receive_octets=4096)
+    config = replace(SMALL_MESSAGES, in_messages_octets_max=0, offered_receive_octets=4096)
     pair = EndpointPair(config, version="1").connect()
     pair.client.call(9, message(9, CALL), NOTHING)
     (first,) = pair.arrived()

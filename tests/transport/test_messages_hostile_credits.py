@@ -98,11 +98,11 @@ def test_refusals_that_cannot_leave_do_not_pile_up(octets: bytes) -> None:
 
 
 @each_case("long", [False, True])
-def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(long: bool) -> None:
+def test_a_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline_while_it_holds_memory(long: bool) -> None:
     peer = server(TransportConfig(stalled_s=30.0), give=0)
     peer.send(raw.message(XID, CALL, give=1))
     incoming = arrived(peer)
-    # In two messages, of which one may leave; or in one, after another one that took the credit.
+    # In two messages, of which one may leave; or in one, after another one that took the credit: its data is copied.
     if long:
         peer.endpoint.reply(incoming, message(XID, 1, (bytes(5000), None)))
         assert [each.flags for each in peer.heard()] == [RESPONSE | MORE]
@@ -111,6 +111,8 @@ def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(long
         peer.send(raw.message(XID, CALL, give=0))
         peer.endpoint.reply(arrived(peer), message(XID, 1, (b"", bytes(2000))))
         assert len(peer.heard()) == 1
+        assert not peer.endpoint.timed
+        return
     assert peer.endpoint.untimed
     assert peer.endpoint.next_deadline_s(100.0) == 130.0
     peer.endpoint.on_time(129.0)

@@ -9,6 +9,7 @@ from rpcrdma.transport import CallArrived, Closed, ReplyBound, ReplySent, Role, 
 from rpcrdma.transport.dialects.header_v1 import RdmaError, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Inbound, Outgoing
+from rpcrdma.verbs import Access
 
 CALL, REPLY = 0, 1
 
@@ -98,7 +99,9 @@ def test_errors_go_first_and_calls_last() -> None:
 
 def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:
     server = Server()
-    incoming = server.called(1).incoming
+    region = server.pd.register(bytearray(200), Access.REMOTE_WRITE)
+    chunks = struct.pack(">IIIIIQII", 0, 1, 1, region.handle, 200, region.offset, 0, 0)
+    incoming = server.called(1, chunks=chunks).incoming
     plain = server.called(2).incoming
     assert server.endpoint.reply(incoming, message(1, REPLY, (b"", bytes(200))))
     assert not server.endpoint.reply(plain, message(2, REPLY))

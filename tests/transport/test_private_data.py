@@ -18,7 +18,15 @@ def test_bytes_of_a_linux_client_and_server() -> None:
     assert decode_private_data(LINUX_SERVER) == PrivateData(False, 4096, 4096)
     assert encode_private_data(PrivateData(True, 4096, 4096)) == LINUX_CLIENT
     assert encode_private_data(PrivateData(False, 4096, 4096)) == LINUX_SERVER
-    assert TransportConfig().private_data() == LINUX_CLIENT
+
+
+def test_both_ends_of_ours_agree_on_more_than_linux_and_linux_gets_its_own_sizes() -> None:
+    """A READ or WRITE of 32 KiB and its headers then go in one message, as in version 2."""
+    own = TransportConfig().abilities
+    assert TransportConfig().private_data() == bytes.fromhex("f6ab0e18 01012323")
+    assert agree(own, own) == Agreement(36864, 36864, True)
+    for linux, invalidation in ((LINUX_CLIENT, True), (LINUX_SERVER, False)):
+        assert agree(own, decode_private_data(linux)) == Agreement(4096, 4096, invalidation)
 
 
 @pytest.mark.req("PD-3")

@@ -33,7 +33,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _well_placed
-from rpcrdma.transport.session import Session
+from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
@@ -547,7 +547,7 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
 def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool, plain: int, fits: bool) -> None:
     pair, _ = ready_to_batch()
     session, outbox = pair.client._session, pair.client._outbox
-    most = min(session.call_octets, 4096)
+    most = min(session.call_octets, JOIN_OCTETS_MAX)
     octets = most - 8 + plain if plain else 8
     sent = outbox.posted
     bound = ReplyBound(session.results_octets + results)

@@ -13,8 +13,8 @@ from rpcrdma.transport.private_data import decode_private_data
 from support.cases import each_case
 
 DEFAULTS: dict[str, Any] = {
-    "inline_send_octets": 4096,
-    "inline_receive_octets": 4096,
+    "inline_send_octets": 36864,
+    "inline_receive_octets": 36864,
     "offered_send_octets": 36 << 10,
     "offered_receive_octets": 36 << 10,
     "in_messages_octets_max": None,

@@ -105,7 +105,13 @@ pragma ddp args.data; pragma ddp args.where;
 def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(plain: int, version: str) -> None:
     module = load(LARGE)
     args = module.args("n" * plain, b"d" * 9001, "w" * 9002, b"r" * plain)
-    small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=0)
+    small = TransportConfig(
+        inline_send_octets=4096,
+        inline_receive_octets=4096,
+        offered_send_octets=4096,
+        offered_receive_octets=4096,
+        in_messages_octets_max=0,
+    )
     pair = EndpointPair(small, small, version=version).connect()
 
     def message(direction: int) -> Payload:

@@ -31,7 +31,19 @@ from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["BarePeer", "CallingEndpoint", "EndpointPair", "calls_in", "counted_bits", "made_call", "message"]
+__all__ = [
+    "SMALL_MESSAGES",
+    "BarePeer",
+    "CallingEndpoint",
+    "EndpointPair",
+    "calls_in",
+    "counted_bits",
+    "made_call",
+    "message",
+]
+
+SMALL_MESSAGES = TransportConfig(inline_send_octets=4096, inline_receive_octets=4096)
+"""The default settings, except that messages of version 1 are as small as those of Linux: more data goes by RDMA."""
 
 _RPC_START = struct.Struct(">II")
 
@@ -128,8 +140,8 @@ class EndpointPair:
     """A client and a server endpoint of the transport, joined in memory.
 
     Args:
-        client: the client's settings; None for the defaults.
-        server: the server's settings; None for the defaults.
+        client: the client's settings; None: SMALL_MESSAGES.
+        server: the server's settings; None: SMALL_MESSAGES.
         buffers: the server's memory for bulk data.
         reverse: whether the server may call the client.
         receive_pool: the server's receive buffers.
@@ -152,7 +164,7 @@ class EndpointPair:
         client_extensions: Sequence[Extension] = (),
         server_extensions: Sequence[Extension] = (),
     ) -> None:
-        client = client or TransportConfig()
+        client = client or SMALL_MESSAGES
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
         self.server_pd = SoftwareProtectionDomain(counted_bits(1 << 40))
         self.client_qp, self.server_qp = LoopbackQueuePair.pair(
@@ -170,7 +182,7 @@ class EndpointPair:
         self.server = CallingEndpoint(
             self.server_qp,
             self.server_pd,
-            server or TransportConfig(),
+            server or SMALL_MESSAGES,
             Role.SERVER,
             buffers,
             reverse=reverse,
@@ -250,8 +262,8 @@ class BarePeer:
 
     Args:
         role: the endpoint's role.
-        config: the endpoint's settings; None for the defaults.
-        private_data: the bare peer's private data; None: that of default settings.
+        config: the endpoint's settings; None: SMALL_MESSAGES.
+        private_data: the bare peer's private data; None: that of SMALL_MESSAGES.
         receives: receive buffers that the bare peer posts.
         receive_octets: the size of each.
         reverse: whether calls in the reverse direction are permitted.
@@ -279,9 +291,9 @@ class BarePeer:
         settle_s: float = 0.0,
         authenticator: Authenticator | None = None,
     ) -> None:
-        config = config or TransportConfig()
+        config = config or SMALL_MESSAGES
         if private_data is None:
-            private_data = TransportConfig().private_data()
+            private_data = SMALL_MESSAGES.private_data()
         pd_a = SoftwareProtectionDomain(counted_bits(1))
         pd_b = SoftwareProtectionDomain(counted_bits(1 << 40))
         active = role is Role.CLIENT

@@ -47,10 +47,12 @@ class TransportConfig:
         ValueError: a setting is out of its range.
     """
 
-    inline_send_octets: int = 4096
-    """The largest message sent; 4096 is what Linux uses. A multiple of 1024, at most 262144."""
-    inline_receive_octets: int = 4096
-    """The size of receive buffers, and so the largest message received. A multiple of 1024, at most 262144."""
+    inline_send_octets: int = 36864
+    """The largest message sent in version 1, whose peers exchange message sizes as private data (RFC 8797). A multiple
+    of 1024, at most 262144. Linux sends and receives 4096, and the smaller size of both ends holds."""
+    inline_receive_octets: int = 36864
+    """The size of receive buffers in version 1, and so the largest message received. A multiple of 1024, at most
+    262144."""
     offered_send_octets: int = 36864
     """The largest message sent in versions whose peers exchange message sizes as transport properties; 4096 to 262144.
 

@@ -303,7 +303,9 @@ class Outbox:
                 and len(payload.reduced) <= min(session.call_octets, JOIN_OCTETS_MAX)
                 and bound.results <= session.results_octets
             )
-        return isinstance(message, IncomingCall) and message.plan is None and message.invalidates is None
+        if not isinstance(message, IncomingCall) or message.plan is not None or message.payload is None:
+            return False
+        return message.invalidates is None and not message.payload.items
 
     def _post_batch(self, batcher: Batcher, queue: deque[_Waiting]) -> bool:
         """Sends the first messages of a queue in one Send; False, with nothing done, if fewer than two can share it."""

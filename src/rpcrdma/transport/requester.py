@@ -26,7 +26,7 @@ from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
 from rpcrdma.transport.message import CallDirection, Inbound, Kind, Refusal
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, has_fewest
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -140,22 +140,23 @@ class Requester:
         assert payload is not None
         session = self._session
         bound = message.form.bound
-        octets = len(payload.reduced)
-        short = (
-            not payload.items
-            and not bound.items
-            and octets <= session.call_octets
-            and bound.results <= session.results_octets
-        )
+        octets, most = len(payload.reduced), session.call_octets
+        if payload.items:
+            octets, most = payload.length, session.items_inline_octets
+            if self.carrier is not None and (self.carrier.eager or message.placement):
+                most = 0
+        short = not bound.items and octets <= most and bound.results <= session.results_octets
         inline: Sequence[Buffer] | None = None
         if not short:
             general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
             inline = self._expose(message, payload) if general else self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
-        if inline is None:
-            return payload.reduced if octets <= session.joined_octets else (payload.reduced,)
-        return inline
+        if inline is not None:
+            return inline
+        # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
+        whole = payload.joined() if short and payload.items else payload.reduced
+        return whole if octets <= session.joined_octets else (whole,)
 
     def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
         """Reports the failure of a call that had waited and cannot be sent."""
@@ -198,13 +199,8 @@ class Requester:
             carried = carrier.take(offered)
         if carried is not None:
             plan = carried.plan
-        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_limits is not None:
-            far = plan_call(reduced, items, bound.results, sizes, session.far_limits)
-            if not (far.read_items or far.long):
-                # To wait for credits takes a round trip, too. With the header there may be a message more.
-                room = session.send_octets - session.dialect.geometry.piece_header
-                if payload.length // room + 2 <= session.window.balance:
-                    plan = far
+        elif payload.length > session.call_octets and form.attempts == 1:
+            plan = self._better(plan, payload, sizes, bound.results)
         elif plan is PLAIN and not items:
             return None
         try:
@@ -241,6 +237,22 @@ class Requester:
         call.group = carried.transmissions(chunks)
         call.sending = len(payload.items) > len(plan.read_items)
         return ()
+
+    def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
+        """Returns the plan of a call that is longer than one message, by the distance and the calls in flight."""
+        session = self._session
+        limits = session.limits_beside(len(self.calls))
+        if limits is None:
+            return plan
+        better = plan_call(len(payload.reduced), payload.item_octets(), results, result_items, limits)
+        if better.long:
+            return plan
+        if not better.read_items:
+            # To wait for credits takes a round trip, too. With the header there may be a message more.
+            room = session.send_octets - session.dialect.geometry.piece_header
+            if payload.length // room + 2 > session.window.balance:
+                return plan
+        return better
 
     def carried(self, xid: int) -> CarriedCall | None:
         """Returns the carrier's state of the unanswered call with this XID; None if no carrier took it."""

@@ -330,7 +330,9 @@ class Responder:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)
                     return False
-            elif payload.items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
+            elif items and not chunks.writes and chunks.reply is None and payload.length <= session.copied_reply_octets:
+                reduced = payload.joined()
+            elif items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
                 plan = plan_reply(
                     len(reduced),
                     items,

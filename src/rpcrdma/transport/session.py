@@ -14,6 +14,7 @@ from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import (
+    CALLS_BESIDE_MIN,
     DIRECT_OCTETS_MIN,
     REPLY_ALLOWANCE_OCTETS,
     PlanLimits,
@@ -29,8 +30,9 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["JOIN_OCTETS_MAX", "Session"]
 
-JOIN_OCTETS_MAX = 4096
-"""Up to this length one copied buffer costs less than two entries of a gather list, each with its own CRC call."""
+JOIN_OCTETS_MAX = 4096 + 512
+"""Up to this length, 4 KiB of data and the headers of RPC and NFS, one copied buffer costs less than two entries of a
+gather list, each with its own CRC call."""
 
 
 class Session:
@@ -39,15 +41,17 @@ class Session:
     `send_octets` and `receive_octets` are the largest messages of either direction; with `splits` a longer message
     travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks. `names_ended`:
     a call names the handle that its reply may invalidate. `call_octets` and `results_octets` are the largest RPC call,
-    and the largest results, in one message without chunks. `round_trip_s` is the distance of the peer; with
-    `far_limits`, where it is not None, a longer call goes in messages to a peer at that distance.
-    `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the peer for which
-    this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties of the peer;
-    `proof` is the host authentication value of this side. While an extension expects a group of messages, `between`
-    sees each message. With a `batcher`, messages wait for the end of the turn.
+    and the largest results, in one message without chunks. A call with bulk items goes in one message up to
+    `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`. `round_trip_s` is
+    the distance of the peer. `segment_octets_taken` is the largest segment that this side takes. `owed` counts
+    obligations of the peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the
+    transport properties of the peer; `proof` is the host authentication value of this side. While an extension expects
+    a group of messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
     """
 
     __slots__ = (
+        "_busy_limits",
+        "_far_limits",
         "_groups",
         "_peer_data",
         "_reply_messages",
@@ -58,11 +62,12 @@ class Session:
         "between",
         "call_octets",
         "config",
+        "copied_reply_octets",
         "dialect",
         "events",
         "failure",
-        "far_limits",
         "in_messages_octets",
+        "items_inline_octets",
         "joined_octets",
         "names_ended",
         "owed",
@@ -228,7 +233,11 @@ class Session:
         self.receive_octets = receive_octets
         self.call_octets = send_octets - geometry.call_header
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
+        self.items_inline_octets = self.call_octets
         self.joined_octets = min(JOIN_OCTETS_MAX, send_octets - max(geometry.call_header, geometry.reply_header))
+        # No completion has to release the memory of copied items: a fifth of the functions of a READ at the server. A
+        # device would have to register the copy, where it keeps the memory of results registered.
+        self.copied_reply_octets = self.joined_octets if self.pd.counts is None else 0
         # Without continuation only the largest message bounds inline data.
         self.plan_limits = PlanLimits(
             send_octets,
@@ -241,7 +250,8 @@ class Session:
             receive_octets,
             CHUNK_SEGMENTS_MAX,
         )
-        self.far_limits: PlanLimits | None = None
+        self._far_limits: PlanLimits | None = None
+        self._busy_limits: PlanLimits | None = None
         if self.splits:
             most, told = self.in_messages_octets, self._told
             self.plan_limits = self.plan_limits._replace(
@@ -253,7 +263,19 @@ class Session:
             )
             far = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             if far > self.plan_limits.call_octets_max:
-                self.far_limits = self.plan_limits._replace(call_octets_max=far)
+                self._far_limits = self.plan_limits._replace(call_octets_max=far)
+            if most is not None:
+                self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
+            else:
+                self._busy_limits = self.plan_limits._replace(call_octets_max=send_octets)
+
+    def limits_beside(self, calls: int) -> PlanLimits | None:
+        """Returns the limits of a call with bulk items that is longer than one message, beside `calls` others.
+
+        A longer call goes in messages to a distant peer. To a near one the items go by RDMA while enough other calls
+        are in flight. None: `plan_limits` hold.
+        """
+        return self._far_limits or (self._busy_limits if calls >= CALLS_BESIDE_MIN else None)
 
     def move(self, moved: Input) -> None:
         """Changes the state by this input, as the table of transitions says."""

@@ -66,8 +66,8 @@ _ENTRIES = 16
 """Pieces of memory that one Send or RDMA Write gathers; a longer Write is divided."""
 _READS = 32
 """RDMA Reads that either end may have outstanding, as with the software RNIC."""
-_SLOT_OCTETS = 4096
-"""Up to this length a copy costs less than a registration."""
+_SLOT_OCTETS = 4096 + 512
+"""Up to this length, 4 KiB of data and its headers, a copy costs less than a registration."""
 _COMPLETIONS = 64
 """Completions taken at once."""
 _OWN = object()

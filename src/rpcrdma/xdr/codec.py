@@ -147,6 +147,10 @@ class Payload:
             found.append(octets)
         return tuple(found)
 
+    def joined(self) -> bytes:
+        """Returns a copy of the stream with all items in place."""
+        return b"".join(self.gather())
+
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
         """Returns the stream as a gather list with all items in place, without copying.
 

@@ -173,6 +173,15 @@ class Variant:
         )
 
 
+def _version_1(*, remote_invalidation: bool = True) -> TransportConfig:
+    """Returns settings of version 1 with the messages of Linux kernels."""
+    return TransportConfig(
+        inline_send_octets=_MESSAGE_OCTETS,
+        inline_receive_octets=_MESSAGE_OCTETS,
+        remote_invalidation=remote_invalidation,
+    )
+
+
 def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool = True) -> TransportConfig:
     return TransportConfig(
         offered_send_octets=_MESSAGE_OCTETS,
@@ -205,10 +214,8 @@ def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
 
 
 VARIANTS = (
-    Variant(name="version 1", rpcrdma_version="1", transport=TransportConfig()),
-    Variant(
-        name="version 1, local invalidation", rpcrdma_version="1", transport=TransportConfig(remote_invalidation=False)
-    ),
+    Variant(name="version 1", rpcrdma_version="1", transport=_version_1()),
+    Variant(name="version 1, local invalidation", rpcrdma_version="1", transport=_version_1(remote_invalidation=False)),
     Variant(name="version 2", transport=_version_2(0), plotted=False),
     Variant(name="version 2, local invalidation", transport=_version_2(0, remote_invalidation=False), plotted=False),
     Variant(name="version 2, continued", transport=_version_2(_ALL_IN_MESSAGES_OCTETS)),

@@ -13,6 +13,10 @@ from rpcrdma.transport import TransportConfig
 __all__ = ["MessageLimit", "limits_over_rdma", "limits_over_tcp", "messages_refused"]
 
 
+_INLINE_OCTETS = 4096
+"""The largest message that peers such as Linux send inline, however large the receives are."""
+
+
 class MessageLimit(NamedTuple):
     """A server's limit on calls or replies over one transport."""
 
@@ -32,7 +36,7 @@ def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[Me
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
         (memory_octets_max, "ServeOptions(memory_octets_max=...)"),
     )
-    return [MessageLimit("calls", "RDMA", config.inline_receive_octets, *limit)]
+    return [MessageLimit("calls", "RDMA", min(config.inline_receive_octets, _INLINE_OCTETS), *limit)]
 
 
 def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:

@@ -75,7 +75,9 @@ class WorldClient:
             rpcrdma_version=plan.version,
             extension=plan.extension,
             credential=AuthSys(machine=self.node, uid=1000 + plan.number, gid=1000, gids=(), stamp=plan.number + 1),
-            transport=TransportConfig(credits_requested=plan.credits),
+            transport=TransportConfig(
+                credits_requested=plan.credits, inline_send_octets=4096, inline_receive_octets=4096
+            ),
             call_timeout_s=CALL_TIMEOUT_S,
             keepalive_s=_KEEPALIVE_S,
             reconnect_delay_max_s=_RECONNECT_MAX_S,
