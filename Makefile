@@ -11,9 +11,6 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NATIVE_STAMP := $(VENV)/.installed-native
 # Three workers keep two cores busy, since many tests wait for processes; `make test WORKERS=8` suits larger machines.
 WORKERS := 3
-# `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
-CASES := 1000000
-SECONDS := 60
 
 PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
@@ -22,7 +19,7 @@ PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 # `make interop-kernel CHECKS='untar* --quick'`: which checks against Linux kernels; see CONTRIBUTING.md.
 CHECKS :=
 
-.PHONY: help install demo test test-all check docs bench wheels deb fuzz interop interop-kernel
+.PHONY: help install demo test test-all check docs bench wheels deb interop interop-kernel
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command and the tools of lab/, and the native step where a C compiler is'
@@ -36,11 +33,9 @@ help:
 	@echo '               docs/measured; a quarter of an hour, with QUICK=1 two minutes, and nothing is written'
 	@echo 'make wheels    source distributions and wheels of rpcrdma, rpcrdma-lab and rpcrdma-native, in build/wheels, tried there'
 	@echo 'make deb       the Debian package of the server and the commands, in build/deb, for the Debian of this Python'
-	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
-	@echo '               property tests with random examples'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind, nfs-common, systemd, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
-	@echo 'CONTRIBUTING.md has the programs for rarer work: soak, simulated worlds, mutation, a nightly run.'
+	@echo 'CONTRIBUTING.md has the programs for rarer work: fuzzing, soak, simulated worlds, mutation, a nightly run.'
 
 install: $(STAMP) $(NATIVE_STAMP)
 
@@ -119,10 +114,6 @@ deb: $(VENV)/.group-docs $(DEB_STAMP)
 $(DEB_STAMP): $(shell git ls-files src native packaging docs CHANGELOG.md 2>/dev/null) | $(VENV)/.group-docs
 	$(BIN)/python packaging/deb/debian_package.py build/deb
 	@touch $@
-
-fuzz: $(DEV_STAMP) $(VENV)/.group-fuzz
-	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py lab/tests/*/test_*_properties.py
 
 # With the binding of Kerberos, which is built from its source.
 $(VENV)/.extra-kerberos: $(STAMP)

@@ -34,7 +34,7 @@ pytest_plugins = ["ledger_guard", "stalled_loops", "tiers", "pytester"]
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same few examples in each run of the suite: a failure must be reproducible.
 settings.register_profile("quick", _COMMON, max_examples=25, derandomize=True, database=None)
-# Other ones in each run, for the search of `make fuzz`.
+# Other ones in each run, for the search of `tools/fuzz.sh`.
 settings.register_profile("thorough", _COMMON, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

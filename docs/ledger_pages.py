@@ -34,8 +34,8 @@ _INTRODUCTION = """\
 # Conformance ledger
 
 The normative statements of the specifications in our own words, with the tests that prove them: a page for each
-specification. `rpcrdma decode` and [`rpcrdma explain`](../../explain.md) name the statements that a capture breaks by
-the ids of this ledger, and [`rpcrdma check`](../../check.md) those that a server or a client breaks.
+specification. `rpcrdma decode` and [`rpcrdma explain`](../../decode.md#explain) name the statements that a capture
+breaks by the ids of this ledger, and [`rpcrdma check`](../../check.md) those that a server or a client breaks.
 """
 _PARTS = (
     ("level", "the word of RFC 2119; in lower case where the specification demands something without such a word"),

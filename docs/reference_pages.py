@@ -43,6 +43,7 @@ LIBRARY, LAB = ROOT / "src" / "rpcrdma", ROOT / "lab" / "src" / "rpcrdma_lab"
 LIMITS = (
     LIBRARY / "limits.py",
     LIBRARY / "file_limits.py",
+    LIBRARY / "nfs" / "export" / "export_limits.py",
     LIBRARY / "nfs" / "v4" / "state_limits.py",
     LAB / "limits.py",
 )
@@ -204,8 +205,9 @@ def limits() -> str:
     parts = [
         "# Limits\n",
         (
-            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits` and, for the"
-            " state of clients of NFS version 4.1, by `rpcrdma.nfs.v4.state_limits`; those for"
+            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`, for the exports"
+            " of a server by `rpcrdma.nfs.export.export_limits`, and for the state of clients of NFS version 4.1 by"
+            " `rpcrdma.nfs.v4.state_limits`; those for"
             " definitions and JSON, by `rpcrdma.file_limits`; and those of the protocol engineers' commands, by"
             " `rpcrdma_lab.limits`. The options of [the Python interface](../python-api.md) take their defaults from"
             " there.\n"

@@ -13,7 +13,7 @@ step() {
 step make check
 step make test-all
 for seed in 1 2 3; do step env SEED=$seed tools/test-stalled.sh; done
-step make fuzz SECONDS=1800
+step tools/fuzz.sh 1800
 step tools/debian-packages.sh native
 step $python native/check.py --seconds 600
 step $python tests/soak/soak.py --seconds 600

@@ -37,6 +37,19 @@ def test_nobody_is_displaced_while_there_is_room() -> None:
     assert not it.full("x")
 
 
+def test_connections_that_a_lower_limit_makes_too_many_stay() -> None:
+    it = admission(busy=("a0", "b0", "c0"))
+    for name in ("a0", "b0", "c0"):
+        it.add(name, name[0])
+    it.resize(2, 100)
+    assert (len(it), it.full("x"), it.displaced_by("x", 0.0)) == (3, "3 connections", None)
+    it.remove("a0")
+    it.remove("b0")
+    assert not it.full("x")
+    it.resize(100, 0)
+    assert it.full("x"), "no half-open connection has a place"
+
+
 def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:
     it = admission(busy=("a0",), active=("a2", "a1"))
     for name in ("a0", "a1", "a2", "b0"):

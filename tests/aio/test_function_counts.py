@@ -49,10 +49,10 @@ MOST = {
     ("READ 1 MiB", "2"): Most(1144, 349, (86, 84), (23, 30)),
     ("WRITE 1 MiB", "1"): Most(1289, 434, (84, 132), (21, 34)),
     ("WRITE 1 MiB", "2"): Most(1289, 434, (84, 132), (22, 34)),
-    ("v4 GETATTR", "1"): Most(421, 328, (79, 53), (19, 32)),
-    ("v4 GETATTR", "2"): Most(420, 327, (80, 54), (19, 32)),
-    ("v4 READ 4 KiB", "1"): Most(648, 518, (115, 92), (23, 39)),
-    ("v4 READ 4 KiB", "2"): Most(545, 451, (96, 87), (22, 38)),
+    ("v4 GETATTR", "1"): Most(402, 309, (79, 53), (19, 32)),
+    ("v4 GETATTR", "2"): Most(401, 308, (80, 54), (19, 32)),
+    ("v4 READ 4 KiB", "1"): Most(630, 500, (115, 92), (23, 39)),
+    ("v4 READ 4 KiB", "2"): Most(527, 433, (96, 87), (22, 38)),
 }
 """For each call and version of RPC-over-RDMA. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""
 

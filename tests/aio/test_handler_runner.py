@@ -170,6 +170,45 @@ async def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCapt
     assert not caplog.records
 
 
+@each_case("kind", ["worker", "task"])
+async def test_the_end_of_calls_that_run_is_awaited_while_others_begin(kind: str) -> None:
+    ends = threading.Event(), threading.Event(), threading.Event()
+
+    async def turn(number: int) -> int:
+        await until(ends[number].is_set)
+        return number
+
+    def work(number: int) -> int:
+        ends[number].wait()
+        return number
+
+    runner = HandlerRunner()
+
+    def begin(number: int) -> Run:
+        if kind == "task":
+            return Run(runner, lambda _args, _context: turn(number))
+        return Run(runner, in_worker(lambda _args, _context: work(number)))
+
+    assert await runner.settle(60), "nothing runs"
+    first = begin(0)
+    assert not await runner.settle(0.001), "a real limit of time ends the wait"
+    second = begin(1)
+    settled = asyncio.create_task(runner.settle(60))
+    await asyncio.sleep(0)
+    third = begin(2)
+    ends[1].set()
+    await second.done.wait()
+    assert not settled.done(), "the first one, which an earlier wait has not outlasted, runs on"
+    ends[0].set()
+    await first.done.wait()
+    assert await settled
+    assert not third.replies
+    ends[2].set()
+    assert await runner.settle(60)
+    assert await runner.drain(60)
+    assert third.result == 2
+
+
 async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
     seen: list[tuple[bool, bool, int]] = []
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import connect
-from rpcrdma.aio.server.serve import serve
+from local_tcp import without_network
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import AuthError, ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
 from support.cases import each_case
+from support.host_pair import Hosts
+from support.waiting import until
 
 
 class _Nothing(v3.NFS_V3_Service):
@@ -62,6 +69,66 @@ async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
         assert server.listening == urls
         assert await answers(f"tcp://[::1]:{port}")
         assert await answers(f"tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.thorough
+@pytest.mark.providers("iwarp")
+async def test_an_address_is_left_and_its_connections_stay(scheme: str) -> None:
+    ports = free_port(), free_port()
+    urls = [f"{scheme}://127.0.0.1:{port}" for port in ports]
+    async with serve([_Nothing()], urls) as server, connect(urls[0], v3.PROGRAM) as connection:
+        server.stop_listening(urls[0], "tcp://127.0.0.1:1")
+        assert (server.listening, list(server.providers)) == (urls[1:], urls[1:])
+        await connection.call(v3.NULL, None)
+        assert [await answers(url) for url in urls] == [False, True]
+        await server.listen(urls[0])
+        assert sorted(server.listening) == sorted(urls)
+        assert await answers(urls[0])
+
+
+@pytest.mark.thorough
+@pytest.mark.providers("iwarp")
+async def test_limits_of_a_running_server_change(scheme: str) -> None:
+    limits: dict[str, Any]
+    options = ServeOptions(rdma=RdmaServerConfig(connections_max=4), tcp=TcpServerConfig(connections_max=4))
+    async with serve([_Nothing()], [f"{scheme}://127.0.0.1:0"], options=options) as server:
+        (url,) = server.listening
+        async with connect(url, v3.PROGRAM) as connection:
+            await connection.call(v3.NULL, None)
+            limits = {"connections_max": 1, "connections_per_host": 1, "memory_octets_max": 64 << 20}
+            server.set_limits(**limits, rdma_idle_s=3600, tcp_idle_s=3600)
+            assert server.statistics().buffer_octets_max == 2 * 64 << 20
+            # An idle connection makes room for the next one.
+            assert await answers(url)
+            assert server.statistics().rdma.connections + server.statistics().tcp.connections <= 1
+            server.set_limits(**limits, rdma_idle_s=0.05, tcp_idle_s=0.05)
+            async with connect(url, v3.PROGRAM):
+                # Real time passes until the connection is idle; a bound of time only ends a hang.
+                statistics = server.statistics
+                await until(lambda: statistics().rdma.connections + statistics().tcp.connections == 0)
+
+
+@without_network
+async def test_the_least_protection_changes_for_the_next_call_of_each_connection(hosts: Hosts) -> None:
+    ours = HostAuthentication(certificate=hosts.server, authorities=hosts.authority.path)
+    options = ServeOptions(tcp=TcpServerConfig(host_authentication=ours))
+    trusting = HostAuthentication(authorities=hosts.authority.path, names=["server.example"])
+    async with (
+        serve([_Nothing()], ["tcp://127.0.0.1:0"], options=options) as server,
+        connect(server.listening[0], v3.PROGRAM) as clear,
+    ):
+        await clear.call(v3.NULL, None)
+        server.require("tls")
+        with pytest.raises(AuthError):
+            await clear.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
+        with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
+            await server.listen("rdma://127.0.0.1:0")
+        secure = ConnectOptions(xprtsec="tls", host_authentication=trusting)
+        async with connect(server.listening[0], v3.PROGRAM, options=secure) as secured:
+            await secured.call(v3.NULL, None)
+            server.require("none")
+            await secured.call(v3.NULL, None)
+        await clear.call(v3.NULL, None)
 
 
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:

@@ -237,12 +237,21 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
     async with connect(server.listening[0], v3.PROGRAM) as client:
         assert await look(health) == (200, b"ok\n")
         assert await look(ready) == (503, b"the server starts\n")
-        state[0] = Health(exports={"/a": True, "/b": False}, registered=True, certificate_expires_s=5.5, version="7.8")
+        state[0] = Health(
+            exports={"/a": True, "/b": False},
+            registered=True,
+            certificate_expires_s=5.5,
+            reload_taken=False,
+            reload_taken_at_s=6.5,
+            version="7.8",
+        )
         assert await look(ready) == (200, b"ok\n")
         samples = await scrape(exporter.url)
         assert [samples["rpcrdma_export_available", name] for name in ("/a", "/b")] == [1, 0]
         assert samples["rpcrdma_rpcbind_registered",] == 1
         assert samples["rpcrdma_certificate_expiry_timestamp_seconds",] == 5.5
+        assert samples["rpcrdma_config_last_reload_successful",] == 0
+        assert samples["rpcrdma_config_last_reload_success_timestamp_seconds",] == 6.5
         assert samples["rpcrdma_build_info", platform.python_version(), "7.8"] == 1
         assert (await look(exporter.url + "/more"))[0] == 404
         with monkeypatch.context() as patch:

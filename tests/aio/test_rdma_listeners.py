@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import pytest
@@ -25,12 +25,16 @@ class Listener:
     def __init__(self, name: str, asked: Asked, failure: int) -> None:
         self._name, self._asked, self._failure = name, asked, failure
         self.closed = False
+        self.stopped: list[tuple[str, int]] = []
 
     async def listen(self, host: str, port: int) -> list[Listening]:
         self._asked.append((self._name, host, port))
         if self._failure:
             raise OSError(self._failure, os.strerror(self._failure))
         return [Listening(host, port or 7, f"{self._name}0")]
+
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
+        self.stopped += places
 
     def close(self) -> None:
         self.closed = True
@@ -60,6 +64,7 @@ def listening(
         listeners = RdmaListeners(lambda _link: None, LimitedLog(logging.getLogger("rpcrdma.test")))
         for _ in range(times):
             found = await listeners.listen(host, port, cast("list[Provider]", providers))
+        listeners.stop([(host, port)])
         listeners.close()
         return found
 
@@ -89,6 +94,7 @@ def test_the_last_provider_goes_first_where_it_chooses_the_port_or_listens_every
 def test_a_provider_has_one_listener_which_is_closed() -> None:
     _, _, providers = listening("192.0.2.1", 5, times=3)
     assert [[made.closed for made in provider.made] for provider in providers] == [[True], [True]]
+    assert [[made.stopped for made in provider.made] for provider in providers] == [[[("192.0.2.1", 5)]]] * 2
 
 
 @each_case(

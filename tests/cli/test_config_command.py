@@ -86,7 +86,7 @@ def test_every_setting_of_a_file_has_its_option_or_none(file: Path) -> None:
     text = build_parser(whole=True)._subparsers._group_actions[0].choices["serve"].format_help()
     without = {setting.name for setting in (*OF_SERVER, *OF_EXPORTS) if setting.long_option is None}
     assert without == {
-        "anonuid", "anongid", "mount-point", "missing", "transports", "versions", "hidden", "reserved-port",
+        "anonuid", "anongid", "groups", "mount-point", "missing", "transports", "versions", "hidden", "reserved-port",
     }  # fmt: skip
     # From Python 3.13 on a comma follows an option that has another spelling.
     shown = set(text.replace(",", " ").split())

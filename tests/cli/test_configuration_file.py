@@ -10,8 +10,8 @@ from rpcrdma.cli.settings.file import read_configuration
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of
 from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
-from rpcrdma.limits import NFS_FSSPEC_VALID_S
 from rpcrdma.nfs.export.export import ANONYMOUS
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from support.cases import each_case
 
 TEXT, NUMBER, SECONDS, SWITCH = "a text in quotes", "a whole number", "a number", "true or false"
@@ -25,6 +25,8 @@ SERVER = {
     **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
+    "access-log": TEXT,
+    "audit": LIST,
     "idle-timeout": SECONDS,
     "memory": SIZE,
     "crc": SWITCH,
@@ -46,6 +48,7 @@ EXPORT = {
     "fsspec-valid": SECONDS,
     "mount-point": SWITCH,
     "missing": TEXT,
+    "groups": TEXT,
 }
 WRONG = {
     TEXT: {"3": "a whole number", "true": "true or false", '["a"]': "a list"},

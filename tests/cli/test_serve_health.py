@@ -87,6 +87,19 @@ def test_a_file_system_that_does_not_answer_makes_its_export_unavailable(
     assert health.state().unready == ""
 
 
+def test_readings_of_the_configuration_are_reported() -> None:
+    now_s = [5.0]
+    health = ServerHealth(lambda: (), lambda: (), None, clock=lambda: now_s[0])
+
+    def told() -> tuple[bool | None, float | None]:
+        return health.state().reload_taken, health.state().reload_taken_at_s
+
+    assert told() == (None, None), "a server without a configuration file"
+    for now_s[0], taken, expected in ((6.0, True, (True, 6.0)), (7.0, False, (False, 6.0)), (8.0, True, (True, 8.0))):
+        health.configuration_read(taken)
+        assert told() == expected
+
+
 def test_an_expiring_certificate_is_reported_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificate = Authority(tmp_path).issue("host.example", days=(-1, 30))
     now_s = [time.time()]

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import socket
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,22 @@ import pytest
 
 from rpcrdma.cli import serve_reload
 from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
+from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import OF_SERVER
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
+from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
-from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
+from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.server import build_services
 from support.cases import each_case
 from support.command_process import HANG_S
 from support.loops import in_virtual_time
-from support.waiting import time_passes
+from support.waiting import until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
@@ -38,6 +44,9 @@ listen = ["tcp://127.0.0.1:0"]
 name = "/one"
 directory = "one"
 """
+ONE = FILE[FILE.index("[[export]]") :]
+TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
+RULE = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "ro"\n'
 LISTENING = "listening at tcp://127.0.0.1:2049"
 
 
@@ -53,29 +62,77 @@ class Manager(ServiceManager):
         self.told += [each for each in assignments if not each.startswith("MONOTONIC_USEC=")]
 
 
+class FakeServer:
+    """Keeps the changes of a server; its calls outlast so many looks at them as `busy` says."""
+
+    def __init__(self) -> None:
+        self.listening = ["tcp://127.0.0.1:2049"]
+        self.changes: list[Any] = []
+        self.unfit = ""
+        self.busy = 0
+
+    async def listen(self, *urls: str) -> None:
+        if self.unfit in urls:
+            raise ConnectFailed(f"cannot listen at {self.unfit}: address in use")
+        self.changes += [f"+{url}" for url in urls]
+
+    def stop_listening(self, *urls: str) -> None:
+        self.changes += [f"-{url}" for url in urls]
+
+    def require(self, xprtsec: str) -> None:
+        if xprtsec != "none":
+            self.changes.append(xprtsec)
+
+    def set_limits(self, **limits: Any) -> None:
+        self.limits = limits
+
+    async def settle(self, _deadline_s: float) -> bool:
+        self.busy -= 1
+        return self.busy < 0
+
+
 class Reloading:
     """The reloads of a server with a configuration file; `renewals` counts those of the certificates."""
 
     def __init__(self, path: Path, *options: str) -> None:
         self.path = path
-        given = build_parser().parse_args(["serve", "--config", str(path), *options])
-        self.reload = ConfigurationReload(argparse.Namespace(**vars(given)), effective(given))
+        args = build_parser().parse_args(["serve", "--config", str(path), *options])
+        given = argparse.Namespace(**vars(args))
+        found = effective(args)
+        found.put_into(args)
+        self.reload = ConfigurationReload(given, found)
         self.manager = Manager()
+        self.server: Any = FakeServer()
+        self.state = open_state(path.parent / "state", bytes)
+        weakref.finalize(self, self.state.close)
+        waiting = WaitingExports(args.exports)
+        ready = waiting.ready()
+        self.services = build_services(ready, state=self.state)
+        weakref.finalize(self, self.services.nfs.exports.close)
+        self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
+        self.running = RunningServer(args, self.server, self.exports, None, None)
         self.renewals = 0
         self.events: list[dict[str, Any]] = []
+        self.ended: list[bool] = []
+        self.reload.on_end = self.ended.append
 
     def _renew(self) -> None:
         self.renewals += 1
+
+    @property
+    def names(self) -> list[str]:
+        """The exports that are served."""
+        return [tree.export.name for tree in self.services.nfs.exports.trees]
 
     async def again(self, text: str | None = None, *, requests: int = 1) -> list[str]:
         """Reloads after a change of the file; returns the notifications."""
         if text is not None:
             self.path.write_text(text)
-        run = self.reload.run(self.manager, LISTENING, self._renew, lambda event, _: self.events.append(event))
+        run = self.reload.run(self.manager, self.running, self._renew, lambda event, _: self.events.append(event))
         task = asyncio.create_task(run)
         for _ in range(requests):
             self.reload.request()
-        await time_passes(1)
+        await until(lambda: len(self.manager.told) >= 3)
         task.cancel()
         told, self.manager.told = self.manager.told, []
         return [line.replace(str(self.path), "c.toml") for line in told]
@@ -119,10 +176,12 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
     [
         ("workers = 4", "workers = 5", "c.toml:2: workers needs a restart"),
         ("workers = 4\n", "", "c.toml: workers needs a restart"),
-        ('"/one"', '"/two"', "c.toml:4: the new export /two needs a restart (and 1 more)"),
-        ('"one"', '"two"', "c.toml:4: the source of /one needs a restart"),
-        ('"one"\n', '"one"\naccess = "ro"\n', "c.toml:7: access of /one needs a restart"),
-        ("[[export]]", '[defaults]\naccess = "ro"\n[[export]]', "c.toml:5: access of /one needs a restart"),
+        ("workers = 4\n", 'workers = 4\nmemory = "32Mi"\n', "c.toml:3: memory needs a restart"),
+        ('"one"\n', '"one"\nsec = ["krb5p"]\n', "c.toml:7: sec of /one needs a restart"),
+        ("[[export]]", '[defaults]\nsec = ["krb5p"]\n[[export]]', "c.toml:5: sec of /one needs a restart"),
+        ('"one"\n', '"one"\n' + TWO + 'sec = ["krb5i"]\n', "c.toml:10: sec of /two needs a restart"),
+        ('"one"\n', '"one"\n' + RULE + 'sec = ["krb5"]\n', "c.toml:7: a rule of /one needs a restart"),
+        (ONE, TWO + 'sec = ["krb5i"]\n', "c.toml:7: sec of /two needs a restart"),
         ("workers", "# a comment moves all lines\nworkers", None),
     ],
 )
@@ -140,7 +199,9 @@ def test_a_change_that_the_server_cannot_take_is_named_with_its_line(
         changed = FILE.replace(old, new)
         for _ in range(2):  # the running server has the old value at the second reading as well
             assert await reloading.again(changed) == ["RELOADING=1", "READY=1", f"STATUS={expected}"]
+        assert reloading.names == ["/one"]
         assert await reloading.again(FILE) == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
+        assert reloading.ended == [True] * 3
 
     reload()
     logged = [record.message.replace(str(file), "c.toml") for record in caplog.records]
@@ -148,15 +209,96 @@ def test_a_change_that_the_server_cannot_take_is_named_with_its_line(
     assert all(record.levelno == logging.WARNING for record in caplog.records)
 
 
-def test_a_removed_export_is_named(file: Path) -> None:
-    file.write_text(FILE + '[[export]]\nname = "/two"\ndirectory = "two"\n')
+@in_virtual_time
+async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file: Path) -> None:
+    reloading = Reloading(file)
+    await reloading.again(FILE.replace("workers = 4", "workers = 5") + 'access = "ro"\n' + TWO)
+    event = reloading.events.pop()
+    assert event["applied"] == ["access of /one", "the new export /two"]
+    assert [each["message"] for each in event["needs_restart"]] == ["workers needs a restart"]
+    assert reloading.names == ["/one", "/two"]
+    assert [tree.export.read_only for tree in reloading.services.nfs.exports.trees] == [True, False]
+    await reloading.again(FILE.replace("one", "two"))
+    assert reloading.events.pop()["applied"] == ["the removal of /one"]
+    await reloading.again(FILE.replace('"one"', '"two"'))
+    assert reloading.events.pop()["applied"] == ["the new export /one", "the removal of /two"]
+    await reloading.again(FILE)
+    assert reloading.events.pop()["applied"] == ["the source of /one"]
+    await reloading.again(FILE + RULE)
+    assert reloading.events.pop()["applied"] == ["a rule of /one"]
+    (tree,) = reloading.services.nfs.exports.trees
+    assert [rule.read_only for rule in tree.export.rules] == [True]
+
+
+@in_virtual_time
+async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
+    reloading = Reloading(file)
+    more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO
+    more = 'connections = 9\nconnections-per-host = 3\nidle-timeout = 7\nmemory = "1Gi"\n' + more
+    await reloading.again(more)
+    assert reloading.events.pop()["applied"] == [
+        "listen", "connections", "connections-per-host", "idle-timeout", "memory", "the new export /two"
+    ]  # fmt: skip
+    assert reloading.server.changes == [
+        "+tcp://127.0.0.1:2049", "+tcp://127.0.0.1:2050", "-tcp://127.0.0.1:0"
+    ]  # fmt: skip
+    assert reloading.server.limits == {
+        "connections_max": 9, "connections_per_host": 3, "rdma_idle_s": 7, "tcp_idle_s": 7, "memory_octets_max": 1 << 30
+    }  # fmt: skip
+    # An address that is taken by another server refuses all, and the others are given back.
+    reloading.server.changes.clear()
+    reloading.server.unfit = "tcp://127.0.0.1:3"
+    told = await reloading.again(FILE.replace(":0", ":3"))
+    assert told[-1].startswith("STATUS=reload refused: c.toml:3: cannot listen at tcp://127.0.0.1:3")
+    assert reloading.names == ["/one", "/two"]
+    assert reloading.server.changes == ["-tcp://127.0.0.1:3"]
+    assert reloading.ended == [True, False]
+    assert await reloading.again(more) == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
+    assert reloading.events.pop()["applied"] == []
+
+
+@each_case(
+    ("old", "new", "at_once"),
+    [
+        ("tcp://[::]:2049", "tcp://0.0.0.0:2049", False),
+        ("tcp://0.0.0.0:2049", "tcp://[::]:2049", False),
+        ("tcp://[::]:2049", "tcp://0.0.0.0:2050", True),
+        ("tcp://[::]:0", "tcp://0.0.0.0:0", True),
+        ("tcp://[::]:2049", "rdma://0.0.0.0:2049", True),
+        ("tcp://192.0.2.1:2049", "tcp://192.0.2.2:2049", True),
+    ],
+)
+def test_one_port_is_not_divided_anew_between_the_families(file: Path, old: str, new: str, at_once: bool) -> None:
+    file.write_text(FILE.replace("tcp://127.0.0.1:0", old))
 
     @in_virtual_time
     async def reload() -> None:
-        told = await Reloading(file).again(FILE)
-        assert told[-1] == "STATUS=reloaded, but c.toml: the removal of the export /two needs a restart"
+        reloading = Reloading(file)
+        told = await reloading.again(FILE.replace("tcp://127.0.0.1:0", new))
+        assert (told[-1] == f"STATUS={LISTENING}") is at_once, told
+        assert reloading.server.changes == ([f"+{new}", f"-{old}"] if at_once else [])
 
     reload()
+
+
+@in_virtual_time
+async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_closed(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tree,) = Reloading(file).services.nfs.exports.trees
+    assert "root" in vars(tree)
+    reloading = Reloading(file)
+    (tree,) = reloading.services.nfs.exports.trees
+    await reloading.again(FILE.replace("one", "two"))
+    assert "root" not in vars(tree), "it is closed"
+    # A call that hangs keeps the next reload from nothing, and the export is closed at its end.
+    (tree,) = reloading.services.nfs.exports.trees
+    reloading.server.busy = 3
+    assert await reloading.again(FILE) == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
+    assert caplog.messages[-1].startswith("calls in removed exports have not ended within 10 s")
+    assert "root" in vars(tree)
+    await until(lambda: "root" not in vars(tree))
+    await reloading.exports.close()
 
 
 @each_case(
@@ -199,8 +341,9 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
         raise HostAuthenticationFailed("no certificate in s.pem")
 
     reloading._renew = unfit  # type: ignore[method-assign]
-    *_, status = await reloading.again(FILE.replace("info", "error"))
+    *_, status = await reloading.again(FILE.replace("info", "error") + TWO)
     assert status.startswith("STATUS=reload refused: default: no certificate in s.pem")
+    assert reloading.names == ["/one"]
     assert logging.getLogger().level != logging.ERROR
 
 
@@ -228,8 +371,13 @@ async def test_the_lines_of_a_reload_are_bounded(file: Path, caplog: pytest.LogC
 
 
 def test_a_reload_applies_each_setting_of_its_class() -> None:
-    # `ConfigurationReload` applies these by name.
-    assert [each.name for each in OF_SERVER if each.renewal is Renewal.HANG_UP] == ["log-level"]
+    # `RunningServer` applies these by name.
+    names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
+    assert names[Renewal.HANG_UP] == [
+        "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
+    ]  # fmt: skip
+    assert names[Renewal.INCREASE] == ["memory"]
+    assert {setting.renewal for setting in (*OF_EXPORTS, *OF_RULES)} == {Renewal.HANG_UP}
 
 
 @pytest.mark.thorough

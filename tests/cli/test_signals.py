@@ -273,8 +273,12 @@ def test_a_sweep_that_fails_keeps_no_later_one_from_running(
 
         services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=fail))
         nfs4: Any = SimpleNamespace(sweep=sweep, exports=None)
-        waiting: Any = SimpleNamespace(look=lambda *_: [len(swept)])
-        looked.extend([export async for export in serve._wait(stop, services, nfs4, waiting)])
+
+        async def look() -> list[int]:
+            return [len(swept)]
+
+        exports: Any = SimpleNamespace(look=look)
+        looked.extend([export async for export in serve._wait(stop, services, nfs4, exports)])
 
     looked: list[Any] = []
     asyncio.run(main())

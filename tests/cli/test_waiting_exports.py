@@ -15,8 +15,8 @@ from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.server import build_services
-from rpcrdma.nfs.server.services import ServedNfs
+from rpcrdma.nfs.server import NfsServices, build_services
+from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.host_identity import CallOrigin
 
@@ -34,15 +34,26 @@ def table(name: str, *more: str) -> str:
 
 
 @contextmanager
-def served(found: WaitingExports, folder: Path) -> Iterator[ServedNfs]:
+def served(found: WaitingExports, folder: Path) -> Iterator[NfsServices]:
     with closing(open_state(folder / "state", bytes)) as state:
         services = build_services(found.ready(), state=state)
-        yield services.nfs
+        yield services
         services.nfs.close()
 
 
-def names(nfs: ServedNfs) -> list[str]:
-    return [tree.export.name for tree in nfs.exports.trees]
+def names(services: NfsServices) -> list[str]:
+    return [tree.export.name for tree in services.nfs.exports.trees]
+
+
+def look(found: WaitingExports, services: NfsServices, above: PseudoRoot | None = None, now_ns: int = 0) -> set[str]:
+    """Serves what can be served by now; returns the names of new exports."""
+    before = {export.name for export in found.absent}
+    change = ExportsChange(services, None, found.ready())
+    change.plan()
+    change.install(now_ns)
+    if above is not None:
+        above.serve(services.nfs.exports, now_ns)
+    return before - {export.name for export in found.absent}
 
 
 @pytest.mark.parametrize("url", ["", '[[export]]\nname = "/url"\nurl = "file:///usr"\n'])
@@ -51,23 +62,24 @@ def test_an_export_is_served_when_its_directory_is_there(
 ) -> None:
     (tmp_path / "dirs" / "a").mkdir(parents=True)
     found = waiting(tmp_path, table("/a") + table("/late/b") + url)
-    with served(found, tmp_path) as nfs:
+    with served(found, tmp_path) as services:
         at_first = ["/a", *(["/url"] if url else [])]
-        assert names(nfs) == at_first
+        assert names(services) == at_first
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         directory = tmp_path / "dirs/late/b"
         assert caplog.messages == [
             f"/late/b is not served: {directory}: no such file or directory; it will be when the directory is there"
         ]
-        above = PseudoRoot(nfs.exports, 5)
+        above = PseudoRoot(services.nfs.exports, 5)
         number, a = above.root.attributes().number, above.at((b"a",))
         mounted_on, handle = above.mounted_on(a), above.root.handle
-        assert found.look(nfs, above, 6) == []
+        assert look(found, services, above, 6) == set()
         assert len(caplog.records) == 1, "told once"
         assert above.names_below(()) == [name[1:].encode() for name in at_first]
         directory.mkdir(parents=True)
-        (now,) = found.look(nfs, above, 7)
-        assert (now.name, names(nfs)) == ("/late/b", [*at_first, "/late/b"])
+        assert look(found, services, above, 7) == {"/late/b"}
+        # In the order of the file.
+        assert names(services) == ["/a", "/late/b", *at_first[1:]]
         assert above.names_below(()) == sorted([name[1:].encode() for name in at_first] + [b"late"])
         # Clients that know the root see that it has changed, and that it is the same.
         root = above.root.attributes()
@@ -76,7 +88,7 @@ def test_an_export_is_served_when_its_directory_is_there(
         late = above.at((b"late", b"b"))
         assert above.export_of(late.handle) is late.tree
         assert above.mounted_on(late) not in {None, mounted_on, number, above.at((b"late",)).attributes().number}
-        assert found.look(nfs, above, 8) == []
+        assert look(found, services, above, 8) == set()
 
 
 def host(name: str) -> CallOrigin:
@@ -97,22 +109,22 @@ def test_hosts_without_an_address_are_admitted_once_they_have_one(
     for name in ("a", "b"):
         (tmp_path / "dirs" / name).mkdir(parents=True)
     found = waiting(tmp_path, table("/a", 'hosts = ["one"]') + table("/b", 'hosts = ["one", "192.0.2.1"]'))
-    with served(found, tmp_path) as nfs:
-        a, b = nfs.exports.trees
+    with served(found, tmp_path) as services:
+        a, b = services.nfs.exports.trees
         assert a.export.matching(host("192.0.2.7"), None) is None
         assert [b.export.fits(host(name)) for name in ("192.0.2.1", "192.0.2.7")] == [True, False]
         assert [message.partition(" (")[0] for message in caplog.messages] == [
             f"{name} does not admit one: neither an address, a network nor a host name" for name in ("/a", "/b")
         ]
-        found.look(nfs, None, 6)
+        look(found, services)
         assert not a.export.fits(host("192.0.2.7"))
         addresses["one"] = "192.0.2.7"
-        found.look(nfs, None, 7)
+        look(found, services)
         assert [tree.export.hosts for tree in (a, b)] == [
             (ipaddress.ip_network("192.0.2.7/32"),),
             (ipaddress.ip_network("192.0.2.7/32"), ipaddress.ip_network("192.0.2.1/32")),
         ]
-        assert nfs.local.admission._known == {}, "an earlier refusal is forgotten"
+        assert services.nfs.local.admission._known == {}, "an earlier refusal is forgotten"
 
 
 def test_a_mount_point_is_served_while_something_is_mounted_there(
@@ -123,11 +135,11 @@ def test_a_mount_point_is_served_while_something_is_mounted_there(
     mounted: set[str] = set()
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name in mounted)
     found = waiting(tmp_path, table("/a") + table("/b", "mount-point = true"))
-    with served(found, tmp_path) as nfs:
-        assert names(nfs) == ["/a"]
+    with served(found, tmp_path) as services:
+        assert names(services) == ["/a"]
         mounted.add("b")
-        found.look(nfs, None, 7)
-        assert names(nfs) == ["/a", "/b"]
+        look(found, services)
+        assert names(services) == ["/a", "/b"]
 
 
 def test_an_export_that_must_be_there_is_an_error(tmp_path: Path) -> None:

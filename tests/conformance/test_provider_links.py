@@ -247,6 +247,24 @@ async def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
 
 
 @each_provider_does
+async def test_an_address_is_left_while_the_others_stay(provider: Provider) -> None:
+    async with listening(provider) as (listener, address, links):
+        ((host, port, _),) = await listener.listen("127.0.0.1", 0)
+        listener.stop([address, ("192.0.2.1", 1)])
+        client = Owner(await provider.connect(host, port))
+        await until(lambda: links)
+        assert links[0].local == (host, port)
+        links[0].refuse()
+        await until(lambda: client.closed)
+        if provider.name == "verbs":
+            refused = Owner(await provider.connect(*address))
+            await until(lambda: refused.closed)
+        else:
+            with pytest.raises(ConnectFailed):
+                await provider.connect(*address)
+
+
+@each_provider_does
 async def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider) -> None:
     async with listening(provider) as (listener, address, _):
         listener.close()

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of every decoder and of the connection machines: `make fuzz`.
+"""Coverage-guided fuzzing of every decoder and of the connection machines: `tools/fuzz.sh`.
 
 Each target runs in a process of its own under libFuzzer, from its kept corpus and its golden vectors, until it has had
 its cases or its share of the time. Prints the number of cases of each; the exit status is 1 after a finding.
@@ -52,7 +52,7 @@ def instrumented() -> Any:
     try:
         import atheris
     except ImportError:
-        sys.exit("error: atheris is not installed\n  hint: make fuzz installs it; or pip install --group fuzz")
+        sys.exit("error: atheris is not installed\n  hint: tools/fuzz.sh installs it; or pip install --group fuzz")
     with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["rpcrdma", "rpcrdma_lab"]):
         import fuzz_targets
     return atheris, fuzz_targets.TARGETS

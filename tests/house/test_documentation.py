@@ -20,6 +20,7 @@ from rpcrdma import file_limits, limits
 from rpcrdma.cli.command_table import OWN
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.nfs.export import export_limits
 from rpcrdma.nfs.v4 import state_limits
 from rpcrdma.testing.virtual import FabricModel
 from rpcrdma_lab import limits as lab_limits
@@ -95,9 +96,17 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    modules = (limits, file_limits, state_limits, lab_limits)
+    modules = (limits, file_limits, export_limits, state_limits, lab_limits)
     constants = {name: str(value) for module in modules for name, value in vars(module).items() if name.isupper()}
     assert shown == constants
+
+
+def test_the_page_on_version_4_has_the_values_of_the_limits_of_clients_state() -> None:
+    page = (DOCS / "nfsv4.md").read_text().partition("\n## Limits\n")[2]
+    shown = re.findall(r"^\| .* \| ([\d,]+) \| .* \|$", page, re.MULTILINE)
+    inner = {"NFS4_SLOT_OCTETS", "NFS4_DELEGATIONS_PARTS", "NFS4_ENDED_AT_ONCE"}
+    values = [value for name, value in vars(state_limits).items() if name.isupper() and name not in inner]
+    assert sorted(shown) == sorted(f"{value:,.0f}" for value in (*values, limits.NFS4_COMPOUND_OPERATIONS_MAX))
 
 
 ENTRY = re.compile(r"^\*\*\[(\S+)\]\{#\1\}\*\* · section (.*) · (.*) · (\S+)\n: (.*(?:\n(?!\*\*|#).*)*)", re.MULTILINE)

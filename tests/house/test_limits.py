@@ -10,7 +10,13 @@ from support.cases import each_case
 
 EACH_MODULE = each_case(
     "path",
-    [*(LIBRARY / name for name in ("limits.py", "file_limits.py", "nfs/v4/state_limits.py")), LAB / "limits.py"],
+    [
+        *(
+            LIBRARY / name
+            for name in ("limits.py", "file_limits.py", "nfs/export/export_limits.py", "nfs/v4/state_limits.py")
+        ),
+        LAB / "limits.py",
+    ],
 )
 
 
@@ -34,6 +40,7 @@ def test_every_limit_is_followed_by_its_reason(path: Path) -> None:
 @EACH_MODULE
 def test_every_limit_is_used(path: Path) -> None:
     names = [ast.unparse(node.targets[0]) for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
-    elsewhere = "\n".join(other.read_text() for other in path.parent.rglob("*.py") if other != path)
+    package = LAB if path.is_relative_to(LAB) else LIBRARY
+    elsewhere = "\n".join(other.read_text() for other in package.rglob("*.py") if other != path)
     own = path.read_text()
     assert [name for name in names if name not in elsewhere and own.count(name) < 2] == []

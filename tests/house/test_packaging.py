@@ -44,7 +44,6 @@ def ran(directory: Path, *command: str) -> str:
         ("docs", {"docs"}),
         ("wheels", {"dev", "wheels"}),
         ("deb", {"docs"}),
-        ("fuzz", {"dev", "fuzz"}),
     ],
 )
 def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, installed: set[str]) -> None:
@@ -99,10 +98,10 @@ def test_the_debian_package_has_all_settings_in_comments() -> None:
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def test_the_makefile_has_thirteen_targets_which_its_help_shows() -> None:
+def test_the_makefile_has_twelve_targets_which_its_help_shows() -> None:
     shown = re.findall(r"echo 'make ([\w-]+) ", (ROOT / "Makefile").read_text())
     assert {"help", *shown} == TARGETS
-    assert len(TARGETS) <= 13, "rarer work is a program: CONTRIBUTING.md has a table of them"
+    assert len(TARGETS) <= 12, "rarer work is a program: CONTRIBUTING.md has a table of them"
 
 
 def texts(*folders: str) -> list[Path]:

@@ -43,26 +43,6 @@ def test_a_send_queue_of_a_disconnect_alone_ends_the_connection() -> None:
         assert events_of(raw.qp) == events
 
 
-@pytest.mark.req("RD-13")
-def test_a_disconnect_waits_for_reads_that_hold_back_what_was_posted() -> None:
-    raw = connected(depth=1)
-    sink = raw.pd.register(bytearray(8), REMOTE)
-    for n in (1, 2):
-        raw.qp.post_read(n, sink, 0, 8, 7, 0)
-    raw.qp.post_send(3, [b"x"])
-    raw.qp.disconnect()
-    assert raw.take() == fpdu(read_request(1, sink.handle, sink.offset, 8, 7, 0))
-    assert events_of(raw.qp) == []
-    raw.give(fpdu(tagged(2, sink.handle, sink.offset, bytes(8))))
-    assert raw.take() == fpdu(read_request(2, sink.handle, sink.offset, 8, 7, 0)) + fpdu(untagged(3, 0, 1, b"x"))
-    assert events_of(raw.qp) == [Disconnected(reason="disconnected", by_peer=False)]
-    assert [completion.status for completion in completions_of(raw.qp)] == [
-        Status.SUCCESS,
-        Status.FLUSHED,
-        Status.FLUSHED,
-    ]
-
-
 @pytest.mark.req("MPA-46", "MPA-47", "DDP-1")
 @each_case(
     ("octets", "reason"), [(0, "the peer closed the connection"), (5, "inside an FPDU"), (3000, "inside an FPDU")]

@@ -11,7 +11,7 @@ import pytest
 from rpcrdma.iwarp import framing
 from rpcrdma.iwarp.framing import MARKER_SPACING_OCTETS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
 from rpcrdma.iwarp.outbound import build_tagged_run
-from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
+from rpcrdma.iwarp.segments import WRITE
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
@@ -99,19 +99,6 @@ def test_without_crcs_the_field_is_there_and_zero() -> None:
     assert build_marked_fpdu([b"\0\1x"], 3, 4, crc=False)[0][-1] == bytes(4)
 
 
-@each_case("octets", range(2, 10))
-def test_the_pad_fills_up_to_a_multiple_of_four(octets: int) -> None:
-    body = bytes(octets)
-    padded = body + bytes(-octets % 4)
-    frame = padded + crc32c(padded).to_bytes(4, "little")
-    assert b"".join(build_fpdu([body], octets, crc=True)) == frame
-    assert build_marked_fpdu([body], octets, 4, crc=True)[1] == 4 + len(frame)
-    assert b"".join(build_marked_fpdu([body], octets, 4, crc=True)[0]) == frame
-    (pieces, sizes) = build_tagged_run(WRITE, 77, 0, memoryview(body), 1000, (0, 0), crc=True)
-    assert sizes == [16 + len(frame)]
-    assert pieces[-1][:-4] == bytes(-octets % 4)
-
-
 @each_case("position", [0, 4, 508])
 def test_every_octet_of_a_marked_frame_is_digested_once(monkeypatch: pytest.MonkeyPatch, position: int) -> None:
     digested: list[bytes] = []
@@ -145,24 +132,6 @@ def test_every_octet_of_a_marked_frame_is_digested_once(monkeypatch: pytest.Monk
 def test_the_largest_ulpdu_follows_from_the_tcp_segment(emss: int, plain: int, marked: int) -> None:
     assert size_mulpdu(emss, markers=False) == plain
     assert size_mulpdu(emss, markers=True) == marked
-
-
-@pytest.mark.req("MPA-1", "MPA-24")
-@each_case("crc", [True, False])
-@each_case("octets", [0, 1, 3, 999, 1000, 1001, 2000, 5003])
-def test_a_run_is_the_fpdus_of_its_message_one_by_one(octets: int, crc: bool) -> None:
-    payload = memoryview(bytes(n * 7 & 0xFF for n in range(octets)))
-    offset = (1 << 64) - 1500
-    pieces, sizes = build_tagged_run(WRITE, 77, offset, payload, 1000, (1 << 20, 1000), crc=crc)
-    expected: list[bytes] = []
-    for start in range(0, max(octets, 1), 1000):
-        part = payload[start : start + 1000]
-        control = TAGGED_CONTROL if start + 1000 < octets else TAGGED_CONTROL | LAST
-        header = TAGGED.pack(14 + len(part), control, WRITE, 77, offset + start & (1 << 64) - 1)
-        expected.append(b"".join(build_fpdu((header, part), 16 + len(part), crc=crc)))
-    assert b"".join(pieces) == b"".join(expected)
-    assert sizes == [len(frame) for frame in expected]
-    assert len(pieces) == 3 * len(sizes)
 
 
 @each_case(

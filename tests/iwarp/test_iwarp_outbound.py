@@ -63,13 +63,6 @@ def assert_frames(stream: bytes) -> None:
 SHOWN = ["m", "mm", "cm", "mc", "cmc", "mcm", "mmm"]
 
 
-def test_a_new_one_is_empty() -> None:
-    out = Scene("").out
-    assert (out.pieces, out.built, out.sent, out.start, out._digest, out.has_sources) == ([], 0, 0, 0, 0, False)
-    assert out.renew(crc=True) is None
-    assert out.cut() == 0
-
-
 @each_case("shown", ["c", "ccc", *SHOWN])
 def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> None:
     octets = FRAME_OCTETS * len(shown)
@@ -95,12 +88,6 @@ def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> Non
         assert (out.has_sources, out._digest) == (False, 0)
 
 
-def test_no_more_is_sent_than_there_is() -> None:
-    for octets in (0, -1, FRAME_OCTETS + 1):
-        with pytest.raises(AssertionError, match="more octets were sent"):
-            Scene("c").out.bytes_sent(octets)
-
-
 @each_case("run", [False, True])
 @each_case("shown", SHOWN)
 def test_memory_that_changes_is_sent_with_the_right_crc_wherever_sending_stops(shown: str, run: bool) -> None:
@@ -124,80 +111,6 @@ def test_memory_that_changes_is_sent_with_the_right_crc_wherever_sending_stops(s
             assert_frames(sent + scene.rest)
 
 
-@each_case("shown", SHOWN)
-def test_without_crcs_nothing_is_renewed(shown: str) -> None:
-    scene = Scene(shown)
-    scene.change()
-    assert scene.out.renew(crc=False) is None
-    pieces = scene.out.pieces
-    assert [bytes(piece) for piece in pieces[2::3]] == [
-        scene.stream[at + 12 : at + 16] for at in range(0, len(scene.stream), FRAME_OCTETS)
-    ]
-
-
-def test_frames_of_copies_keep_their_crcs() -> None:
-    scene = Scene("cm")
-    before = list(scene.out.pieces)
-    scene.change()
-    scene.out.renew(crc=True)
-    assert all(piece is kept for piece, kept in zip(scene.out.pieces[:3], before[:3], strict=True))
-    assert scene.out.pieces[5] != before[5]
-
-
-@each_case("run", [False, True])
-@each_case("shown", SHOWN)
-def test_of_withdrawn_memory_the_first_frame_with_unsent_octets_is_told(shown: str, run: bool) -> None:
-    shows = "m" * len(shown) if run else shown
-    octets = FRAME_OCTETS * len(shown)
-    for sent in range(octets):
-        scene = Scene(shown, run=run)
-        if sent:
-            scene.out.bytes_sent(sent)
-        scene.pd.invalidate(scene.region)
-        source = scene.out.renew(crc=True)
-        left = [n for n, kind in enumerate(shows) if kind == "m" and FRAME_OCTETS * (n + 1) > sent]
-        if left:
-            assert source == (scene.region, scene.response, STEP * left[0])
-        else:
-            assert source is None
-
-
-def test_abandoned_memory_is_withdrawn() -> None:
-    scene = Scene("m")
-    scene.pd.abandon(scene.region)
-    assert scene.out.renew(crc=True) is not None
-
-
-def test_other_memory_under_the_same_handle_does_not_count() -> None:
-    scene = Scene("m")
-    scene.pd.regions[HANDLE] = MemoryRegion(HANDLE, 0, memoryview(bytearray(32)), Access.REMOTE_READ)
-    assert scene.out.renew(crc=True) is not None
-
-
-@each_case("withdrawn", [False, True])
-@each_case("shown", ["c", "cc", *SHOWN])
-def test_a_cut_keeps_the_frame_that_is_partly_sent(shown: str, withdrawn: bool) -> None:
-    octets = FRAME_OCTETS * len(shown)
-    for sent in range(octets + 1):
-        scene = Scene(shown)
-        out = scene.out
-        if sent:
-            out.bytes_sent(sent)
-        if withdrawn:
-            scene.pd.invalidate(scene.region)
-        end = -(-sent // FRAME_OCTETS) * FRAME_OCTETS
-        inside = sent % FRAME_OCTETS != 0
-        lost = withdrawn and inside and shown[sent // FRAME_OCTETS] == "m"
-        assert out.cut() == (None if lost else octets - end)
-        rest = b"" if lost else scene.stream[sent:end]
-        assert scene.rest == rest
-        assert (out.sent, out.built) == (sent, sent + len(rest))
-        # It is a copy.
-        scene.change()
-        assert scene.rest == rest
-        assert out.renew(crc=True) is None
-
-
 def test_a_cut_lets_further_frames_follow() -> None:
     scene = Scene("mmm")
     scene.out.bytes_sent(20)
@@ -207,33 +120,6 @@ def test_a_cut_lets_further_frames_follow() -> None:
     assert (scene.out.built, scene.out.sent) == (40, 20)
     scene.out.bytes_sent(20)
     assert (scene.out.pieces, scene.out.sent) == ([], 40)
-
-
-@each_case("shown", ["c", "m"])
-def test_all_pieces_go_with_the_last_octet(shown: str) -> None:
-    out = Scene(shown).out
-    for octets in (5, 4, 7):
-        # A piece that no count includes, behind all the other ones.
-        out.pieces.append(b"uncounted")
-        out.bytes_sent(octets)
-    assert out.pieces == []
-
-
-def test_octets_are_counted_from_the_start_up_frame_on() -> None:
-    out = Scene("").out
-    out.put(b"start-up")
-    assert (out.pieces, out.built) == ([b"start-up"], 8)
-    out.bytes_sent(3)
-    assert b"".join(out.pieces) == b"rt-up"
-    out.bytes_sent(5)
-    assert (out.built, out.sent, out.start) == (8, 8, 8)
-    out.append([b"one", b"two"], 6)
-    out.append_run([b"a", b"bc", b"d"], [1, 3])
-    assert (out.built, out.sent) == (18, 8)
-    assert out.frames == [(14, None), (15, None), (18, None)]
-    assert not out.has_sources
-    out.bytes_sent(4)
-    assert b"".join(out.pieces) == b"woabcd"
 
 
 @each_case("shown", SHOWN)
@@ -246,14 +132,6 @@ def test_a_clear_drops_all_and_begins_behind_it(shown: str) -> None:
     assert (out.pieces, out.frames, out.has_sources, out._digest) == ([], [], False, 0)
     assert out.start == out.built == FRAME_OCTETS * len(shown)
     assert before, "a driver may still hold the list"
-
-
-def test_a_run_shows_one_step_further_with_each_frame() -> None:
-    scene = Scene("mmm", run=True)
-    out = scene.out
-    assert [(end, source[2]) for end, source in out.frames if source] == [(16, 0), (32, 8), (48, 16)]
-    assert out.has_sources
-    assert out.built == 48
 
 
 @each_case("sent", [0, 1, 5])

@@ -29,7 +29,6 @@ from support.raw_iwarp import (
     completions_of,
     events_of,
     fpdu,
-    read_request,
     startup_frame,
     tagged,
     untagged,
@@ -46,11 +45,6 @@ READY_WORDS = {
     ReadyFrame.READ: bytes.fromhex("8020 4020"),
 }
 """IRD and ORD of 32, with the peer-to-peer model and one ready-to-receive frame."""
-READY_FRAMES = {
-    ReadyFrame.SEND: untagged(3, 0, 1),
-    ReadyFrame.WRITE: tagged(0, 1, 0),
-    ReadyFrame.READ: read_request(1, 1, 0, 0, 1, 0),
-}
 ESTABLISHED = Established(private_data=b"", inbound_reads=32, outbound_reads=32)
 
 
@@ -162,19 +156,6 @@ def test_a_start_up_frame_may_come_octet_by_octet(role: MpaRole) -> None:
     assert offers(qp) == [STARTUP_ROOM]
 
 
-def test_an_initiator_hears_fpdus_once_it_has_sent_one() -> None:
-    qp = initiator()
-    assert (offers(qp), qp._full_operation, qp._sender.open) == ([STARTUP_ROOM], False, True)
-    qp.post_send(1, [b"hello"])
-    hello = fpdu(untagged(3, 0, 1, b"hello"))
-    assert send(qp, 1) == hello
-    assert offers(qp) == [IDLE]
-    assert completions_of(qp) == []
-    assert send(qp) == hello[1:]
-    assert completions_of(qp) == [Completion(1, Verb.SEND, Status.SUCCESS, 5)]
-    assert state_of(qp) is State.OPEN
-
-
 def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     qp = replying()
     qp.post_send(1, [b"hello"])
@@ -262,26 +243,6 @@ def test_an_initiator_nudges_after_twice_as_long_each_time() -> None:
     assert not qp.timed
 
 
-def test_nudges_end_with_the_connection_and_can_be_switched_off() -> None:
-    ended, never = initiator(), initiator(IwarpConfig(nudge_after_s=0))
-    for qp in (ended, never):
-        qp.post_send("call", [b"call"])
-    assert ended.next_deadline_s(NOW_S) == NOW_S + 0.03
-    ended.abort("the test ends it")
-    for qp in (ended, never):
-        assert (qp.next_deadline_s(NOW_S), qp.timed) == (None, False)
-    ended.on_time(NOW_S + 1)
-    assert send(ended) == b""
-
-
-@each_case("name", STARTING)
-def test_nothing_is_nudged_before_it_is_connected(name: str) -> None:
-    qp = STARTING[name]()
-    before = len(qp._sender.send_queue)
-    qp.nudge()
-    assert len(qp._sender.send_queue) == before
-
-
 # Work.
 
 
@@ -305,30 +266,6 @@ def test_sizes_of_messages_stay_below_their_bound() -> None:
     with pytest.raises(LocalProtocolError, match="-1 octets: DDP"):
         qp.post_read(1, sink, 0, -1, 7, 1)
     assert len(qp._sender.send_queue) == 2
-
-
-@each_case(
-    ("start", "length", "fits"),
-    [
-        (0, 0, True),
-        (0, 8, True),
-        (8, 0, True),
-        (3, 5, True),
-        (-1, 1, False),
-        (0, 9, False),
-        (8, 1, False),
-        (9, 0, False),
-    ],
-)
-def test_a_read_stays_within_its_sink(start: int, length: int, fits: bool) -> None:
-    qp = initiator()
-    sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
-    if fits:
-        qp.post_read("r", sink, start, length, 7, 70)
-        assert send(qp) == fpdu(read_request(1, sink.handle, sink.offset + start, length, 7, 70))
-        return
-    with pytest.raises(LocalProtocolError, match="not within a sink of 8"):
-        qp.post_read("r", sink, start, length, 7, 70)
 
 
 def test_a_read_needs_memory_that_the_peer_may_write() -> None:
@@ -362,14 +299,6 @@ def test_work_after_the_end_is_flushed_at_once() -> None:
     assert not qp._receiver.untagged.receives
 
 
-def test_receives_of_a_pool_add_up() -> None:
-    qp = responder()
-    pool = ReceivePool(64)
-    qp.post_receives(3, pool)
-    qp.post_receives(2, pool)
-    assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (5, pool)
-
-
 # The end.
 
 REACH: dict[str, tuple[Callable[[], IwarpQueuePair], str]] = {
@@ -384,25 +313,6 @@ REACH: dict[str, tuple[Callable[[], IwarpQueuePair], str]] = {
 }
 
 
-@each_case("name", REACH)
-def test_the_end_of_the_stream_is_the_end(name: str) -> None:
-    reach, where = REACH[name]
-    qp = reach()
-    events_of(qp)
-    qp.end_of_stream()
-    assert state_of(qp) is State.CLOSED
-    assert qp.wants_close
-    reason = f"the peer closed the connection {where}".strip()
-    assert events_of(qp) == [Disconnected(reason=reason, by_peer=True)]
-    assert offers(qp) == [DISCARDED]
-    assert qp.next_gather(1 << 16) == []
-    qp.end_of_stream()
-    qp.abort("again")
-    qp.disconnect()
-    assert events_of(qp) == []
-    assert state_of(qp) is State.CLOSED
-
-
 @pytest.mark.req("EM-14", "MPA-41")
 @each_case("name", REACH)
 def test_an_abort_is_the_end_by_this_side(name: str) -> None:
@@ -413,42 +323,6 @@ def test_an_abort_is_the_end_by_this_side(name: str) -> None:
     assert qp.wants_close
     assert events_of(qp) == [Disconnected(reason="enough", by_peer=False)]
     assert qp.next_gather(1 << 16) == []
-
-
-@pytest.mark.req("RD-14", "DDP-14", "RD-15")
-@each_case("name", REACH)
-def test_every_end_in_every_stage_is_reported_once(name: str) -> None:
-    ends: list[Callable[[IwarpQueuePair], object]] = [
-        lambda qp: qp.abort("enough"),
-        IwarpQueuePair.disconnect,
-        IwarpQueuePair.end_of_stream,
-    ]
-    for first, then in itertools.product(ends, ends):
-        qp = REACH[name][0]()
-        send(qp)
-        events_of(qp)
-        sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
-        qp.post_receive("receive", memoryview(bytearray(8)))
-        qp.post_read("read", sink, 0, 8, 7, 0)
-        qp.post_send("send", [b"x"], signaled=False)
-        for end in (first, then):
-            end(qp)
-            while send(qp):
-                pass
-        assert sum(isinstance(event, Disconnected) for event in events_of(qp)) == 1
-        assert qp.wants_close
-        done = completions_of(qp)
-        assert sorted(str(completion.wr) for completion in done if completion.wr != "send") == ["read", "receive"]
-        assert {completion.status for completion in done} == {Status.FLUSHED}
-        # Later octets and later work change nothing.
-        qp.bytes_received(11)
-        qp.post_receive("late", memoryview(bytearray(8)))
-        qp.post_write("later", [b"x"], 7, 0)
-        assert completions_of(qp) == [
-            Completion("late", Verb.RECEIVE, Status.FLUSHED),
-            Completion("later", Verb.RDMA_WRITE, Status.FLUSHED),
-        ]
-        assert (events_of(qp), send(qp)) == ([], b"")
 
 
 @pytest.mark.req("MPA-46", "DDP-14")
@@ -476,22 +350,6 @@ def test_a_disconnect_lets_out_what_was_posted_where_something_can_be_sent(name:
         Completion("s", Verb.SEND, Status.SUCCESS, 1),
         Completion("after", Verb.SEND, Status.FLUSHED),
     ]
-
-
-def test_a_disconnect_lets_a_response_go_out() -> None:
-    qp = responder()
-    memory = bytes(range(200)) * 20
-    region = qp.pd.register(bytearray(memory), Access.REMOTE_READ)
-    events_of(qp)
-    give(qp, fpdu(read_request(1, 5, 0, 4000, region.handle, region.offset)))
-    first = b"".join(qp.next_gather(1))
-    qp.bytes_sent(len(first))
-    qp.disconnect()
-    assert state_of(qp) is State.DRAINING
-    assert first == fpdu(tagged(2, 5, 0, memory[:1440], last=False))
-    assert send(qp) == fpdu(tagged(2, 5, 1440, memory[1440:2880], last=False)) + fpdu(tagged(2, 5, 2880, memory[2880:]))
-    assert state_of(qp) is State.CLOSED
-    assert events_of(qp) == [Disconnected(reason="disconnected", by_peer=False)]
 
 
 @pytest.mark.req("RD-15")
@@ -531,13 +389,3 @@ def test_a_fault_of_the_first_frame_is_told_only_if_it_was_whole() -> None:
     give(wrong, fpdu(tagged(5, 0, 0)))
     assert state_of(wrong) is State.LAST_WORDS
     assert send(wrong)[20:24] == bytes.fromhex("0206c000")
-
-
-def test_a_request_that_is_rejected_leaves_the_settings() -> None:
-    qp = requested(bytes.fromhex("00010001"))
-    qp.reject()
-    assert (qp.inbound_reads, qp.outbound_reads, qp._agreement) == (32, 32, None)
-    accepted = requested(bytes.fromhex("00010002"))
-    accepted.accept(b"")
-    assert (accepted.inbound_reads, accepted.outbound_reads, accepted.crc) == (2, 1, True)
-    assert (accepted._receiver.untagged.inbound_reads, accepted._sender.outbound_reads) == (2, 1)

@@ -60,37 +60,6 @@ class Scene:
         return not self.qp._receiver.mid_frame
 
 
-@each_case("octets", [1, 2, 15, 16, 17, 100, 900])
-def test_behind_a_part_of_a_small_frame_there_is_the_rest_of_the_buffer(octets: int) -> None:
-    scene = Scene()
-    frame = scene.write(1000)
-    assert scene.step(frame[:octets]) == [IDLE - octets]
-    assert not scene.at_rest
-    assert scene.step(frame[octets:]) == [IDLE]
-    assert scene.at_rest
-    assert scene.memory[:1001] == b"\x55" * 1000 + b"\0"
-
-
-def test_octets_of_a_part_move_to_the_start() -> None:
-    scene = Scene()
-    first, second = scene.write(1000), scene.write(400, 1000, fill=0x66)
-    assert scene.step(first + second[:50]) == [IDLE - 50]
-    assert scene.step(second[50:] + first[:70]) == [IDLE - 70]
-    assert scene.step(first[70:90]) == [IDLE - 90]
-    assert scene.step(first[90:]) == [IDLE]
-    assert scene.memory[:1401] == b"\x55" * 1000 + b"\x66" * 400 + b"\0"
-
-
-def test_octet_by_octet_a_small_frame_takes_place_in_the_buffer() -> None:
-    scene = Scene()
-    frame = scene.write(40)
-    for end in range(1, len(frame)):
-        assert scene.step(frame[end - 1 : end]) == [IDLE - end]
-        assert scene.memory[:1] == b"\0"
-    assert scene.step(frame[-1:]) == [IDLE]
-    assert scene.memory[:41] == b"\x55" * 40 + b"\0"
-
-
 @pytest.mark.req("DDP-8")
 @each_case(
     ("payload", "arrived", "offers"),
@@ -128,25 +97,6 @@ def test_the_payload_of_a_large_frame_is_received_into_its_place(payload: int, a
     assert scene.step(frame[arrived:]) == [FULL if payload == 8172 else IDLE]
     assert scene.at_rest
     assert scene.memory[: payload + 1] == b"\x55" * payload + b"\0"
-
-
-@each_case(
-    ("payload", "last", "behind"),
-    [
-        (4076, False, 20),
-        (4075, False, 21),
-        (4073, False, 23),
-        (4072, False, IDLE),
-        (4076, True, IDLE),
-        (50_000, False, 20),
-        (50_001, False, 23),
-        (50_002, False, 22),
-        (50_000, True, IDLE),
-    ],
-)
-def test_behind_bulk_there_is_room_for_its_end_and_the_next_header_alone(payload: int, last: bool, behind: int) -> None:
-    scene = Scene()
-    assert scene.step(scene.write(payload, last=last)[:16]) == [payload, behind]
 
 
 @each_case(
@@ -188,36 +138,6 @@ def test_a_small_frame_after_bulk_is_received_into_the_buffer() -> None:
     assert scene.step(small[:16]) == [IDLE - 16]
     assert scene.step(small[16:]) == [IDLE]
     assert scene.memory[:6501] == b"\x55" * 6000 + b"\x66" * 500 + b"\0"
-
-
-def test_the_end_of_a_frame_with_the_next_header_leads_straight_to_the_next_payload() -> None:
-    scene = Scene()
-    first, second, third = (scene.write(6000, 6000 * n, last=n == 2, fill=n + 1) for n in range(3))
-    assert scene.step(first[:16]) == [6000, 20]
-    assert scene.step(first[16:] + second[:16]) == [6000, 20]
-    assert scene.step(second[16:] + third[:16]) == [6000, IDLE]
-    assert scene.step(third[16:]) == [IDLE]
-    assert scene.at_rest
-    assert scene.memory[:18_001] == b"\1" * 6000 + b"\2" * 6000 + b"\3" * 6000 + b"\0"
-
-
-def test_a_full_buffer_of_small_frames_makes_room_for_many_and_gives_it_back() -> None:
-    scene = Scene()
-    stream = b"".join(scene.write(1000, 1000 * n, fill=n + 1) for n in range(9))
-    assert scene.step(stream[:IDLE]) == [FULL - IDLE % 1020]
-    assert scene.step(stream[IDLE:]) == [IDLE]
-    assert scene.memory[:9001] == b"".join(bytes([n + 1]) * 1000 for n in range(9)) + b"\0"
-
-
-def test_a_buffer_that_is_full_of_whole_frames_makes_room_for_many() -> None:
-    scene = Scene()
-    stream = scene.write(4076) + scene.write(4076, 4076)
-    assert len(stream) == IDLE
-    assert scene.step(stream[:-1]) == [IDLE - 4095]
-    assert scene.step(stream[-1:]) == [IDLE]
-    assert scene.step(stream) == [FULL]
-    assert scene.at_rest
-    assert scene.step(scene.write(10)) == [IDLE]
 
 
 def test_a_buffer_that_has_grown_is_kept_while_its_frame_arrives() -> None:
@@ -262,18 +182,6 @@ def test_the_payload_of_a_large_send_is_received_into_its_place(payload: int, ar
     assert completions_of(scene.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, payload)]
     assert buffer == b"\x55" * payload + bytes(6000 - payload)
     assert scene.at_rest
-
-
-@each_case(("arrived", "offered"), [(15, IDLE), (16, FULL), (17, FULL), (19, FULL)])
-def test_the_length_of_a_send_counts_from_its_sixteenth_octet_on(arrived: int, offered: int) -> None:
-    scene = Scene()
-    buffer = bytearray(9000)
-    scene.qp.post_receive("in", memoryview(buffer))
-    frame = fpdu(untagged(3, 0, 1, b"\x55" * 9000))
-    assert scene.step(frame[:arrived]) == [offered - arrived]
-    assert scene.step(frame[arrived:20]) == [9000, IDLE]
-    assert scene.step(frame[20:]) == [IDLE]
-    assert buffer == b"\x55" * 9000
 
 
 def test_a_segment_of_a_send_goes_to_its_offset() -> None:
@@ -335,22 +243,6 @@ def test_small_segments_of_a_send_fill_scattered_memory(octets: int) -> None:
 # Memory that ends, and rules that are broken, while the payload comes.
 
 
-def test_the_rest_of_a_payload_without_memory_is_discarded_and_then_told() -> None:
-    scene = Scene()
-    frame = scene.write(65_000)
-    assert scene.step(frame[:1016]) == [64_000, IDLE]
-    scene.raw.pd.invalidate(scene.region)
-    assert scene.offers == [64_000, IDLE]
-    assert scene.qp.next_buffers()[0].obj is DISCARD.obj
-    assert scene.step(frame[1016:2016]) == [63_000, IDLE]
-    assert scene.qp.next_buffers()[0].obj is DISCARD.obj
-    assert state_of(scene.qp) is State.OPEN
-    feed(scene.qp, frame[2016:])
-    assert state_of(scene.qp) is State.LAST_WORDS
-    assert scene.raw.take() == terminate(0x1100, frame[2:65_016])
-    assert scene.memory == b"\x55" * 1000 + bytes(99_000)
-
-
 def test_the_rest_of_a_payload_of_abandoned_memory_vanishes() -> None:
     scene = Scene()
     frame = scene.write(5000)
@@ -405,21 +297,6 @@ def test_an_untagged_segment_writes_no_memory(opcode: int, queue: int) -> None:
     feed(scene.qp, fpdu(wrong))
     assert scene.raw.take() == terminate(0x0206, wrong)
     assert scene.memory == bytes(100_000)
-
-
-@each_case("direct", [False, True])
-@each_case("payload", [5000, 5001])
-def test_a_wrong_crc_is_told_and_nothing_is_delivered(payload: int, direct: bool) -> None:
-    scene = Scene()
-    scene.qp.post_receive("in", memoryview(bytearray(6000)))
-    frame = fpdu(untagged(3, 0, 1, bytes(payload)), flaw=1)
-    if direct:
-        assert scene.step(frame[:20]) == [payload, IDLE]
-        frame = frame[20:]
-    feed(scene.qp, frame)
-    assert state_of(scene.qp) is State.LAST_WORDS
-    assert scene.raw.take() == terminate(0x2002)
-    assert [completion.status for completion in completions_of(scene.qp)] == [Status.FLUSHED]
 
 
 def test_a_length_without_room_for_a_header_is_told_at_once() -> None:
@@ -505,44 +382,6 @@ def test_a_short_message_of_one_segment_takes_no_buffer(segments: list[bytes], p
     assert len(completions) == plain + drawn
     assert sum(type(completion.wr) is bytes for completion in completions) == plain
     assert scene.qp._receiver.untagged.numbers == [1 + plain + drawn, 1, 1]
-
-
-def test_a_short_message_may_end_a_handle() -> None:
-    scene = Scene()
-    pool = CountedPool()
-    scene.qp.post_receives(4, pool)
-    handle = scene.region.handle
-    assert scene.step(fpdu(untagged(4, 0, 1, b"abc", invalidate=handle))) == [IDLE]
-    (completion,) = completions_of(scene.qp)
-    assert completion.wr == b"abc"
-    assert (completion.length, completion.invalidated, completion.status) == (3, handle, Status.SUCCESS)
-    assert handle not in scene.raw.pd.regions
-    unknown = untagged(4, 0, 2, b"abc", invalidate=handle)
-    feed(scene.qp, fpdu(unknown))
-    assert scene.raw.take() == terminate(0x0109, unknown)
-
-
-def test_receives_of_its_own_come_before_those_of_a_pool() -> None:
-    scene = Scene()
-    pool = CountedPool()
-    scene.qp.post_receives(1, pool)
-    scene.qp.post_receive("own", memoryview(bytearray(8)))
-    assert scene.step(fpdu(untagged(3, 0, 1, b"x"))) == [IDLE]
-    assert [completion.wr for completion in completions_of(scene.qp)] == ["own"]
-    assert (pool.taken, pool.drawn, scene.qp._receiver.untagged.shared) == (0, 0, 1)
-    assert scene.step(fpdu(untagged(3, 0, 2, b"x" * 20))) == [IDLE]
-    assert (pool.taken, pool.drawn, scene.qp._receiver.untagged.shared) == (0, 0, 0)
-
-
-def test_a_bulk_message_that_ends_in_the_buffer_awaits_no_header() -> None:
-    scene = Scene()
-    first, second = scene.write(4076, last=False), scene.write(100, 4076, fill=0x66)
-    assert scene.step(first + second) == [IDLE]
-    assert scene.at_rest
-    assert scene.memory[:4177] == b"\x55" * 4076 + b"\x66" * 100 + b"\0"
-    # Nor does one that goes on with a small segment.
-    goes_on = scene.write(100, 4076, last=False, fill=0x66)
-    assert scene.step(first + goes_on) == [IDLE]
 
 
 # Lengths of 0x2336 and 0x2805 octets.

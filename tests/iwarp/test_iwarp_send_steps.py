@@ -311,21 +311,6 @@ def test_crcs_are_made_if_they_were_agreed_on(crc: bool, length: int) -> None:
 # How much one gather has.
 
 
-@each_case(("octets", "frames"), [(1, 1), (136, 1), (235, 1), (236, 2), (335, 2), (336, 3), (435, 3), (1036, 10)])
-def test_a_gather_begins_frames_that_fit_for_certain(octets: int, frames: int) -> None:
-    posts: list[Callable[[Scene], object]] = [
-        lambda scene: [scene.send(n, [bytes(76)]) for n in range(10)],
-        lambda scene: [scene.write(n, [bytes(80)]) for n in range(10)],
-        lambda scene: [scene.asked(80) for n in range(10)],
-    ]
-    for post in posts:
-        scene = Scene()
-        post(scene)
-        assert len(scene.once(octets)) == 100 * frames
-        # The next one counts from where this one ended.
-        assert len(scene.once(octets)) == 100 * min(frames, 10 - frames)
-
-
 @each_case(("octets", "frames"), [(1, 1), (136, 1), (267, 1), (268, 2), (399, 2), (400, 3)])
 def test_so_does_a_gather_of_bulk(octets: int, frames: int) -> None:
     # Frames of 132 octets.
@@ -467,37 +452,6 @@ def test_a_read_of_a_peer_that_takes_none_is_refused() -> None:
     assert scene.sender.reads == []
 
 
-def test_a_disconnect_drains_and_lets_nothing_pass() -> None:
-    scene = Scene()
-    scene.send("before", [b"x"])
-    scene.post(Work(None, None, 0, (), 0))
-    scene.send("after", [b"y"])
-    assert not scene.sender.drained
-    assert scene.once() == sends(b"x")
-    assert scene.sender.drained
-    assert scene.once() == b""
-    assert [work.wr for work in scene.sender.send_queue] == [None, "after"]
-    assert scene.done == ["before"]
-
-
-@pytest.mark.req("RD-12")
-def test_completions_come_with_the_last_octet_unless_they_are_unwanted() -> None:
-    scene = Scene()
-    scene.send("quiet", [b"x"]).signaled = False
-    scene.send("internal", [b"x"]).internal = True
-    scene.send("told", [b"abc"])
-    assert len(scene.gather()) == 3
-    for _ in range(83):
-        scene.sender.out.bytes_sent(1)
-        scene.sender.report()
-        assert not scene.completions
-    assert [work.wr for work in scene.sender.in_flight] == ["told"]
-    scene.sender.out.bytes_sent(1)
-    scene.sender.report()
-    assert list(scene.completions) == [Completion("told", Verb.SEND, Status.SUCCESS, 3)]
-    assert not scene.sender.in_flight
-
-
 # Responses.
 
 
@@ -574,16 +528,3 @@ def test_a_sender_that_is_stopped_forgets_what_is_built() -> None:
     scene.sender.out.bytes_sent(10)
     scene.sender.stop()
     assert (scene.sender.out.pieces, scene.sender.out.built, scene.sender.out.sent) == ([], 10, 10)
-
-
-def test_a_flush_lets_go_of_a_read_and_a_response_that_are_under_way() -> None:
-    scene = Scene()
-    read = scene.read("read")
-    scene.once()
-    scene.asked(300)
-    scene.once(1)
-    assert (scene.sender.under_way, scene.sender.reads) == (True, [read])
-    scene.sender.flush()
-    assert (scene.sender.under_way, scene.sender.reads, scene.sender.responses) == (False, [], [])
-    scene.sender.open = True
-    assert scene.once() == b""

@@ -76,16 +76,6 @@ def test_a_ready_frame_is_an_empty_write_if_it_is_a_write(ready: ReadyFrame | No
     assert response == (None if ready is None else 0x2007)
 
 
-@each_case("opened", [WRITE, RESPONSE])
-@each_case("rdmap", [WRITE, RESPONSE])
-@each_case("handle", [HANDLE - 1, HANDLE, HANDLE + 1])
-def test_a_message_goes_on_with_its_opcode_and_its_handle(opened: int, rdmap: int, handle: int) -> None:
-    scene = Scene(reading=True)
-    scene.tagged.opened = (opened | 0x30, HANDLE)
-    code = scene.code(rdmap=rdmap, handle=handle, offset=SINK_OFFSET, control=GOES_ON)
-    assert code == (0x0206 if rdmap != opened else 0x1100 if handle != HANDLE else None)
-
-
 @each_case("received", [0, 200])
 @each_case(
     ("control", "handle", "shift", "octets", "code"),
@@ -114,16 +104,6 @@ def test_a_response_goes_on_where_it_is_and_ends_where_the_read_does(
         octets -= received
     offset = SINK_OFFSET + received + shift
     assert scene.code(control, RESPONSE, handle, offset, octets) == code
-
-
-def test_segments_open_and_close_a_message() -> None:
-    scene = Scene()
-    assert scene.tagged.opened is None
-    scene.tagged.end((14 + 10, GOES_ON, WRITE, HANDLE, BASE), 10)
-    assert scene.tagged.opened == (WRITE, HANDLE)
-    scene.tagged.end((14 + 10, LAST, WRITE, HANDLE, BASE), 10)
-    assert scene.tagged.opened is None
-    assert not scene.completions
 
 
 @pytest.mark.req("RD-8")

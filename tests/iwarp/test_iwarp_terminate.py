@@ -112,45 +112,11 @@ def test_flags_at_the_other_end_are_those_of_siw() -> None:
         assert decode_terminate(octets) == message(0x2102, announced, header)
 
 
-def test_a_code_in_either_order_of_nibbles_is_understood() -> None:
-    known = {int(code) for code in Code}
-    for low, first in itertools.product({code & 0xFF for code in known} | {0x0A, 0x55, 0x80}, range(256)):
-        code = first << 8 | low
-        other = (first & 15) << 12 | (first >> 4) << 8 | low
-        decoded = decode_terminate(bytes([first, low, 0, 0])).code
-        assert decoded == (other if other in known and code not in known else code)
-
-
 def test_codes_that_arrive_are_these() -> None:
     as_told = (0x1202, 0x0101, 0x0205, 0x2001, 0x2005, 0x1000, 0x0100, 0x3400, 0x2199)
     swapped = {0x2102: 0x1202, 0x1001: 0x0101, 0x0201: 0x2001, 0x20FF: 0x02FF}
     for arrived, code in {**dict(zip(as_told, as_told, strict=True)), **swapped}.items():
         assert decode_terminate(arrived.to_bytes(2) + bytes(2)).code == code
-
-
-@each_case("length", range(4))
-def test_a_message_has_a_control_field(length: int) -> None:
-    with pytest.raises(DecodeError, match="Terminate control"):
-        decode_terminate(bytes(length))
-
-
-@pytest.mark.req("RD-4")
-@each_case(
-    ("segment_octets", "ddp_header", "read_header", "octets"),
-    [
-        (None, b"", b"", "1202 00 00"),
-        (46, b"", b"", "1202 80 00 002e"),
-        (0, b"", b"", "1202 80 00 0000"),
-        (46, TAGGED_HEADER, b"", "1202 c0 00 002e" + TAGGED_HEADER.hex()),
-        (46, UNTAGGED_HEADER, READ_HEADER, "1202 e0 00 002e" + (UNTAGGED_HEADER + READ_HEADER).hex()),
-        (46, b"", READ_HEADER, "1202 a0 00 002e" + READ_HEADER.hex()),
-    ],
-)
-def test_a_message_announces_its_fields(
-    segment_octets: int | None, ddp_header: bytes, read_header: bytes, octets: str
-) -> None:
-    told = TerminateMessage(code=0x1202, segment_octets=segment_octets, ddp_header=ddp_header, read_header=read_header)
-    assert encode_terminate(told) == bytes.fromhex(octets)
 
 
 @pytest.mark.req("RD-4")

@@ -22,6 +22,7 @@ from rpcrdma.rpc.call_statistics import (
     OperationStatistics,
     added_up,
     by_procedure,
+    in_order,
 )
 from rpcrdma.rpc.histogram import Histogram
 from rpcrdma.rpc.program import Procedure, null_procedure
@@ -237,6 +238,19 @@ def operation(**changes: object) -> OperationStatistics:
     return OperationStatistics(**{**{name: getattr(made, name) for name in type(made).__slots__}, **changes})
 
 
+def test_operations_are_in_order_of_names_and_success_comes_first() -> None:
+    changes: list[dict[str, object]] = [
+        {"procedure": "B"},
+        {"status": "Z"},
+        {"version": 4},
+        {"status": "B"},
+        {},
+        {"program": 5},
+    ]
+    operations = [operation(**{"procedure": "A"} | change) for change in changes]
+    assert [operations.index(each) for each in in_order(operations)] == [5, 4, 3, 1, 2, 0]
+
+
 def test_sums_are_for_each_procedure_or_for_each_status() -> None:
     operations = [operation(), operation(status="X"), operation(), operation(version=4), operation(program=9)]
     assert [(each.program, each.version, each.status, each.ops) for each in by_procedure(operations)] == [
@@ -250,6 +264,13 @@ def test_sums_are_for_each_procedure_or_for_each_status() -> None:
         (100003, 3, "X", 4),
         (100003, 4, SUCCESS, 4),
     ]
+
+
+def test_calls_of_an_unknown_procedure_have_no_program() -> None:
+    statistics = CallStatistics(served=True)
+    statistics.of(None, "PROC_UNAVAIL").add(MS)
+    (told,) = statistics.snapshot()
+    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")
 
 
 def test_so_many_successes_are_found_by_a_look_and_no_more() -> None:

@@ -246,6 +246,12 @@ def test_what_breaks_a_bound_is_an_error_after_what_came_before(stream: bytes, w
     assert receiver.next_record() is None
 
 
+def test_the_bounds_can_be_reached() -> None:
+    receiver = RecordReceiver(record_octets_max=100, fragments_max=8)
+    parts = fragment(bytes(12), last=False) * 7 + fragment(bytes(16))
+    assert feed(receiver, parts * 2) == [bytes(100)] * 2
+
+
 def long_message(size: int, *, kind: int = 0) -> bytes:
     return b"\1\2\3\4" + kind.to_bytes(4, "big") + bytes(range(256)) * (size // 256) + bytes(size % 256)
 

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from rpcrdma.limits import RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import receive_slabs
 from rpcrdma.rtr.messages import (
     XMTCONT,
@@ -21,7 +20,6 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer, SlabReceives, SlabStore
 from rtr_link import tried
-from rtr_pair import address_of
 from support.cases import each_case
 
 HEAD, SLOT = 64, 32
@@ -63,31 +61,6 @@ def group(lead: int, count: int) -> list[tuple[int, int]]:
     return [(lead, count)] + [(XMTCONT, 0)] * (count - 1)
 
 
-def test_a_slab_has_slots_and_spare_ones_side_by_side_and_pins_those_that_were_ever_given_out() -> None:
-    slab = Slab(SLOT, 5, 3)
-    assert len(slab.memory) == 8 * SLOT
-    assert (slab.octets, slab.slots, slab.spare, slab.taken, slab.touched) == (SLOT, 5, 3, 0, 0)
-    slab = Slab(SLOT)
-    assert (slab.slots, slab.spare, slab.pinned_octets) == (RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX, 0)
-    assert len(slab.memory) == 24 * SLOT
-    slab.touched = 3
-    assert slab.pinned_octets == 3 * SLOT
-
-
-def test_a_slab_is_in_use_as_long_as_one_view_refers_to_it() -> None:
-    slab = Slab(SLOT)
-    assert not slab.in_use
-    view = slab.view(SLOT, 10)
-    assert len(view) == 10
-    assert address_of(view) == address_of(slab.view(0, 1)) + SLOT
-    assert slab.in_use
-    part = view[3:]
-    del view
-    assert slab.in_use
-    del part
-    assert not slab.in_use
-
-
 def test_lent_slots_follow_the_heads() -> None:
     memory = memoryview(bytearray(range(100)))
     short = LentSlots(memory, 30)
@@ -97,26 +70,6 @@ def test_lent_slots_follow_the_heads() -> None:
     slots = LentSlots(memory, 10, 4)
     assert (slots.octets, slots.pinned_octets) == (15, 60)
     assert slots.view(0, 2) == bytes((40, 41))
-
-
-def test_memory_of_a_queue_pair_is_divided_into_buffers_with_adjacent_slots() -> None:
-    receives = SlabReceives(SlabStore(HEAD, SLOT))
-    memory = memoryview(bytearray(3 * receives.octets))
-    buffers = receives.divide(memory, 3)
-    assert [[len(part) for part in buffer.parts] for buffer in buffers] == [[HEAD, SLOT]] * 3
-    assert [address_of(buffer.head) - address_of(memory) for buffer in buffers] == [0, HEAD, 2 * HEAD]
-    assert [address_of(buffer.parts[1]) - address_of(memory) for buffer in buffers] == [
-        3 * HEAD + each * SLOT for each in range(3)
-    ]
-    # An item in several of them is in one piece.
-    assert {buffer.slab for buffer in buffers} == {buffers[0].slab}
-    assert [buffer.start for buffer in buffers] == [0, SLOT, 2 * SLOT]
-    # They were not drawn: the store gets nothing back.
-    for buffer in buffers:
-        receives.give_back(buffer)
-        assert buffer.parts == ()
-    assert receives.short_octets == HEAD + SLOT
-    assert all(head.obj is not memory.obj for head in [receives.draw().head])
 
 
 @each_case(
@@ -147,16 +100,6 @@ def test_so_many_heads_and_short_pieces_are_kept(monkeypatch: pytest.MonkeyPatch
         again = [take() for _ in range(4)]
         assert {id(each) for each in again[:2]} == {id(each) for each in given[:2]}
         assert not {id(each) for each in again[2:]} & {id(each) for each in given}
-
-
-def test_a_slab_that_is_not_used_up_is_the_next_one_that_is_taken() -> None:
-    store = SlabStore(HEAD, SLOT)
-    first, second = store.take_slab(), store.take_slab()
-    assert first is not second
-    first.taken = first.slots - 1
-    store.give_slab(first)
-    assert store.take_slab() is first
-    assert first.taken == first.slots - 1
 
 
 def test_slabs_that_are_used_up_are_used_again_in_turn_when_nothing_refers_to_them() -> None:
@@ -243,12 +186,6 @@ def test_the_spare_slots_are_for_as_many_messages_as_the_last_group_awaits(
     assert [slot for slab, slot in found if slab] == list(range(len(follow) - stay))
 
 
-def test_groups_that_are_never_whole_end_with_the_spare_slots() -> None:
-    receives = SlabReceives(SlabStore(HEAD, SLOT))
-    found = places(receives, SINGLES * 15 + [(XMTREQ, 8)] * 12)
-    assert found == [(0, slot) for slot in range(24)] + [(1, slot) for slot in range(3)]
-
-
 @BOTH_LEADS
 def test_a_header_that_cannot_be_read_begins_no_group(lead: int) -> None:
     receives = SlabReceives(SlabStore(HEAD, SLOT))
@@ -281,40 +218,6 @@ def test_what_is_awaited_in_one_slab_is_not_awaited_in_the_next_one() -> None:
     assert (last.slab, last.start) == (other, 15 * SLOT)
     put(last, XMTCONT, 0)
     assert receives.draw().slab is not other
-
-
-def test_short_messages_take_no_slot_and_nothing_short_comes_while_buffers_are_awaited() -> None:
-    store = SlabStore(HEAD, SLOT)
-    receives = SlabReceives(store)
-    short = receives.take()
-    assert receives.short_octets == HEAD + SLOT
-    first, second = receives.draw(), receives.draw()
-    assert receives.short_octets == 0
-    receives.keep(first)
-    assert receives.short_octets == 0
-    receives.keep(second)
-    assert receives.short_octets == HEAD + SLOT
-    receives.give_back(short)
-    assert receives.take() is short
-    assert len(store.memory) == 1
-
-
-def test_a_short_message_is_taken_as_a_buffer_with_a_slot_of_its_own() -> None:
-    store = SlabStore(HEAD, SLOT)
-    receives = SlabReceives(store)
-    memory = receives.take()
-    memory[:] = bytes(range(HEAD + SLOT))
-    buffer = receives.divide(memory, 1)[0]
-    assert [bytes(part) for part in buffer.parts] == [bytes(range(HEAD)), bytes(range(HEAD, HEAD + SLOT))]
-    assert isinstance(buffer.slab, LentSlots)
-    assert buffer.start == 0
-    assert buffer.slab.octets == SLOT
-    receives.draw()
-    receives.keep(buffer)
-    assert buffer.parts == ()
-    # It has taken no head of the store, and no message is awaited in it.
-    assert receives.short_octets == 0
-    assert all(store.take_head() is not buffer.head for _ in range(3))
 
 
 def test_buffers_that_were_kept_are_used_for_no_other_message_while_those_given_back_are() -> None:

@@ -23,10 +23,9 @@ from rpcrdma.rtr.messages import (
     decode_transmit_response,
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
-from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
 from rpcrdma.xdr.codec import Payload
-from rtr_link import PREFIX, Link, pattern, payload, tried
+from rtr_link import PREFIX, Link, payload, tried
 from support.cases import each_case
 
 HEAD, PAGE, PAGES = 256, 64, 4
@@ -244,16 +243,6 @@ def test_an_item_shorter_than_its_direction_demands_is_inline(way: str, size: in
     assert shown(answer(directions[way]), payload(size, 50)) == [expected]
 
 
-def test_a_short_item_at_the_end_of_a_reply_goes_with_its_stream() -> None:
-    sent = message(7, 1, (b"", pattern(100)), (b"", b"12345678"))
-    assert len(sent.gather([sent.items[0]])) == 2
-    assert shown(answer(in_segments(), in_segments(9)), sent) == ["segments", "TOO_SHORT"]
-
-
-def test_an_item_of_no_octets_is_inline() -> None:
-    assert shown(answer(explicit(1), in_segments(), choice(1), by_size(0, 1)), payload(0, 0, 0, 0)) == ["TOO_SHORT"] * 4
-
-
 @each_case(
     ("way", "size", "is_refused"),
     [
@@ -286,11 +275,6 @@ def test_an_item_that_is_to_be_written_has_memory_for_it(way: str, size: int, is
     assert plan.reason == f"a result of {size} octets for memory of 100"
 
 
-def test_memory_of_by_size_counts_only_from_the_least_size_on() -> None:
-    assert answer(by_size(5, 4, least=6)).refusal(payload(5), None) is None
-    assert answer(by_size(5, 4, least=6)).refusal(payload(6), None) is not None
-
-
 @pytest.mark.req("RT-18")
 def test_a_reply_that_no_group_holds_is_refused() -> None:
     sent = payload(513)
@@ -319,72 +303,3 @@ def test_a_call_is_counted_once_as_one_by_send(counted: bool) -> None:
         assert link.statistics.calls_by_send == (waiting == 3 and not counted)
     assert shown(answer(choice(600), link=link, counted=counted), payload(513), 2) == ["explicit"]
     assert link.statistics.calls_by_send == (not counted)
-
-
-def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
-    sent = payload(513)
-    link = Link()
-    one_answer = answer(in_segments(), link=link)
-    assert shown(one_answer, sent, 3) == ["segments"]
-    assert shown(one_answer, sent, 2) is None
-    assert link.statistics.groups_sent == 1
-    assert shown(answer(choice(600)), sent, 3) == ["segments"]
-    assert shown(answer(choice(600)), sent, 2) == ["explicit"]
-    # It is as before when there is room again.
-    one_answer = answer(choice(600))
-    assert shown(one_answer, sent, 2) == ["explicit"]
-    assert shown(one_answer, sent, 3) == ["segments"]
-
-
-def frames(sent: Payload, *directions: ResultDirection, **options: Any) -> int:
-    one_answer = answer(*directions, **options)
-    assert tried(one_answer.refusal, sent, None) is None
-    group = tried(one_answer.plan, sent, 8)
-    assert isinstance(group, ResponseGroup), group
-    response(group, sent)
-    return len(group.transmissions)
-
-
-@each_case(
-    ("directions", "header"),
-    [
-        ((), 20 + 12),
-        (("none",), 20 + 12 + 12),
-        (("none",) * 3, 20 + 12 + 3 * 12),
-        (("inline",), 20 + 12 + 12),
-        (("segments",), 20 + 12 + 12 + 8 + 4 * 4),
-        (("segments", "none"), 20 + 12 + 12 + 8 + 4 * 4 + 12),
-        (("written",), 20 + 12 + 12 + 4 + 2 * 16),
-        (("written", "written"), 20 + 12 + 2 * (12 + 4 + 2 * 16)),
-    ],
-)
-def test_a_reply_takes_the_transmissions_that_its_header_and_its_stream_need(
-    directions: tuple[str, ...], header: int
-) -> None:
-    """The stream is XID, direction, the length of each item, inline items, and padding up to the edge."""
-    sizes = {"none": 0, "inline": 30, "segments": 256, "written": 100}
-    made = {"none": in_segments(), "inline": in_segments(31), "segments": in_segments(), "written": explicit(90, 30)}
-    items = [sizes[each] for each in directions if each != "none"]
-    inline = sum(32 for each in directions if each == "inline")
-    room = HEAD - header
-    rest = room - 8 - 4 * len(items) - inline - 4
-    for more, expected in ((0, 1), (4, 2)):
-        sent = payload(*items, between=0)
-        sent.reduced += bytes(rest + more)  # type: ignore[operator]
-        reply = [made[each] for each in directions]
-        bare = requester(octets=HEAD) if "segments" not in directions else None
-        assert frames(sent, *reply, peer=bare) == expected
-
-
-def test_a_reply_is_laid_out_for_the_shorter_of_two_messages() -> None:
-    sent = payload(256)
-    assert frames(sent, in_segments(), link=Link(send_octets=WHOLE)) == 1
-    assert frames(sent, in_segments(), link=Link(send_octets=WHOLE - 1)) == 2
-    assert frames(sent, in_segments(), peer=requester(octets=WHOLE - 1)) == 2
-
-
-def test_a_reply_to_an_end_without_segments_is_inline_or_written() -> None:
-    bare = requester(pages=0)
-    assert frames(payload(100), explicit(100), peer=bare) == 1
-    assert shown(answer(choice(100), peer=bare), payload(100)) == ["explicit"]
-    assert answer(in_segments(), peer=bare).refusal(payload(100), None) is not None

@@ -26,7 +26,7 @@ from rpcrdma.transport import (
     WriteChunk,
 )
 from rpcrdma.xdr.codec import Payload
-from rtr_calling import CARRYING, HEAD, WHOLE, WITHOUT_RULE, call, calls, exposed, first_header, limits, peer, taken
+from rtr_calling import CARRYING, HEAD, WITHOUT_RULE, call, calls, exposed, first_header, limits, peer, taken
 from rtr_link import Link, pattern, payload, tried
 from support.cases import each_case
 
@@ -39,23 +39,10 @@ def test_a_short_item_at_the_end_of_a_call_goes_with_its_stream() -> None:
 
 
 @each_case("preference", list(Preference))
-def test_a_carrier_that_is_not_to_choose_is_asked_about_small_calls(preference: Preference) -> None:
-    assert calls(preference).eager is (preference is not Preference.AUTO)
-
-
-@each_case("preference", list(Preference))
 @each_case("room", [7, 8])
 def test_items_and_results_too_short_are_not_moved(preference: Preference, room: int) -> None:
     assert calls(preference).take(call(payload(15), (15,), room=room)) is None
     assert calls(preference).take(call(payload(), (), room=room)) is None
-
-
-@each_case("room", [7, 8])
-def test_what_is_to_go_by_rdma_is_not_taken(room: int) -> None:
-    sent = payload(100)
-    assert calls(Preference.RDMA).take(call(sent, room=room)) is None
-    assert calls().take(call(sent, room=room, placement="rdma")) is None
-    assert calls(Preference.RDMA).take(call(sent, room=room, placement="rtr")) is not None
 
 
 @each_case(
@@ -219,26 +206,6 @@ def test_a_reply_is_promised_the_receives_that_it_can_take() -> None:
     assert [result_frames(256 * count) for count in range(1, 10)] == [0, 1, 2, 3, 4, 5, 6, 7, None]
 
 
-def test_a_reply_has_the_transmissions_that_both_ends_and_the_credits_allow() -> None:
-    three = 3 * 256
-    assert result_frames(three) == 2
-    for other in (2, 3):
-        assert (result_frames(three, other=peer(responses_max=other)) is None) is (other < 3)
-    for extra_room in (-1, 0, 1, 2, 3):
-        assert (result_frames(three, extra_room=extra_room) is None) is (extra_room < 2)
-    assert result_frames(256, extra_room=-3) == 0
-    # Without continued messages at this end there is one.
-    assert result_frames(256, own=peer(3)) == 0
-    assert result_frames(257, own=peer(3)) is None
-    assert result_frames(257, other=peer(3)) == 1
-
-
-def test_a_reply_is_laid_out_for_the_shorter_of_two_receive_buffers() -> None:
-    assert result_frames(256, link=Link(receive_octets=WHOLE)) == 0
-    assert result_frames(256, link=Link(receive_octets=WHOLE - 1)) == 1
-    assert result_frames(256, own=peer(octets=WHOLE - 1)) == 1
-
-
 @each_case("preference", CARRYING)
 def test_results_are_directed_only_where_a_response_is_taken_and_sent(preference: Preference) -> None:
     sent = payload(100)
@@ -246,42 +213,6 @@ def test_results_are_directed_only_where_a_response_is_taken_and_sent(preference
         assert calls(preference, own=own, other=other).take(call(sent, (100,))) is None
         assert calls(preference, own=own, other=other).take(call(sent, (15,))) is not None
     assert calls(preference, other=peer(responses_max=1)).take(call(sent, (100,))) is not None
-
-
-@each_case("preference", CARRYING)
-def test_results_come_by_rdma_where_this_end_has_no_segments(preference: Preference) -> None:
-    sent = payload()
-    found = taken(calls(preference, own=peer(pages=0)), call(sent, (1000, 100)))
-    assert found.form == "write chunk"
-    assert found.responses_max == 1
-    assert found.plan.write_chunks == (1000, 100)
-    ((_, _, directions),) = first_header(found, sent).directions
-    assert [(each.least, each.way.name) for each in directions] == [(16, "EXPLICIT")] * 2
-
-
-@each_case(
-    ("placement", "sizes", "segments_max", "ways"),
-    [
-        ("choice", (100, 100), 4, ["CHOICE"] * 2),
-        ("choice", (100, 100), 3, ["SEGMENTS"] * 2),
-        ("choice", (100, 129), 5, ["CHOICE"] * 2),
-        ("choice", (100, 129), 4, ["SEGMENTS"] * 2),
-        ("rtr", (100, 100), 4, ["SEGMENTS"] * 2),
-        ("by-size", (100,), 2, ["BY_SIZE"]),
-        ("by-size", (100,), 1, ["SEGMENTS"]),
-        ("by-size", (100, 100), 4, ["EXPLICIT"] * 2),
-        ("by-size", (100, 100), 3, ["SEGMENTS"] * 2),
-    ],
-)
-def test_memory_is_offered_for_results_where_the_peer_takes_so_many_segments(
-    placement: str, sizes: tuple[int, ...], segments_max: int, ways: list[str]
-) -> None:
-    sent = payload()
-    bounds = limits(segment_octets_max=64, segments_max=segments_max)
-    found = taken(calls(), call(sent, sizes, bounds=bounds, placement=placement))
-    ((_, _, directions),) = first_header(found, sent, 64).directions
-    assert [each.way.name for each in directions] == ways
-    assert found.plan.write_chunks == (() if ways[0] == "SEGMENTS" else sizes)
 
 
 @each_case(
@@ -352,12 +283,6 @@ def test_a_call_has_the_transmissions_that_the_peer_and_the_credits_allow() -> N
     assert argument_frames(256, other=peer(3)) == 1
 
 
-def test_a_call_is_laid_out_for_the_shorter_of_two_messages() -> None:
-    assert argument_frames(256, link=Link(send_octets=WHOLE)) == 1
-    assert argument_frames(256, link=Link(send_octets=WHOLE - 1)) == 2
-    assert argument_frames(256, other=peer(octets=WHOLE - 1)) == 2
-
-
 @each_case(("segments_max", "is_taken"), [(6, False), (7, True)])
 def test_memory_is_described_up_to_the_segments_that_the_peer_takes(segments_max: int, is_taken: bool) -> None:
     sent = payload(100, 129)
@@ -405,14 +330,6 @@ def test_calls_of_the_same_sizes_have_one_plan() -> None:
     assert plan(payload(100), (100,)) == one
     bounds = limits()
     assert plan(payload(100), (100,)) != one
-
-
-def test_a_call_that_cannot_be_carried_is_known_as_such() -> None:
-    carrier = calls()
-    bounds = limits()
-    for _ in range(2):
-        assert carrier.take(call(payload(9 * 256), bounds=bounds)) is None
-    assert len(carrier._plans) == 1
 
 
 def test_so_many_plans_and_headers_are_kept() -> None:
@@ -476,75 +393,12 @@ def test_results_are_where_the_response_says() -> None:
     placed.done()
 
 
-@each_case("count", [0, 2])
-def test_a_response_has_an_item_for_each_direction(count: int) -> None:
-    found = taken(calls(), call(payload(), (100,)))
-    came = results(*[Item(0, 0, NotPlaced.NO_ITEM)] * count)
-    with pytest.raises(RemoteProtocolError, match=f"1 directions were given, {count} items came"):
-        found.open(came, b"", NO_CHUNKS, [None])
-
-
-@each_case(
-    ("placement", "by_send", "is_taken"),
-    [
-        ("rtr", True, True),
-        ("rtr", False, False),
-        ("explicit", True, False),
-        ("explicit", False, True),
-        ("choice", True, True),
-        ("choice", False, True),
-        ("by-size", True, True),
-        ("by-size", False, True),
-    ],
-)
-def test_a_result_comes_only_as_it_was_directed(placement: str, by_send: bool, is_taken: bool) -> None:
-    found = taken(calls(), call(payload(), (100,), placement=placement))
-    chunks = exposed(found, payload())
-    if by_send:
-        came = results(Item(12, 4, InSegments(0, (0,))), p12=b"item")
-    else:
-        came = results(Item(12, 4, Explicit((Segment(200, 4, 0),))))
-    target = memoryview(bytearray(b"item" * 25))
-    if not is_taken:
-        with pytest.raises(RemoteProtocolError, match="an item placed otherwise than by"):
-            found.open(came, b"", chunks, [target])
-        return
-    opened = tried(found.open, came, b"", chunks, [target])
-    assert isinstance(opened, Returned), opened
-    assert opened.octets == (0 if by_send else 4)
-    assert opened.placed is not None
-    assert opened.placed.take(12, 4, "item") == b"item"
-
-
 @each_case(("length", "written"), [(3, 4), (5, 4), (0, 4), (4, 0)])
 def test_a_result_has_the_length_that_was_written(length: int, written: int) -> None:
     found = taken(calls(), call(payload(), (100,), placement="explicit"))
     came = results(Item(12, length, Explicit((Segment(200, written, 0),))))
     with pytest.raises(RemoteProtocolError, match=f"an item of {length} octets, {written} written"):
         found.open(came, b"", exposed(found, payload()), [memoryview(bytearray(100))])
-
-
-def test_a_result_that_is_written_has_memory() -> None:
-    found = taken(calls(), call(payload(), (100,), placement="explicit"))
-    came = results(Item(12, 4, Explicit((Segment(200, 4, 0),))))
-    with pytest.raises(RemoteProtocolError, match="an item of 4 octets"):
-        found.open(came, b"", exposed(found, payload()), [None])
-
-
-def test_a_promise_is_reserved_until_the_call_has_ended_and_the_longest_one_twice() -> None:
-    link = Link()
-    carrier = calls(Preference.AUTO, link=link, extra_room=10)
-    one, other = (taken(carrier, call(payload(), (3 * 256,))) for _ in range(2))
-    assert (link.reserved, carrier.promises.left) == (0, 10)
-    one.transmissions(NO_CHUNKS)
-    assert (link.reserved, carrier.promises.left) == (4, (16 + 2) // 2)
-    other.transmissions(NO_CHUNKS)
-    assert (link.reserved, carrier.promises.left) == (6, (14 + 2) // 2)
-    for _ in range(2):
-        one.end()
-        assert link.reserved == 4
-    other.end()
-    assert (link.reserved, carrier.promises.left) == (2, (18 + 2) // 2)
 
 
 def test_a_carried_call_goes_as_the_version_has_it_where_no_more_can_be_offered() -> None:
@@ -567,16 +421,3 @@ def test_a_reply_in_messages_of_the_version_is_opened_by_the_requester(octets: i
     found = taken(calls(link=link), call(payload(octets), (100,)))
     assert found.open(None, b"", NO_CHUNKS, ()) is None
     assert link.statistics.calls_by_send == (octets > 0)
-
-
-def test_half_of_the_promises_is_left_for_those_that_are_larger() -> None:
-    reserved: list[int] = []
-    promises = Promises(20, reserved.append)
-    found = [promises.left]
-    for messages in (1, 2):
-        promises.make(messages)
-        found.append(promises.left)
-    promises.end(2)
-    found.append(promises.left)
-    # Each longer promise is reserved twice.
-    assert (found, reserved) == ([10, 9, 8, 9], [2, 3, -2])

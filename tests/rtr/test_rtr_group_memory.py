@@ -11,18 +11,13 @@ import pytest
 from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
 from rpcrdma.rtr.messages import (
     XMTREQ,
-    XMTRESP,
-    Explicit,
     InSegments,
     Item,
     NotPlaced,
-    ReportCode,
     TransmissionFault,
-    TransmitContinue,
     TransmitRequest,
 )
 from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer
-from rpcrdma.transport import Segment
 from rtr_link import pattern, tried
 from support.cases import each_case
 
@@ -75,58 +70,6 @@ def placed_by(own: Group, *items: Item) -> Placement:
     found = tried(own.place, items, SEGMENT, EACH)
     assert isinstance(found, Placement), found
     return found
-
-
-WHERE = [
-    (offset, numbers)
-    for count in range(4)
-    for numbers in itertools.combinations(range(2 * EACH), count)
-    for offset in range(SEGMENT if count else 1)
-]
-
-
-@each_case(("kind", "side_by_side"), [("one slab", True), ("slabs", False), ("short", False)])
-def test_an_item_is_in_the_segments_that_it_names(kind: str, side_by_side: bool) -> None:
-    """Octet by octet: segments are numbered through the buffers, each octet of the item is the next one in them."""
-    whole = pattern(2 * SLOT)
-    for offset, numbers in WHERE:
-        places = [number * SEGMENT + octet for number in numbers for octet in range(SEGMENT)][offset:]
-        for length in range(len(places) + 1):
-            own = group(FULL, FULL, kind=kind)
-            views, joined = placed_by(own, item(length, *numbers, offset=offset, position=12))
-            taken = places[:length]
-            assert {at: bytes(view) for at, view in views.items()} == {12: bytes(whole[place] for place in taken)}
-            apart = any(
-                second != first + 1 or (not side_by_side and first // SLOT != second // SLOT)
-                for first, second in itertools.pairwise(taken)
-            )
-            assert joined == apart
-
-
-def test_items_lie_one_behind_another() -> None:
-    whole = pattern(2 * SLOT)
-    for between in range(SEGMENT):
-        own = group(FULL, FULL)
-        items = [item(5, 0, 1, position=4), item(3 + between, 2, 3, offset=1, position=8)]
-        views, joined = placed_by(own, *items)
-        assert {at: bytes(view) for at, view in views.items()} == {4: whole[:5], 8: whole[9 : 12 + between]}
-        assert joined == 0
-    own = group(FULL, FULL, kind="slabs")
-    parts = [item(6, 1, 2, position=4), item(2, 2, offset=2, position=8), item(4, 3, position=12)]
-    views, joined = placed_by(own, *parts)
-    assert {at: bytes(view) for at, view in views.items()} == {4: whole[4:10], 8: whole[10:12], 12: whole[12:16]}
-    assert joined == 1
-    two = [item(6, 1, 2, position=4), item(8, 2, 3, 4, offset=2, position=8)]
-    assert group(FULL, FULL, FULL, kind="slabs").place(two, SEGMENT, EACH).joined == 2
-
-
-def test_items_elsewhere_take_no_segment() -> None:
-    own = group(FULL)
-    others = [Item(0, 4, Explicit((Segment(1, 4, 0),))), Item(4, 0, NotPlaced.NO_ITEM), Item(8, 4, NotPlaced.TOO_SHORT)]
-    assert own.place(others, SEGMENT, EACH) == ({}, 0)
-    assert own.place(others, 1, 0) == ({}, 0)
-    views, joined = own.place([item(0), *others], 1, 0)
-    assert ({at: bytes(view) for at, view in views.items()}, joined) == ({0: b""}, 0)
 
 
 @each_case(
@@ -233,70 +176,8 @@ def test_a_group_has_as_many_transmissions_as_are_allowed(count: int, most: int,
     assert fault_of(Group, 7, XMTREQ, request(count), most) == ("SEQUENCE", (most, count))
 
 
-def test_a_group_is_complete_with_its_last_transmission() -> None:
-    own = Group(7, XMTREQ, request(3), 8)
-    for number, payload in enumerate((b"one", b"", b"two")):
-        assert not own.complete
-        own.check_next(7, TransmitContinue(number, XMTREQ, len(payload)) if number else TransmitContinue(0, XMTREQ, 0))
-        own.add(Arrived(None, 0, 0), payload)
-    assert own.complete
-    assert own.stream == b"onetwo"
-
-
-@each_case(
-    ("xid", "number", "begun_by", "payload", "code", "words"),
-    [
-        (6, 1, XMTREQ, 0, "XID", (7, 6)),
-        (6, 2, XMTRESP, 4, "XID", (7, 6)),
-        (7, 1, XMTRESP, 0, "OPTIONAL_TYPE", (XMTREQ, XMTRESP)),
-        (7, 0, XMTREQ, 0, "SEQUENCE", (1, 0)),
-        (7, 2, XMTREQ, 0, "SEQUENCE", (1, 2)),
-        (7, 1, XMTREQ, 5, "PAYLOAD", (5, 0, 0)),
-    ],
-)
-def test_a_continuation_is_the_next_one_of_its_group(
-    xid: int, number: int, begun_by: int, payload: int, code: str, words: tuple[int, ...]
-) -> None:
-    own = group(FULL, count=3)
-    assert fault_of(own.check_next, xid, TransmitContinue(number, begun_by, payload)) == (code, words)
-
-
-def test_memory_that_a_group_pins_is_whole_slabs_heads_and_payloads() -> None:
-    slab, other = Slab(SLOT), Slab(SLOT)
-    slab.touched, other.touched = 5, 2
-    own = Group(7, XMTREQ, request(4), 8)
-    own.add(Arrived(None, 10, 10), b"four")
-    assert (own.pinned_octets, own.held_octets) == (4, 0)
-    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), slab, 0), FULL, HEAD), b"sixsix")
-    assert (own.pinned_octets, own.held_octets) == (4 + 6 + HEAD + 5 * SLOT, SLOT)
-    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), slab, SLOT), FULL, HEAD), b"")
-    assert (own.pinned_octets, own.held_octets) == (4 + 6 + 2 * HEAD + 5 * SLOT, 2 * SLOT)
-    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), other, 0), FULL, HEAD), b"")
-    assert (own.pinned_octets, own.held_octets) == (4 + 6 + 3 * HEAD + 7 * SLOT, 3 * SLOT)
-
-
 def placed(*items: tuple[int, int]) -> list[Item]:
     return [Item(position, length, InSegments(0, ())) for position, length in items]
-
-
-@pytest.mark.req("RT-24")
-@each_case(
-    ("items", "stream_octets"),
-    [
-        ([], 0),
-        ([(0, 0)], 0),
-        ([(8, 100)], 8),
-        ([(4, 1), (8, 1)], 4),
-        ([(4, 5), (12, 1)], 4),
-        ([(4, 4), (8, 4), (12, 4)], 4),
-        ([(4, 0), (8, 0)], 8),
-        ([(0, 8), (12, 0)], 4),
-        ([(0xFFFFFFFC, 4)], 0xFFFFFFFC),
-        ([(0xFFFFFFFC, 4)], 1 << 33),
-    ],
-)
-def test_items_stand_one_after_another_in_the_stream(items: list[tuple[int, int]], stream_octets: int) -> None:
-    check_positions(placed(*items), stream_octets)
 
 
 @pytest.mark.req("RT-24")
@@ -329,25 +210,6 @@ def test_an_item_that_is_not_placed_stands_nowhere() -> None:
     check_positions([nowhere, *placed((4, 4)), nowhere, *placed((8, 4)), nowhere], 4)
 
 
-def test_an_item_is_no_longer_than_its_memory() -> None:
-    for lengths in ((), (8,), (5, 3), (0, 8, 0)):
-        named = sum(lengths)
-        where = Explicit(tuple(Segment(1, length, 0) for length in lengths))
-        check_positions([Item(4, named, where)], 4)
-        assert fault_of(check_positions, [Item(4, named + 1, where)], 4) == ("PAYLOAD", (named + 1, 0, named))
-
-
-@each_case("prefix", [0, 5])
-@each_case("start", [0, 3])
-def test_a_payload_is_a_copy_from_its_start_on(start: int, prefix: int) -> None:
-    body = bytearray(pattern(10))
-    for octets in range(10 - start + 1):
-        found = take_payload(body, start, octets, prefix, None)
-        assert type(found) is bytes
-        assert found == pattern(10)[start : start + octets]
-    assert fault_of(take_payload, body, start, 11 - start, prefix, None) == ("PAYLOAD", (11 - start, 0, 10 - start))
-
-
 @each_case("prefix", [0, 3])
 @each_case("start", [0, 2])
 def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) -> None:
@@ -368,8 +230,3 @@ def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) ->
             "PAYLOAD",
             (room + 1, 0, room),
         )
-
-
-def test_a_fault_says_its_code_in_words() -> None:
-    fault = TransmissionFault(ReportCode.SEGMENT_NUMBER, 4, 0, 3)
-    assert str(fault).startswith("segment number (4, 0, 3)")

@@ -17,7 +17,6 @@ from rpcrdma.rtr.messages import (
     Explicit,
     InSegments,
     Item,
-    NotPlaced,
     Report,
     ReportCode,
     ResultDirection,
@@ -32,7 +31,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.requests import NOT_TAKEN
-from rpcrdma.transport import Cause, ChunkLists, Inbound, Kind, ReadChunk, Role, Segment, WriteChunk
+from rpcrdma.transport import Cause, ChunkLists, Inbound, Kind, Segment
 from rtr_end import (
     CALLED,
     HEAD,
@@ -42,7 +41,6 @@ from rtr_end import (
     REPLIED,
     SEGMENT,
     SLOT,
-    Carried,
     End,
     begin,
     client,
@@ -50,32 +48,8 @@ from rtr_end import (
     reported,
     silent_about,
 )
-from rtr_link import PREFIX, pattern
+from rtr_link import pattern
 from support.cases import each_case
-
-
-@each_case("role", list(Role))
-@each_case("support", [6, 7])
-def test_calls_of_either_end_are_carried_if_its_peer_takes_requests(role: Role, support: int) -> None:
-    end = End(role=role, told={0x101: Support(support)})
-    assert (end.carrier is not None) == (support == 7)
-    assert end.state.peer.support == support
-    assert end.receives.prefix_octets == PREFIX
-
-
-def test_the_end_of_a_connection_lets_its_group_go() -> None:
-    end = End()
-    end.request(count=2, data=b"data")
-    end.take()
-    end.extension.on_closed(end)  # type: ignore[arg-type]
-    assert end.take() == [("expect", False)]
-    end.assert_nothing_held()
-    end.extension.on_closed(end)  # type: ignore[arg-type]
-    assert end.take() == []
-    # It never stood.
-    end.state = None
-    end.extension.on_closed(end)  # type: ignore[arg-type]
-    assert end.take() == []
 
 
 def test_a_request_in_one_transmission_is_a_call() -> None:
@@ -87,20 +61,6 @@ def test_a_request_in_one_transmission_is_a_call() -> None:
     assert end.statistics.groups_received == 2
     assert (end.statistics.items_in_segments, end.statistics.octets_in_segments) == (0, 0)
     assert end.statistics.calls_by_send == 0
-    end.assert_nothing_held()
-
-
-def test_a_request_in_three_transmissions_is_a_call_when_the_last_one_is_there() -> None:
-    end = End()
-    end.request(payload=b"one ", count=3)
-    assert end.take() == [("expect", True), ("hold", 4)]
-    end.go_on(1, payload=b"and two ")
-    assert end.take() == [("hold", 8)]
-    end.go_on(2, payload=b"and three")
-    assert end.take() == [("expect", False), ("call", ONE, b"one and two and three", *CALLED[3:])]
-    assert end.statistics.groups_received == 1
-    assert end.go_on(3) is None
-    assert end.take() == [reported(ONE, 0, 3, None, ReportCode.CONTINUATION)]
     end.assert_nothing_held()
 
 
@@ -143,47 +103,8 @@ def test_items_in_segments_are_handed_on_and_counted() -> None:
     end.assert_nothing_held()
 
 
-def test_an_end_without_segments_takes_items_of_no_octets() -> None:
-    end = End(config=RoundTripConfig(segment_octets=0))
-    assert end.receives is None
-    end.request(items=(Item(4, 0, InSegments(0, ())),))
-    ((*_, incoming),) = end.take()
-    assert bytes(incoming.placed[4]) == b""
-    end.request(items=(Item(4, 0, InSegments(1, (0,))),))
-    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.SEGMENT_NUMBER, 0, 1, 0)]
-    end.request(items=(Item(4, 0, InSegments(1, ())),))
-    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.OFFSET, 1, 0, 0)]
-
-
-def test_items_of_a_reply_are_handed_on() -> None:
-    end = client()
-    items = (Item(4, 10, InSegments(0, (1,))), Item(0, 0, NotPlaced.NO_ITEM))
-    end.response(items=items, data=pattern(SLOT))
-    ((step, xid, stream, (found, views, held)),) = end.take()
-    assert (step, xid, stream, found, held) == ("reply", ONE, b"repl", items, SLOT)
-    assert {at: bytes(view) for at, view in views.items()} == {4: pattern(SLOT)[16:26]}
-
-
 def segments(count: int, octets: int = 4) -> tuple[Segment, ...]:
     return tuple(Segment(number, octets, 0) for number in range(count))
-
-
-def test_memory_that_a_request_names_is_exposed_by_it() -> None:
-    end = End()
-    items = (Item(4, 5, Explicit(segments(3))), Item(12, 0, InSegments(0, ())), Item(16, 4, Explicit(segments(1))))
-    first = ResultDirection(1, Way.CHOICE, segments(2))
-    second = ResultDirection(1, Way.SEGMENTS)
-    sets = (DirectionSet(0, 3, (first,)), DirectionSet(3, 100, (second, first)))
-    end.request(payload=b"the call", items=items, directions=sets, extra_receives=2)
-    promised, (_, _, _, chunks, incoming) = end.take()
-    assert promised == ("promised",)
-    used = (Segment(0, 4, 0), Segment(1, 1, 0), Segment(2, 0, 0))
-    assert chunks.reads == (ReadChunk(4, used), ReadChunk(16, segments(1)))
-    assert chunks.writes == (WriteChunk(segments(2)), WriteChunk(()), WriteChunk(segments(2)))
-    answer = incoming.reply
-    assert isinstance(answer, DirectedReply)
-    assert list(answer._directions) == [first, second, first]
-    assert answer._frames_max == 3
 
 
 def test_arguments_end_behind_the_items_that_a_request_has_elsewhere() -> None:
@@ -208,12 +129,6 @@ def test_a_reply_has_the_transmissions_that_both_ends_allow(
     end.request(directions=(DirectionSet(0, 100, (ResultDirection(1, Way.SEGMENTS),)),), extra_receives=extra)
     *_, (*_, incoming) = end.take()
     assert incoming.reply._frames_max == (1 if most is None else most)
-
-
-def test_directions_of_a_peer_that_takes_no_response_come_to_nothing() -> None:
-    end = End(told={0x101: Support(5)})
-    end.request(directions=(DirectionSet(0, 100, (ResultDirection(1, Way.CHOICE, segments(2)),)),))
-    assert end.take() == [CALLED]
 
 
 @each_case("more", [0, 1])
@@ -259,97 +174,7 @@ def test_a_transmission_with_a_fault_is_reported(fields: dict[str, Any], report:
     end.assert_nothing_held()
 
 
-def test_ranges_that_overlap_are_reported() -> None:
-    end = End()
-    end.request(directions=(DirectionSet(0, 8, ()), DirectionSet(7, 8, ())), data=b"data")
-    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.OFFSET, 7, 8, 0xFFFFFFFF)]
-    end.assert_nothing_held()
-
-
-@each_case(("support", "most"), [(7, 3), (3, 1)])
-def test_a_request_has_the_transmissions_that_this_end_takes(support: int, most: int) -> None:
-    config = RoundTripConfig(segment_octets=SEGMENT, support=Support(support), requests_max=3)
-    end = End(config=config)
-    end.request(count=most)
-    assert [step for step, *_ in end.take()] == (["call"] if most == 1 else ["expect", "hold"])
-    end = End(config=config)
-    end.request(count=most + 1)
-    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.SEQUENCE, most, most + 1)]
-
-
-@each_case(("responses_max", "extra", "most"), [(8, None, 8), (8, 2, 3), (2, 5, 2), (8, 0, 1)])
-def test_a_response_has_the_transmissions_that_its_request_allows(
-    responses_max: int, extra: int | None, most: int
-) -> None:
-    for count in (most, most + 1):
-        end = client(told={0x104: responses_max})
-        if extra is not None:
-            end.calls[ONE] = Carried(extra)
-        end.response(count=count)
-        if count > most:
-            assert end.take()[-1] == reported(ONE, 1, 0, None, ReportCode.SEQUENCE, most, count)
-        else:
-            assert [step for step, *_ in end.take()] == (["reply"] if most == 1 else ["expect", "hold"])
-
-
 LEADS = each_case(("lead", "way"), [(XMTREQ, 0), (XMTRESP, 1)])
-
-
-@LEADS
-@each_case(("other", "other_way"), [(XMTREQ, 0), (XMTRESP, 1)])
-def test_a_group_that_begins_within_another_ends_both(lead: int, way: int, other: int, other_way: int) -> None:
-    end = opened(lead)
-    begin(end, other, OTHER, data=b"data")
-    expect, *fails, report = end.take()
-    assert expect == ("expect", False)
-    assert sorted(fails) == [("fail", ONE, TransmissionFault)] * way + [("fail", OTHER, TransmissionFault)] * other_way
-    assert report == reported(OTHER, other_way, 0, (ONE, way, 0), ReportCode.OPTIONAL_TYPE, XMTCONT, other)
-    end.assert_nothing_held()
-    silent_about(end, ONE, OTHER)
-
-
-@LEADS
-def test_a_new_group_forgets_those_that_were_given_up(lead: int, way: int) -> None:
-    end = End()
-    begin(end, lead, count=0)
-    assert end.go_on(1) is None
-    assert [step for step, *_ in end.take()] == ["fail"] * way + ["report"]
-    begin(end, lead)
-    end.take()
-    end.go_on(1)
-    assert end.take() == [reported(ONE, 0, 1, None, ReportCode.CONTINUATION)]
-
-
-@each_case(("begun_by", "way"), [(XMTREQ, 0), (XMTRESP, 1), (XMTCONT, 0), (0, 0)])
-def test_a_continuation_of_nothing_is_reported(begun_by: int, way: int) -> None:
-    end = End()
-    end.go_on(5, OTHER, begun_by, data=b"data")
-    fails = [("fail", OTHER, TransmissionFault)] * way
-    assert end.take() == [*fails, reported(OTHER, way, 5, None, ReportCode.CONTINUATION)]
-    end.assert_nothing_held()
-    silent_about(end, OTHER)
-
-
-@LEADS
-@each_case(
-    ("number", "xid", "payload", "code", "words"),
-    [
-        (2, ONE, b"", ReportCode.SEQUENCE, (1, 2)),
-        (0, ONE, b"", ReportCode.SEQUENCE, (1, 0)),
-        (1, OTHER, b"", ReportCode.XID, (ONE, OTHER)),
-    ],
-)
-def test_a_continuation_that_is_not_the_next_one_ends_its_group(
-    lead: int, way: int, number: int, xid: int, payload: bytes, code: ReportCode, words: tuple[int, ...]
-) -> None:
-    end = opened(lead)
-    end.go_on(number, xid, lead, payload, data=b"data")
-    expect, *fails, report = end.take()
-    assert expect == ("expect", False)
-    assert sorted(fails) == [("fail", each, TransmissionFault) for each in sorted({ONE, xid})] * way
-    assert report == reported(xid, way, number, (ONE, way, 0), code, *words)
-    end.assert_nothing_held()
-    silent_about(end, *{ONE, xid})
 
 
 @LEADS
@@ -384,14 +209,6 @@ def test_a_continuation_that_cannot_be_read_ends_its_group(lead: int, way: int) 
         silent_about(end, *{ONE, xid})
 
 
-def test_a_continuation_of_nothing_that_cannot_be_read_is_an_unreadable_header() -> None:
-    end = End()
-    error = end.put(XMTCONT, OTHER, bytes(8), b"")
-    assert isinstance(error, DecodeError)
-    assert end.take() == []
-    silent_about(end, OTHER)
-
-
 @LEADS
 def test_a_first_transmission_that_cannot_be_read(lead: int, way: int) -> None:
     for body, data in ((bytes(4), b""), (b"\0\0\0\x11" + bytes(100), b""), (b"\0\0\0\x11" + bytes(100), b"data")):
@@ -404,21 +221,6 @@ def test_a_first_transmission_that_cannot_be_read(lead: int, way: int) -> None:
             assert isinstance(error, DecodeError)
             assert end.take() == []
         silent_about(end, ONE)
-
-
-def test_a_header_that_goes_on_in_the_segments_is_read() -> None:
-    end = End()
-    numbers = (0,) * 230
-    for more in range(9):
-        head = TransmitRequest((Item(4, 0, InSegments(0, (*numbers, *(0,) * more))),), (), 1, 0, 4)
-        body = encode_transmit_request(head) + b"call"
-        error = end.put(XMTREQ, ONE, body)
-        assert error is None, "the header is read"
-        (step,) = end.take()
-        # Its numbers are not ascending, but it was read.
-        assert step[0] in {"report", "call"}
-        assert step[0] == "call" or step[3].code in {ReportCode.SEGMENT_NUMBER, ReportCode.OFFSET}
-        end.assert_nothing_held()
 
 
 def test_an_end_that_takes_no_calls_refuses_requests() -> None:
@@ -479,13 +281,6 @@ def test_another_message_breaks_an_open_group(lead: int, way: int, kind: Kind) -
     assert report == reported(OTHER, other_way, 0, (ONE, way, 0), code, XMTCONT, 0x77)
     end.assert_nothing_held()
     silent_about(end, ONE, OTHER)
-
-
-def test_another_message_of_these_numbers_is_none_of_the_extension() -> None:
-    end = opened(XMTREQ)
-    data = bytes(12) + XMTREQ.to_bytes(4)
-    assert end.between(Inbound(Kind.CALL, OTHER, 0, 2, header_type=XMTREQ), data) is True
-    assert end.take()[-1][3].code is ReportCode.HEADER_TYPE
 
 
 @each_case(

@@ -72,7 +72,8 @@ class Served:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        self.events += [json.loads(line) for line in self.process.stdout]
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
 
     def finish(self) -> int:
         """Its exit status, when it has ended."""

@@ -12,11 +12,6 @@ AT_0 = ReadChunk(0, (SEGMENT,))
 OFFERED = WriteChunk((SEGMENT,))
 
 
-def test_a_new_call_was_not_sent() -> None:
-    call = Call(v3.READ, None)
-    assert (call.transmissions, call.travelled) == (0, "not sent")
-
-
 @each_case(
     ("chunks", "long", "long_reply", "words"),
     [

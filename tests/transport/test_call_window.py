@@ -8,7 +8,6 @@ from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
-from support.cases import each_case
 from window_space import admitted
 
 
@@ -44,47 +43,10 @@ def usable(window: CallWindow) -> int:
     return count
 
 
-@pytest.mark.req("V1-7", "V1-8")
-def test_requester_starts_with_one_credit() -> None:
-    window = CallWindow(32, 0, promised=False)
-    assert window.admit(CALL) == 32
-    assert admitted(window, CALL) is None
-
-
-@pytest.mark.req("V1-2", "V1-4")
-@each_case(("granted", "expected"), [(1, 1), (31, 31), (32, 32), (33, 32), (0xFFFFFFFF, 32)])
-def test_grant_is_absolute_and_capped_by_the_request(granted: int, expected: int) -> None:
-    window = requester(32, 7)
-    assert admitted(window, CALL) is not None
-    assert window.on_received(received(Kind.REPLY, granted))
-    assert usable(window) == window.allowed == expected
-
-
 def test_illegal_grant_of_zero_counts_as_one() -> None:
     window = requester(32, 8)
     assert admitted(window, CALL) is not None
     assert window.on_received(received(Kind.REPLY, 0))
-    assert usable(window) == 1
-
-
-def test_lowered_grant_leaves_nothing_available() -> None:
-    window = requester(32, 9)
-    assert usable(window) == 9
-    assert window.on_received(received(Kind.REPLY, 2))
-    for left in range(8, 2, -1):
-        assert window.in_flight == left
-        assert admitted(window, CALL) is None
-        assert window.on_received(received(Kind.REPLY, 2))
-    assert usable(window) == 0
-    assert window.on_received(received(Kind.REPLY, 2))
-    assert usable(window) == 1
-
-
-def test_an_error_gives_its_credit_back_and_grants_nothing() -> None:
-    window = requester(32, 2)
-    assert usable(window) == 2
-    assert window.on_received(received(Kind.ERROR, 30))
-    assert window.allowed == 2
     assert usable(window) == 1
 
 
@@ -130,10 +92,3 @@ def test_messages_are_not_counted() -> None:
     window.reserve(5)
     window.stop_learning()
     assert (window.granted, window.receives_wanted) == (10, wanted + 1)
-
-
-def test_the_credit_of_a_call_that_is_never_answered_is_lost() -> None:
-    window = CallWindow(1, 1, promised=False)
-    assert window.on_received(received(Kind.CALL))
-    window.on_dropped()
-    assert not window.on_received(received(Kind.CALL))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import (
-    CallArrived,
     CallFailed,
     ReplyBound,
     Role,
@@ -23,7 +22,6 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.call_window import CallWindow
-from rpcrdma.transport.dialects import Window
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
@@ -48,29 +46,6 @@ def client() -> tuple[BarePeer, Call]:
 
 CALLED = {"sends": 1, "calls_read_chunk": 1, "registrations": 1, "segments_read": 1}
 ANSWERED = CALLED | {"calls": 1, "receives": 1}
-
-
-def test_a_call_that_is_not_answered_is_counted_as_sent() -> None:
-    peer, _ = client()
-    assert counted(peer.endpoint.statistics) == CALLED
-
-
-def test_a_refused_call_is_counted_as_failed() -> None:
-    peer, _ = client()
-    peer.send(words(7, 1, 9, 4, 2))
-    assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1}
-
-
-def test_an_abandoned_call_is_counted_once_and_again_when_it_is_answered() -> None:
-    peer, handle = client()
-    peer.endpoint.abandon(handle)
-    assert counted(peer.endpoint.statistics) == CALLED | {"calls_abandoned": 1}
-    peer.endpoint.abandon(handle)
-    assert counted(peer.endpoint.statistics) == CALLED | {"calls_abandoned": 1}
-    peer.send(words(7, 1, 9, 0, 0, 0, 0, 7, REPLY))
-    found = counted(peer.endpoint.statistics)
-    assert (found["calls_abandoned"], found["calls"], found["receives"]) == (1, 1, 1)
-    assert peer.endpoint_events() == []
 
 
 def test_answers_to_no_call_are_counted_and_dropped() -> None:
@@ -99,37 +74,6 @@ def test_a_call_whose_memory_is_unfit_is_counted_as_unsendable() -> None:
     peer.run()
     assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1, "sends": 1}
     assert len(peer.received) == 1
-
-
-def test_calls_in_the_reverse_direction_are_counted() -> None:
-    peer = BarePeer(Role.CLIENT, reverse=True)
-    peer.send(words(8, 1, 9, 0, 0, 0, 0, 8, CALL))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallArrived)
-    peer.endpoint.reply(event.incoming, message(8, REPLY))
-    peer.run()
-    expected = {"reverse_calls": 1, "receives": 1, "sends": 1, "calls": 1, "calls_short": 1}
-    assert counted(peer.endpoint.statistics) == expected
-
-
-@each_case(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
-def test_a_payload_is_joined_with_its_header_while_that_costs_less(
-    octets: int, buffers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = []
-    post_send = LoopbackQueuePair.post_send
-
-    def posted(qp: LoopbackQueuePair, wr: object, gather: Sequence[Buffer], **options: Any) -> None:
-        sent.append([len(buffer) for buffer in gather])
-        post_send(qp, wr, gather, **options)
-
-    config = TransportConfig(inline_send_octets=16384, inline_receive_octets=16384)
-    pair = EndpointPair(config, config).connect()
-    monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
-    payload = message(7, CALL)
-    payload.reduced = payload.reduced[:8] + bytes(octets - 8)
-    pair.client.call(7, payload, ReplyBound(8))
-    assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
 
 
 @each_case(
@@ -181,23 +125,6 @@ def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) ->
     assert [number for number, each in enumerate(signaled, 1) if each] == [16, 32, 48]
     peer.run()
     assert (outbox.posted, outbox.ended) == (49, 48)
-
-
-class NothingOwed:
-    """Credits by which a peer may leave nothing unread."""
-
-    def may_owe(self, _sends: int) -> bool:
-        return False
-
-
-def test_a_backlog_is_looked_for_above_twenty_four_sends() -> None:
-    peer = BarePeer(Role.SERVER)
-    outbox, session = peer.endpoint._outbox, peer.endpoint._session
-    assert session.window.may_owe(0)
-    session.window = cast("Window", NothingOwed())
-    for posted, ended, backlog in ((24, 0, False), (25, 0, True), (125, 101, False), (125, 100, True)):
-        outbox.posted, outbox.ended = posted, ended
-        assert outbox.backlog is backlog
 
 
 @each_case(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import CallArrived, Closed, IncomingCall, ReplyBound, ReplySent, TransportConfig
 
@@ -39,15 +37,6 @@ def closed(between: EndpointPair) -> Closed:
     event = between.server_events()[-1]
     assert isinstance(event, Closed)
     return event
-
-
-def test_a_peer_that_owes_nothing_has_no_deadline() -> None:
-    between = pair()
-    assert not between.server.timed
-    assert between.server.next_deadline_s(NOW_S) is None
-    between.server.on_time(NOW_S + 1e9)
-    between.run()
-    assert between.server_events() == []
 
 
 def test_rdma_reads_must_be_answered_in_time() -> None:
@@ -129,19 +118,3 @@ def test_what_came_in_time_leaves_no_deadline() -> None:
     between.server.on_time(NOW_S + 30.0)
     between.run()
     assert between.server_events() == []
-
-
-def test_an_ended_connection_has_no_deadline() -> None:
-    between = pair()
-    incoming = asked(between, 1)
-    assert between.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
-    between.server.abort("the test ends it")
-    between.run()
-    assert [type(event) for event in between.server_events()] == [ReplySent, Closed]
-    assert not between.server.timed
-    assert between.server.next_deadline_s(NOW_S) is None
-
-
-def test_a_deadline_is_more_than_nothing() -> None:
-    with pytest.raises(ValueError, match="stalled_s"):
-        TransportConfig(stalled_s=0)

@@ -16,7 +16,6 @@ from rpcrdma.transport.dialects.header_parts import encode_property_set
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingError, Refusal
-from rpcrdma.transport.private_data import Agreement, PrivateData
 from support.cases import each_case
 from support.octets import words
 
@@ -87,32 +86,7 @@ def test_a_version_is_refused_in_the_form_that_all_versions_know() -> None:
         assert Version1().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
 
 
-@each_case("allowed", [True, False])
-def test_private_data_of_the_peer_change_nothing(allowed: bool) -> None:
-    for peer in (None, PrivateData(), PrivateData(remote_invalidation=True, send_octets=8192, receive_octets=1024)):
-        assert Version2().agree(PrivateData(allowed), peer) == Agreement(4096, 4096, allowed)
-
-
 # Received messages
-
-
-@pytest.mark.req("V2-78")
-@each_case("xid", [0, 1, 7])
-@each_case("ends", [0, 1])
-def test_calls_with_every_shape_of_lists_are_what_the_long_course_says(xid: int, ends: int) -> None:
-    """With small numbers, so that one word could be taken for another."""
-    for chunks in LISTS:
-        payload = struct.pack(">IIII", xid, 0, 1, 0)
-        octets = call(payload, chunks, ends, xid=xid)
-        found = Version2().decode(octets)
-        assert found == Version2()._decode_other(octets)
-        if ends and not chunks.names(ends):
-            assert found == refused(Cause.HEADER, xid=xid)
-            continue
-        start = len(octets) - len(payload)
-        assert found == Inbound(Kind.CALL, xid, 9, 2, chunks, octets, start, ends=ends or None)
-        assert found is not None
-        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
 
 
 @each_case("xid", [0, 1, 7])
@@ -141,15 +115,6 @@ def test_a_message_that_ends_too_early_is_refused() -> None:
     octets = told()
     for length in range(PREFIX, len(octets)):
         assert decode(octets[:length]) == [refused(Cause.PROPERTY)], length
-
-
-@pytest.mark.req("V2-68")
-def test_the_version_is_looked_at_first() -> None:
-    refusal = Refusal(Cause.VERSION, low=2, high=2)
-    rests = (b"", words(1), words(77, 77, 77, 77), call()[16:])
-    for version, rest, header_type in itertools.product((0, 3, 0xFFFFFFFF), rests, (0, 1, 2, 5, 10, 77)):
-        octets = words(7, version, 9, header_type) + rest
-        assert decode(octets) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
 
 
 FAULTY_CALLS: dict[str, Callable[[], bytes]] = {
@@ -187,12 +152,6 @@ FAULTY_REPLIES: dict[str, Callable[[], bytes]] = {
     "long, followed by a payload": lambda: reply(REPLY_7, REPLY_CHUNK, long=True),
     "too many Write chunks": lambda: reply(REPLY_7, ChunkLists((), (WriteChunk(()),) * 99)),
 }
-
-
-@pytest.mark.req("V2-48")
-@each_case("fault", FAULTY_REPLIES)
-def test_a_faulty_reply_is_never_answered(fault: str) -> None:
-    assert decode(FAULTY_REPLIES[fault]()) == [FAULTY_REPLY]
 
 
 @pytest.mark.req("V2-39")
@@ -234,27 +193,7 @@ def test_too_many_are_refused_with_the_number_that_is_taken(what: str) -> None:
     assert octets.endswith(words(limit))
 
 
-def test_a_reply_may_return_all_segments_that_its_call_had() -> None:
-    chunks = ChunkLists((), (WriteChunk((ONE,) * SEGMENTS_MAX),) * 2)
-    (found,) = decode(reply(REPLY_7, chunks))
-    assert found is not None
-    assert found.chunks == chunks
-
-
 # Errors
-
-
-@pytest.mark.req("V2-A2")
-def test_an_unknown_error_is_discarded() -> None:
-    for code, numbers in itertools.product((0, 12, 99, 101, 0xFFFFFFFF), ((), (0,), (0, 0))):
-        assert decode(error_of(code, *numbers)) == [None]
-
-
-def test_a_faulty_error_is_not_answered() -> None:
-    # The code of the error that tells how long the reply is, without that number.
-    whole = error_of(9)
-    for octets in (words(7, 2, 9, 4), whole[:-4], whole, words(7, 3, 9, 4)):
-        assert decode(octets) == [None]
 
 
 # Continued messages
@@ -274,16 +213,6 @@ def test_a_call_may_be_divided_anywhere(cuts: tuple[int, ...], chunks: ChunkList
     assert simple(last) == Inbound(Kind.CALL, 7, 9, 2, chunks, PAYLOAD, ends=ends)
 
 
-def test_grants_errors_and_other_versions_may_stand_within_a_sequence() -> None:
-    grant = words(0, 2, 5, 1, 0, 0, 0, 0, 0)
-    other_version = words(8, 3, 9, 0, 0)
-    error = error_of(2, xid=8)
-    found = decode(piece(CALL_7), grant, error, other_version, b"short", call(b"more"))
-    kinds = [one and one.kind for one in found]
-    assert kinds == [Kind.PIECE, Kind.GRANT, Kind.ERROR, Kind.UNREADABLE, None, Kind.CALL]
-    assert simple(found[-1]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7 + b"more")
-
-
 FOREIGN: dict[str, Callable[[], bytes]] = {
     "a call": lambda: call(CALL_8, xid=8),
     "a piece of another call": lambda: piece(CALL_8, xid=8),
@@ -301,12 +230,6 @@ def test_a_foreign_message_is_refused_and_the_interrupted_one_is_dropped(foreign
     assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
 
 
-@pytest.mark.req("V2-41")
-def test_a_long_call_under_the_same_xid_is_foreign() -> None:
-    found = decode(piece(CALL_7), call(b"", ZERO, long=True), call(b"last"))
-    assert found == [PIECE, refused(Cause.FLAGS), PIECE]
-
-
 def test_a_sequence_that_is_too_long_is_refused_once_and_dropped() -> None:
     octets = piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1))
     found = decode(octets, octets, octets, call(b"last"), call())
@@ -318,9 +241,3 @@ def test_an_answer_that_is_too_long_fails_its_call_once() -> None:
     octets = piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1), answers=True)
     found = decode(octets, octets, octets, reply(b"last"))
     assert found == [PIECE, FAULTY_REPLY, PIECE, PIECE]
-
-
-def test_connections_do_not_share_continued_messages() -> None:
-    one, other = Version2(), Version2()
-    one.decode(piece(CALL_7))
-    assert simple(other.decode(call())) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)

@@ -37,13 +37,6 @@ def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
                 returned_length(chunk(*rooms), chunk(*lengths), "chunk")
 
 
-@pytest.mark.req("V2-24")
-@each_case("count", [0, 1, 3])
-def test_as_many_segments_come_back_as_were_offered(count: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"chunk: 2 segments were offered, {count} returned"):
-        returned_length(chunk(4, 4), chunk(*[0] * count), "chunk")
-
-
 @pytest.mark.req("V1-26", "V2-24")
 @each_case(("handle", "offset"), [(2, 100), (1, 101), (9, 9)])
 def test_octets_are_where_they_were_offered_to_be_and_no_octets_may_be_anywhere(handle: int, offset: int) -> None:
@@ -88,30 +81,6 @@ def test_a_reply_whose_chunks_are_not_as_they_must_be_is_refused(returned: Chunk
         echoed(returned, long=long)
 
 
-@each_case("long", [False, True])
-def test_a_reply_chunk_must_have_been_offered(long: bool) -> None:
-    with pytest.raises(RemoteProtocolError, match="a Reply chunk that was not offered"):
-        echoed(ChunkLists((), WRITES, chunk(0)), long=long, offers_reply=False)
-    with pytest.raises(RemoteProtocolError, match="a long reply without a reply in it"):
-        echoed(ChunkLists((), WRITES), long=True, offers_reply=False)
-
-
-@each_case("reply", [None, chunk(0, handle=9)])
-def test_an_inline_reply_is_in_the_message_behind_its_header(reply: WriteChunk | None) -> None:
-    found = echoed(ChunkLists((), WRITES, reply))
-    assert (bytes(found.data[found.start :]), found.octets) == (b"reply", 11)
-    assert found.placed is not None
-    first, second = found.placed.take(0, 3, "first"), found.placed.take(4, 8, "second")
-    assert (first, second) == (b"fou", b"eightoct")
-
-
-@each_case("length", [8, 9, 16])
-def test_a_long_reply_is_in_its_chunk(length: int) -> None:
-    found = echoed(ChunkLists((), WRITES, chunk(length, handle=9)), long=True)
-    assert (bytes(found.data), found.start) == (XID.to_bytes(4, "big") + bytes(length - 4), 0)
-    assert found.octets == 11 + length
-
-
 @pytest.mark.req("V1-38")
 @each_case("xid", [0, XID + 1, 0x04030201])
 def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
@@ -140,10 +109,3 @@ def test_a_result_comes_inline_only_if_its_chunk_is_too_small(length: int, inlin
         else:
             with pytest.raises(DecodeError):
                 placed.take(0, length, "first")
-
-
-def test_a_filled_chunk_is_the_result_however_long_that_is_said_to_be() -> None:
-    placed = echoed(ChunkLists((), WRITES), may_be_inline=True).placed
-    assert placed is not None
-    with pytest.raises(DecodeError):
-        placed.take(0, 5, "first")

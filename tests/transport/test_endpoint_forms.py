@@ -63,28 +63,6 @@ def nothing_is_exposed(pair: EndpointPair) -> bool:
     return not pair.client_pd.regions and not pair.server_pd.regions
 
 
-@pytest.mark.req("V1-38", "V1-85")
-def test_short_call_and_short_reply(version: str) -> None:
-    pair = connected(version)
-    handle = pair.client.call(XID, message(XID, CALL, (b"args", None)), ReplyBound(8))
-    (incoming,) = pair.arrived()
-    assert incoming.xid == XID
-    decoder = opened(incoming.decoder, CALL)
-    assert decoder.octets(4, "args") == b"args"
-    decoder.done("call")
-    assert not pair.server.reply(incoming, message(XID, REPLY, (b"result..", None)))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    assert event.call is handle
-    decoder = opened(event.decoder, REPLY)
-    assert decoder.octets(8, "result") == b"result.."
-    decoder.done("reply")
-    assert pair.server_events() == []
-    for statistics in (pair.client.statistics, pair.server.statistics):
-        assert (statistics.calls, statistics.calls_short, statistics.registrations) == (1, 1, 0)
-
-
 @pytest.mark.req(
     "V1-15",
     "V1-19",
@@ -159,23 +137,6 @@ def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
         assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
 
 
-@pytest.mark.req("V1-31", "V1-32", "V1-41", "V2-28", "V2-31", "V2-45")
-@each_case("length", [4064, 10_000, 200_000])
-@each_case("segment_octets_max", [1 << 20, 5000])
-def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
-    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
-    plain = pattern(length)
-    pair.client.call(XID, message(XID, CALL, (plain, None)), ReplyBound(8))
-    (incoming,) = pair.arrived()
-    assert [(chunk.position, chunk.length) for chunk in incoming.chunks.reads] == [(0, 8 + length)]
-    decoder = opened(incoming.decoder, CALL)
-    assert decoder.octets(length, "args") == plain
-    decoder.done("call")
-    answer(pair, incoming, message(XID, REPLY))
-    assert nothing_is_exposed(pair)
-    assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
-
-
 @pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20", "V2-19", "V2-21")
 @each_case("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
@@ -211,47 +172,6 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
     decoder = opened(incoming.decoder, CALL)
     assert [decoder.bulk(4000, "item") for _ in items] == items
     decoder.done("call")
-
-
-@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41", "V2-31", "V2-45")
-@each_case("length", [4048, 10_000, 60_000])
-@each_case("segment_octets_max", [1 << 20, 5000])
-def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
-    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
-    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
-    (incoming,) = pair.arrived()
-    plain = pattern(length)
-    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, pattern(5)), (b"next", None)))
-    decoder = opened(decoder, REPLY)
-    assert decoder.octets(length, "result") == plain
-    assert decoder.bulk(5, "padded item") == pattern(5)
-    assert decoder.octets(4, "next") == b"next"
-    decoder.done("reply")
-    assert nothing_is_exposed(pair)
-    # A short reply leaves its chunk unused.
-    pair.server_events()
-    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
-    (incoming,) = pair.arrived()
-    answer(pair, incoming, message(XID, REPLY))
-    assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
-
-
-@pytest.mark.req("V2-1")
-@each_case("length", [0, 1, 100, 128])
-def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
-    pair = connected(version)
-    memory = bytearray(128)
-    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), (memory,))
-    (incoming,) = pair.arrived()
-    assert incoming.chunks.writes == ()
-    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length, 5)), (b"end.", None)))
-    opened(decoder, REPLY)
-    result = decoder.bulk(5000, "item")
-    assert result == pattern(length, 5) == memory[:length]
-    assert decoder.octets(4, "end") == b"end."
-    if length:
-        memory[0] ^= 0xFF
-        assert result[0] == memory[0]
 
 
 @pytest.mark.req("V1-25", "V1-27", "V1-47", "V2-23", "V2-25")
@@ -321,15 +241,6 @@ def test_decoded_views_outlive_their_receive_buffer() -> None:
         views.append((item, decoder.bulk(9000, "item")))
         pair.server_events()
     assert all(view == expected for expected, view in views)
-
-
-@pytest.mark.req("V1-13", "V1-75", "V2-15")
-def test_what_is_not_marked_is_never_reduced(version: str) -> None:
-    pair = connected(version)
-    pair.client.call(XID, message(XID, CALL, (bytes(100_000), None)), ReplyBound(100_000))
-    (incoming,) = pair.arrived()
-    assert [chunk.position for chunk in incoming.chunks.reads] == [0]
-    assert incoming.chunks.writes == ()
 
 
 @pytest.mark.req("V1-42", "V1-68", "V1-71", "V1-40")

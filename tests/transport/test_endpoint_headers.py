@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 import sys
 import types
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
-from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import compile_source
 from support.cases import each_case
@@ -55,48 +53,6 @@ def split(rfc: Any, octets: bytes) -> tuple[Any, bytes]:
     rfc.encode_header(encoder, header)
     assert b"".join(encoder.gather()) == octets[: decoder.pos]
     return header, octets[decoder.pos :]
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """All messages that are sent over the loopback, in order."""
-    messages: list[bytes] = []
-    post_send = LoopbackQueuePair.post_send
-
-    def recorded(self: LoopbackQueuePair, wr: object, gather: Any, **options: Any) -> None:
-        messages.append(b"".join(gather))
-        post_send(self, wr, gather, **options)
-
-    monkeypatch.setattr(LoopbackQueuePair, "post_send", recorded)
-    return messages
-
-
-@pytest.mark.req("V1-36", "V1-38", "V1-40", "V1-85", "V1-44")
-def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: Any, sent: list[bytes]) -> None:
-    # Segments that are no multiple of four, so that chunks have several.
-    config = TransportConfig(segment_octets_max=3001, credits_requested=99)
-    pair = EndpointPair(config, TransportConfig(credits_granted=55)).connect()
-    shapes = set()
-    for xid, sizes in enumerate(itertools.product((0, 9000), repeat=4), start=XID):
-        argument, plain, result, body = sizes
-        sent.clear()
-        pair.client.call(xid, message(xid, CALL, (bytes(plain), bytes(argument))), ReplyBound(body, (result,)))
-        (incoming,) = pair.arrived()
-        pair.server.reply(incoming, message(xid, REPLY, (bytes(body), bytes(result))))
-        pair.run()
-        pair.client_events()
-        pair.server_events()
-        for octets, direction, credits_ in zip(sent, (CALL, REPLY), (99, 55), strict=True):
-            header, rest = split(rfc, octets)
-            assert (header.xid, header.vers, header.credit) == (xid, 1, credits_)
-            long = header.rest.which is rfc.form.NOMSG
-            lists = header.rest.value
-            shapes.add((direction, long, bool(lists.reads), bool(lists.writes), lists.reply is not None))
-            # The RPC message follows at once, with no record mark.
-            assert rest[:8] == (b"" if long else struct.pack(">II", xid, direction))
-    assert {shape[:2] for shape in shapes} == {(CALL, False), (CALL, True), (REPLY, False), (REPLY, True)}
-    assert {shape[2:] for shape in shapes if shape[0] == CALL} == set(itertools.product((False, True), repeat=3))
-    assert {shape[2] for shape in shapes if shape[0] == REPLY} == {False}
 
 
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")

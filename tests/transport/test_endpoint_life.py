@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import TransportClosed
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
@@ -15,14 +15,12 @@ from rpcrdma.transport import (
     ChunkRefused,
     Closed,
     EndpointEvent,
-    Ready,
     ReplyArrived,
     ReplyBound,
     ReplySent,
     Role,
     TransportConfig,
 )
-from rpcrdma.transport.call import CallState
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support.cases import each_case
@@ -56,15 +54,6 @@ def test_one_call_goes_out_until_the_first_reply_then_as_many_as_granted() -> No
     assert answer_all(pair) == [7, 8, 9]
     pair.run()
     assert kinds(pair.client_events()) == [ReplyArrived] * 10
-
-
-def test_calls_made_before_the_connection_stands_wait_for_it() -> None:
-    pair = EndpointPair()
-    handles = [pair.client.call(xid, message(xid, CALL), NOTHING) for xid in range(3)]
-    assert {handle.state for handle in handles} == {CallState.QUEUED}
-    pair.run()
-    assert kinds(pair.client_events()) == [Ready]
-    assert kinds(pair.server_events()) == [Ready, CallArrived]
 
 
 def receives_when_sending(queue_pair: LoopbackQueuePair) -> list[int]:
@@ -114,25 +103,6 @@ def test_requester_has_a_receive_for_each_reply_before_it_sends(caller: Role) ->
         requester.call(xid, message(xid, CALL), NOTHING)
     assert len(seen) == 100
     assert all(receives >= xid for xid, receives in enumerate(seen, start=1))
-
-
-def test_each_end_has_its_role() -> None:
-    pair = EndpointPair().connect()
-    with pytest.raises(LocalProtocolError, match="makes no calls"):
-        pair.server.call(1, message(1, CALL), NOTHING)
-
-
-def test_abandoned_call_that_was_not_sent_never_is() -> None:
-    pair = EndpointPair().connect()
-    handles = [pair.client.call(xid, message(xid, CALL), NOTHING) for xid in range(3)]
-    pair.client.abandon(handles[1])
-    pair.client.abandon(handles[1])
-    seen = answer_all(pair)
-    seen += answer_all(pair)
-    assert seen == [0, 2]
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.run()
-    assert [event.call.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [0, 2]
 
 
 @pytest.mark.req("V1-77")
@@ -207,16 +177,6 @@ def test_each_connection_negotiates_for_itself() -> None:
     # The next one may say nothing.
     third = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=8192), private_data=b"").endpoint
     assert (third.inline_send_octets, third.remote_invalidation) == (1024, False)
-
-
-def test_dropped_call_is_never_answered() -> None:
-    pair = EndpointPair().connect()
-    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.drop(incoming)
-    pair.run()
-    assert pair.client_events() == []
-    assert pair.client.calls_in_flight == 1
 
 
 class CountingBuffers(PlainBuffers):
@@ -328,14 +288,3 @@ def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatc
     assert not pair.server.reply(second, message(2, REPLY, (b"", b"item")))
     assert not buffers.out
     assert not pair.server_pd.regions
-
-
-def test_connection_that_is_rejected_fails_what_waits_for_it() -> None:
-    pair = EndpointPair()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.client_qp.progress()
-    pair.server_qp.reject()
-    pair.client.progress()
-    events = pair.client_events()
-    assert kinds(events) == [CallFailed, Closed]
-    assert "reject" in str(events[1].reason)  # type: ignore[union-attr]

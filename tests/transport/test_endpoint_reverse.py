@@ -114,29 +114,6 @@ def test_a_reverse_reply_is_these_octets() -> None:
     assert peer.endpoint.reverse_calls_in_flight == 0
 
 
-@pytest.mark.req("BD-1")
-def test_the_same_xid_is_in_use_in_both_directions_at_once() -> None:
-    pair = Both()
-    forward = pair.client.call(XID, message(XID, CALL, (b"ahead   ", None)), NOTHING)
-    reverse = pair.server.call(XID, message(XID, CALL, (b"back    ", None)), NOTHING)
-    pair.run()
-    (at_client,) = calls_in(pair.client_events())
-    (at_server,) = calls_in(pair.server_events())
-    pair.server.reply(at_server, message(XID, REPLY, (b"from server ", None)))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    assert event.call is forward
-    assert event.decoder.octets(20, "reply")[8:] == b"from server "
-    assert pair.server_events() == [], "the reverse call still waits"
-    pair.client.reply(at_client, message(XID, REPLY, (b"from client ", None)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, ReplyArrived)
-    assert event.call is reverse
-    assert event.decoder.octets(20, "reply")[8:] == b"from client "
-
-
 @pytest.mark.req("BD-2")
 def test_each_direction_has_its_own_credits() -> None:
     pair = Both(
@@ -173,12 +150,6 @@ def test_a_server_makes_no_call_before_its_client_is_ready() -> None:
     pair.server.call(XID, message(XID, CALL), NOTHING)
     pair.run()
     assert len(calls_in(pair.client_events())) == 1
-
-
-def test_a_server_without_the_reverse_direction_cannot_open_it() -> None:
-    pair = EndpointPair().connect()
-    with pytest.raises(LocalProtocolError, match="makes no calls"):
-        pair.server.allow_reverse()
 
 
 @pytest.mark.req("BD-9")
@@ -267,26 +238,6 @@ def test_a_client_discards_what_has_no_direction_and_ignores_its_credits(octets:
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
     assert event.call is handle
-
-
-@pytest.mark.req("BD-3")
-def test_an_error_ends_only_a_call_of_the_side_that_gets_it_and_grants_nothing() -> None:
-    pair = Both()
-    forward = pair.client.call(XID, message(XID, CALL), NOTHING)
-    pair.server.call(XID, message(XID, CALL), NOTHING)
-    pair.run()
-    (at_client,) = calls_in(pair.client_events())
-    (at_server,) = calls_in(pair.server_events())
-    pair.server.fail_call(at_server)
-    pair.run()
-    (failed,) = pair.client_events()
-    assert isinstance(failed, CallFailed)
-    assert failed.call is forward
-    assert pair.client.credits_granted == 1
-    assert pair.client.reverse_calls_in_flight == 1
-    pair.client.reply(at_client, message(XID, REPLY))
-    pair.run()
-    assert xids(pair.server_events()) == [XID]
 
 
 @pytest.mark.req("BD-3")

@@ -181,19 +181,3 @@ def test_forward_calls_cost_the_same_work_with_and_without_the_reverse_direction
     assert seen[0][0]
     assert seen[1] == seen[0]
     assert seen[2] == seen[0]
-
-
-def test_a_queued_call_that_failed_in_its_turn_can_be_abandoned_and_its_xid_used_again() -> None:
-    pair = both_ways()
-    handles = [pair.server.call(xid, message(xid, CALL, (bytes(xid), None)), NOTHING) for xid in (0, 8000)]
-    (incoming,) = called_back(pair)
-    pair.client.reply(incoming, message(0, REPLY))
-    pair.run()
-    replied, failed = pair.server_events()
-    assert isinstance(replied, ReplyArrived)
-    assert isinstance(failed, CallFailed)
-    assert failed.call is handles[1]
-    pair.server.abandon(handles[1])
-    pair.server.abandon(handles[0])
-    pair.server.call(8000, message(8000, CALL), NOTHING)
-    assert [call.xid for call in called_back(pair)] == [8000]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,7 +37,6 @@ BOLD = 0x40
 SIZE = 0x200
 REFUSED = 0x300
 RESPONSE, MORE = 1, 2
-INVAL_HTYPE, INVAL_FLAG, BAD_XDR = 3, 4, 2
 
 
 class Recorded:
@@ -98,32 +96,6 @@ def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
     assert pair.link.role is Role.CLIENT
 
 
-@each_case("value", [None, b"\0\0\0\7"])
-def test_a_peer_without_the_extension_skips_its_property(value: bytes | None) -> None:
-    pair = Pair(Recorded(value), None)
-    assert pair.of_client.ready == [{}]
-    assert not pair.link.supported
-    assert pair.client.peer_properties is not None
-    assert pair.server.peer_properties is not None
-
-
-@each_case("body", [(), (b"eight   ",), (b"one ", b"two ")])
-def test_a_message_reaches_the_handler_of_its_type(body: Sequence[bytes]) -> None:
-    pair = Pair(Recorded(), Recorded(), "2")
-    xid = pair.link.send(ANSWER, body)
-    pair.run()
-    assert pair.of_server is not None
-    assert pair.of_server.messages == [(ANSWER, xid, 0, False, b"".join(body))]
-
-
-def test_flags_and_the_owner_of_the_xid_are_told() -> None:
-    pair = Pair(Recorded(), Recorded())
-    assert pair.link.send(ASK, [b"word"], xid=99, flags=BOLD, answer=True) == 99
-    pair.run()
-    assert pair.of_server is not None
-    assert pair.of_server.messages == [(ASK, 99, BOLD, True, b"word")]
-
-
 @each_case("octets", [4000, 4096, 4097, 10_000, 100_000])
 def test_a_long_body_goes_on_in_further_messages(octets: int) -> None:
     pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
@@ -175,18 +147,6 @@ def test_an_error_of_an_extension_at_the_end_keeps_no_call_from_its_own() -> Non
     with pytest.raises(KeyError):
         pair.client.progress()
     assert [type(event) for event in pair.client.events] == [CallFailed, Closed]
-
-
-def test_a_peer_that_does_not_know_the_type_answers_so_and_the_extension_is_told() -> None:
-    pair = Pair(Recorded(), None)
-    xid = pair.link.send(ANSWER, [b"word"])
-    pair.run()
-    assert pair.of_client.errors == [ExtensionError(xid, 0, (), Cause.HEADER_TYPE)]
-    handle = pair.client.call(5, message(5, 0), ReplyBound(8))
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(5, 1))
-    pair.run()
-    assert pair.client_events()[0].call is handle  # type: ignore[union-attr]
 
 
 def test_errors_of_the_extension_reach_the_sender() -> None:
@@ -247,30 +207,6 @@ def row(code: int) -> HeaderRow:
     return HeaderRow(code, "ROW", lambda *_: None)
 
 
-@each_case(
-    ("extensions", "words"),
-    [
-        ([Extension(name="a", headers=(row(5),))], "header type 0x5 of the extension a is used by the protocol"),
-        (
-            [Extension(name="a", headers=(row(256),)), Extension(name="b", headers=(row(256),))],
-            "header type 0x100 of the extension b is used by a",
-        ),
-        (
-            [Extension(name="a", properties=(PropertyRow(6, "p", None, bytes),))],
-            "property 0x6 of the extension a is used by the protocol",
-        ),
-        ([Extension(name="a", errors=(ErrorRow(100, "e"),))], "error 0x64 of the extension a is used by the protocol"),
-        (
-            [Extension(name="a", errors=(ErrorRow(300, "e"), ErrorRow(300, "f")))],
-            "error 0x12c of the extension a is used by a",
-        ),
-    ],
-)
-def test_codes_are_used_once(extensions: list[Extension], words: str) -> None:
-    with pytest.raises(LocalProtocolError, match=words):
-        check_extensions(extensions)
-
-
 @each_case("code", [0, 1, 0x7F, 0x80, 0x81])
 def test_codes_from_0x80_on_are_for_extensions(code: int) -> None:
     owners = []
@@ -307,35 +243,6 @@ class Asked(BarePeer):
         return int(code)
 
 
-@pytest.mark.req("V2-33")
-def test_a_property_that_the_extension_cannot_read_is_refused() -> None:
-    peer = Asked()
-    answer, grant = peer.introduce((SIZE, b"12345"))
-    assert struct.unpack(">6I", answer)[3:] == (4, RESPONSE, BAD_XDR)
-    assert struct.unpack(">9I", grant)[3:] == (1, 0, 0, 0, 0, 0)
-    answers = peer.introduce((SIZE, b"\0\0\0\3"))
-    assert struct.unpack_from(">IIIII", answers[0])[3:] == (5, 0)
-    assert peer.recorded.ready == [{SIZE: 3}]
-
-
-@pytest.mark.req("V2-51", "V2-42")
-@each_case(
-    ("header_type", "flags", "code"),
-    [
-        (UNFLAGGED, 0, INVAL_HTYPE),
-        (UNFLAGGED, MORE, INVAL_HTYPE),
-        (ASK, BOLD << 1, INVAL_FLAG),
-        (ANSWER, BOLD, INVAL_FLAG),
-        (ANSWER, MORE, INVAL_FLAG),
-    ],
-)
-def test_types_and_flags_without_a_row_are_refused(header_type: int, flags: int, code: int) -> None:
-    peer = Asked()
-    peer.introduce((SIZE, b"\0\0\0\3"))
-    assert peer.error(77, 2, 1, header_type, flags, 0) == code
-    assert peer.recorded.messages == []
-
-
 def test_errors_of_unknown_extensions_and_of_another_length_are_discarded() -> None:
     peer = Asked()
     peer.introduce((SIZE, b"\0\0\0\3"))
@@ -368,11 +275,3 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
         assert all(len(piece) <= 4096 for piece in peer.received)
         whole += b"".join(piece[20:] for piece in peer.received)
     assert whole.endswith(struct.pack(">II", SIZE, octets) + bytes(octets))
-
-
-def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
-    pair = EndpointPair(version="2", client_extensions=[announcing(20_000)], server_extensions=[announcing(9000)])
-    pair.connect()
-    assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
-    assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
-    assert pair.client.inline_send_octets == TransportConfig().offered_send_octets

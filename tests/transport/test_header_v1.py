@@ -10,24 +10,20 @@ import header_vectors
 from header_vectors import load_headers, octets_of
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1
 from rpcrdma.transport.dialects.header_parts import VersionRefusal, encode_version_refused
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
-    RDMA_NOMSG,
-    SHORT_HEADER_OCTETS,
     Header,
     RdmaError,
     RdmaMsg,
     RdmaMsgp,
-    RdmaNoMsg,
     decode_header,
     encode_chunk_refused,
     encode_header,
     encode_message,
 )
-from rpcrdma.transport.dialects.v1 import GEOMETRY
 from support.cases import each_case
 
 VECTORS = load_headers("headers.toml")
@@ -81,34 +77,12 @@ def test_malformed_header_does_not_decode(vector: dict[str, Any]) -> None:
     assert caught.value.field == vector["field"]
 
 
-@headers
-def test_messages_are_encoded_without_a_header_object_as_well(vector: dict[str, Any]) -> None:
-    header = header_of(vector)
-    if isinstance(header, RdmaMsg | RdmaNoMsg):
-        procedure = RDMA_MSG if isinstance(header, RdmaMsg) else RDMA_NOMSG
-        assert encode_message(procedure, header.xid, header.credits, header.chunks) == octets_of(vector)
-        assert SHORT_HEADER_OCTETS + GEOMETRY.size_chunks(header.chunks) == len(octets_of(vector))
-
-
-def test_header_without_chunks_has_one_encoding() -> None:
-    assert encode_message(RDMA_MSG, 1, 2, NO_CHUNKS) == encode_message(RDMA_MSG, 1, 2, ChunkLists())
-    assert decode_header(encode_message(RDMA_MSG, 1, 2, NO_CHUNKS)).chunks is NO_CHUNKS  # type: ignore[union-attr]
-
-
 @pytest.mark.req("V1-57", "V1-59", "V1-60")
 def test_errors_copy_xid_and_version_of_the_request() -> None:
     assert decode_header(encode_version_refused(VersionRefusal(77, 9, 32, 1, 1))) == RdmaError(
         77, 32, 1, 1, 1, version=9
     )
     assert decode_header(encode_chunk_refused(77, 1, 32)) == RdmaError(77, 32, 2, version=1)
-
-
-def test_segments_of_one_position_are_one_chunk_wherever_they_stand() -> None:
-    a, b, c = Segment(1, 4, 0), Segment(2, 8, 0), Segment(3, 12, 0)
-    flat = ChunkLists((ReadChunk(400, (a,)), ReadChunk(40, (b,)), ReadChunk(400, (c,))))
-    header = decode_header(encode_message(RDMA_MSG, 1, 1, flat))
-    assert isinstance(header, RdmaMsg)
-    assert header.chunks.reads == (ReadChunk(400, (a, c)), ReadChunk(40, (b,)))
 
 
 def test_as_many_chunks_and_segments_as_limits_allow() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import Closed, ReplyArrived, ReplyBound, ReplySent, Role, TransportConfig
+from rpcrdma.transport import ReplyArrived, ReplyBound, ReplySent, Role, TransportConfig
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support import raw_messages as raw
 from support.cases import each_case
@@ -98,24 +98,6 @@ def test_calls_and_replies_of_any_length_are_whole_and_no_send_is_longer_than_th
     assert pair.server.statistics.discarded == pair.client.statistics.discarded == 0
 
 
-@pytest.mark.thorough
-@pytest.mark.req("V2-44")
-@each_case("threshold", THRESHOLDS[:2])
-@each_case("credits_", [1, 2, 5])
-def test_with_few_credits_a_long_message_waits_in_its_midst_for_more(
-    threshold: int, credits_: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = Pair(threshold, monkeypatch, credits_requested=credits_, credits_granted=credits_)
-    for xid in range(1, 8):
-        pair.exchange(xid, 100_000, 100_000)
-        pair.exchange(xid, 4, 4)
-        pair.exchange(xid, 4, 100_000)
-    # The server grants the further credits asynchronously; the client has granted those of replies before.
-    assert pair.server.statistics.grants_sent > 0
-    assert pair.server.statistics.grants_sent == pair.client.statistics.grants_received
-    assert pair.client.statistics.grants_sent == 0
-
-
 @pytest.mark.req("V2-6", "V2-44")
 @each_case("threshold", THRESHOLDS)
 def test_a_continued_reply_that_its_client_expects_waits_for_no_credits(threshold: int) -> None:
@@ -148,46 +130,3 @@ def waiting_sends(pair: EndpointPair, xid: int, result: int) -> int:
     assert [type(event) for event in pair.client_events()] == [ReplyArrived]
     assert [type(event) for event in pair.server_events()] == [ReplySent]
     return pair.server.statistics.sends - at_once
-
-
-@each_case("end", Role)
-def test_a_message_that_is_cut_in_its_midst_leaves_nothing(end: Role, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Pair(4096, monkeypatch)
-    pair.client.call(1, message(1, CALL, (pattern(100_000), None)), ReplyBound(8))
-    for _ in range(3):
-        pair.client_qp.progress(2)
-        pair.server.progress()
-    assert pair.server.statistics.pieces_received > 0
-    (pair.client if end is Role.CLIENT else pair.server).abort("cut")
-    pair.run()
-    _, closed = pair.client_events()
-    assert isinstance(closed, Closed)
-    assert [type(event) for event in pair.server_events()] == [Closed]
-    assert pair.client.calls_in_flight == pair.server.calls_in_flight == 0
-    assert not pair.client_pd.regions
-    assert not pair.server_pd.regions
-
-
-@pytest.mark.req("V2-27")
-def test_a_call_in_pieces_has_its_chunks_in_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Pair(4096, monkeypatch, in_messages_octets_max=20_000)
-    memory = bytearray(50_000)
-    pair.client.call(
-        1, message(1, CALL, (pattern(9000), pattern(30_000, 1)), (b"tail", None)), ReplyBound(20, (50_000,)), (memory,)
-    )
-    (incoming,) = pair.arrived()
-    assert pair.client.statistics.pieces_sent == 2
-    assert [chunk.position for chunk in incoming.chunks.reads] == [RPC + 9000 + 4]
-    decoder = incoming.decoder
-    assert bytes(decoder.octets(RPC + 9000, "plain")[RPC:]) == pattern(9000)
-    assert bytes(decoder.bulk(1 << 20, "item")) == pattern(30_000, 1)
-    assert decoder.octets(4, "tail") == b"tail"
-    decoder.done("call")
-    pair.server.reply(incoming, message(1, REPLY, (pattern(9000, 2), pattern(50_000, 3))))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    assert pair.server.statistics.pieces_sent == 2
-    assert memory == pattern(50_000, 3)
-    assert not pair.client_pd.regions
-    assert not pair.server_pd.regions

@@ -11,16 +11,13 @@ from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
     Call,
     CallFailed,
-    CallRefused,
     ChunkRefused,
     Closed,
-    Ready,
     ReplyArrived,
     ReplyBound,
     ReplySent,
     Role,
     TransportConfig,
-    VersionRefused,
 )
 from rpcrdma.transport import responder as responder_module
 from rpcrdma.transport.message import Cause
@@ -111,73 +108,7 @@ def test_a_server_of_another_version_is_spoken_to_in_that_or_left(server_version
 # 2, 3, 4, 10: errors that fail a call for good
 
 
-@each_case(("code", "cause"), [(2, Cause.HEADER), (3, Cause.HEADER_TYPE), (4, Cause.FLAGS), (10, Cause.SYSTEM)])
-@pytest.mark.req("V2-60")
-def test_an_error_without_a_remedy_fails_the_call_and_it_is_not_sent_again(code: int, cause: Cause) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
-    assert len(peer.heard()) == 1
-    peer.send(raw.error(XID, code))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, CallRefused)
-    assert event.error.refusal.cause is cause
-    assert [each for each in peer.heard() if each.xid] == []
-    assert not peer.endpoint_pd.regions
-    assert peer.endpoint.statistics.calls_failed == 1
-
-
-def test_a_version_error_in_mid_connection_fails_the_call() -> None:
-    peer = BareMessages(Role.CLIENT)
-    peer.endpoint.call(XID, message(XID, CALL), ReplyBound(8))
-    peer.send(raw.error(XID, 1, 1, 7))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, VersionRefused)
-    assert (event.error.low, event.error.high) == (1, 7)
-
-
-@pytest.mark.req("V2-60", "V2-67")
-def test_an_argument_that_may_not_be_moved_fails_the_call_for_good() -> None:
-    pair = Pair()
-    pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), ReplyBound(0))
-    (incoming,) = pair.arrived()
-    pair.server.fail_call(incoming)
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, CallRefused)
-    assert event.error.refusal.cause is Cause.SYSTEM
-    assert pair.arrived() == []
-
-
 # 5: Read chunks
-
-
-@pytest.mark.req("V2-53", "V2-54")
-@each_case("most", [1, 2])
-def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = Pair()
-    monkeypatch.setattr(limits, "READ_CHUNKS_MAX", most)
-    items = [pattern(5000 + n) for n in range(3)]
-    handle = pair.client.call(XID, message(XID, CALL, *((b"head", item) for item in items)), ReplyBound(8))
-    (incoming,) = pair.arrived()
-    assert [chunk.position for chunk in incoming.chunks.reads] == [0]
-    incoming.decoder.octets(8, "start")
-    for item in items:
-        assert incoming.decoder.octets(4, "head") == b"head"
-        assert bytes(incoming.decoder.bulk(9000, "item")) == item
-    incoming.decoder.done("call")
-    assert not pair.server.reply(incoming, message(XID, REPLY))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    assert event.call is handle
-    assert pair.client.statistics.resent_long == 1
-    assert pair.server.statistics.errors_sent == 1
-    assert not pair.client_pd.regions
 
 
 @pytest.mark.req("V2-54")
@@ -269,18 +200,6 @@ def test_a_result_larger_than_the_callers_memory_fails_the_call() -> None:
     assert pair.runs == 1
 
 
-@pytest.mark.req("V2-59", "V2-62", "V2-89")
-@pytest.mark.usefixtures("uncontinued")
-@each_case("bound", [8, 70_000])
-def test_a_reply_whose_size_could_not_be_estimated_succeeds_at_the_second_try(bound: int) -> None:
-    pair = Pair()
-    reply = message(XID, REPLY, (pattern(200_000), None))
-    handle = pair.succeeds(message(XID, CALL), reply, ReplyBound(bound))
-    assert handle.chunks.reply is not None
-    assert handle.chunks.reply.length >= 200_008
-    assert (pair.runs, pair.client.statistics.resent_larger) == (2, 1)
-
-
 @pytest.mark.req("V2-59", "V2-62")
 def test_a_reply_that_is_too_long_for_messages_succeeds_at_the_second_try() -> None:
     pair = Pair()
@@ -288,18 +207,6 @@ def test_a_reply_that_is_too_long_for_messages_succeeds_at_the_second_try() -> N
     pair.succeeds(message(XID, CALL), message(XID, REPLY, (pattern(length), None)), ReplyBound(8))
     assert (pair.runs, pair.client.statistics.resent_larger) == (2, 1)
     assert pair.server.statistics.replies_long == 1
-
-
-@pytest.mark.req("V2-58", "V2-59")
-def test_a_reply_that_is_longer_than_what_is_ever_offered_fails_the_call() -> None:
-    for bound, cause in ((ReplyBound(8), Cause.REPLY_RESOURCE), (ReplyBound(8, (5000,)), Cause.WRITE_RESOURCE)):
-        pair = Pair()
-        reply = message(XID, REPLY, (b"", bytes(limits.REPLY_OCTETS_MAX + 4)))
-        failed = pair.fails(message(XID, CALL), reply, bound)
-        assert isinstance(failed.error, ChunkRefused)
-        assert failed.error.refusal.cause is cause
-        assert failed.error.refusal.needed > limits.REPLY_OCTETS_MAX
-        assert pair.runs == 1
 
 
 @each_case(("code", "numbers", "needed_max"), [(9, (), 9000), (8, (1,), 9000)])
@@ -355,17 +262,3 @@ def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBou
 
 
 # Properties
-
-
-@pytest.mark.req("V2-32")
-@each_case("role", Role)
-def test_bad_properties_are_refused_by_either_end(role: Role) -> None:
-    peer = BareMessages(role, introduce=False)
-    peer.heard()
-    peer.send(raw.properties((2, raw.word(5)), xid=77))
-    assert [(each.xid, each.numbers) for each in peer.heard() if each.xid] == [(77, (2,))]
-    assert peer.endpoint_events() == []
-    if role is Role.SERVER:
-        # A client has told all it may before its server has answered, and gives no credit for a second try.
-        peer.send(raw.properties(xid=78))
-        assert [type(event) for event in peer.endpoint_events()] == [Ready]

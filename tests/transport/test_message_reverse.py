@@ -128,16 +128,6 @@ def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_w
     assert peer.endpoint_events() == []
 
 
-@pytest.mark.req("V2-A8")
-@each_case("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
-def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: bytes) -> None:
-    for reverse in (False, True):
-        peer = BareMessages(Role.CLIENT, reverse=reverse)
-        peer.send(octets)
-        assert sum(each.kind == ERROR for each in peer.heard()) == reverse
-        assert peer.endpoint.statistics.discarded == (not reverse)
-
-
 @pytest.mark.req("BD-10", "V2-A9")
 @each_case("version", ["1", "2"])
 def test_a_client_with_nothing_to_ask_keeps_the_connection(version: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
@@ -69,44 +67,6 @@ def usable(window: MessageWindow) -> int:
     return count
 
 
-def test_either_end_begins_with_one_message() -> None:
-    window = MessageWindow(8, 4)
-    assert window.low, "the first message may make a grant due"
-    assert not window.refresh_due, "no connection begins with a grant"
-    assert admitted(window, PROPERTIES) is not None
-    assert (
-        admitted(window, CALL)
-        is admitted(window, REPLY)
-        is admitted(window, PROPERTIES)
-        is continued(window, REPLY)
-        is None
-    )
-    assert not window.refresh_due
-
-
-@each_case(("requested", "granted", "allowed"), [(8, 1, 1), (8, 5, 5), (3, 5, 3), (256, 128, 128)])
-def test_a_requester_learns_how_many_calls_are_taken(requested: int, granted: int, allowed: int) -> None:
-    client, server = introduced((requested, 2), (2, granted))
-    assert (client.allowed, server.allowed) == (allowed, 2)
-    assert usable(client) == allowed
-    assert usable(server) == 2
-
-
-def test_the_calls_that_are_taken_follow_from_all_credits_and_calls() -> None:
-    found = {}
-    for arriving in (False, True):
-        for message in (Kind.CALL, Kind.REPLY, Kind.PIECE, Kind.GRANT, Kind.PROPERTIES):
-            window = MessageWindow(1000, 50)
-            window.outstanding, window.balance, window._arriving = 9, 0, arriving
-            window.in_flight, window.unanswered = 10, 3
-            assert window.on_arrival(received(message, 20))
-            found[message.name, arriving] = window.allowed
-    # 20 credits and 10 calls less 3 answers and the one over and above, and less the message that is not counted yet.
-    later = dict.fromkeys(itertools.product(("CALL", "REPLY", "PIECE"), (False, True)), 25)
-    at_once = dict.fromkeys((("GRANT", False), ("PROPERTIES", False), ("PROPERTIES", True)), 26)
-    assert found == {**later, **at_once, ("GRANT", True): 25}
-
-
 def deliver_several(sender: MessageWindow, receiver: MessageWindow, message: Outgoing, count: int) -> None:
     """Sends so many calls, or replies, in one message, and takes them."""
     word = sender.admit_several(message, count)
@@ -131,33 +91,6 @@ def test_what_several_calls_in_one_message_save_is_no_room_for_more() -> None:
     assert usable(client) == 8
 
 
-def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls() -> None:
-    client, server = introduced((64, 4), (4, 8))
-    for _ in range(3):
-        for _ in range(8):
-            deliver(client, server, CALL)
-        deliver_several(server, client, REPLY, 8)
-        assert (client.in_flight, server.unanswered) == (0, 0)
-        # The server was given a credit for each reply, and keeps the unused ones.
-        assert (client.balance, client.outstanding, server.balance) == (9, 12, 12)
-    for _ in range(3):
-        deliver_several(client, server, CALL, 8)
-        deliver_several(server, client, REPLY, 8)
-        assert (client.balance, client.in_flight) == (9, 0)
-    assert (client.allowed, server.allowed) == (8, 4)
-    assert client.admit_several(CALL, 8) is not None
-
-
-def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless() -> None:
-    client = MessageWindow(8, 1)
-    for _ in range(4):
-        assert admitted(client, CALL) is not None
-        assert admitted(client, CALL) is None
-        reply = received(Kind.REPLY, 1)
-        assert client.on_arrival(reply)
-        assert client.on_received(reply)
-
-
 def test_a_grant_within_a_call_does_not_look_like_room_for_another() -> None:
     client, server = introduced((8, 1), (8, 2))
     word = admitted(server, CALL)
@@ -166,40 +99,6 @@ def test_a_grant_within_a_call_does_not_look_like_room_for_another() -> None:
     assert client.on_arrival(received(Kind.GRANT))
     assert client.balance == 4, "one of them is for the answer, one is over and above"
     assert client.allowed == 2
-
-
-@pytest.mark.req("V2-6")
-def test_grants_follow_the_calls_of_both_sides() -> None:
-    client, server = introduced((8, 3), (8, 5))
-    assert (server.outstanding, client.outstanding) == (6, 3)
-    deliver(client, server, CALL)
-    assert (server.outstanding, client.outstanding) == (5, 5), "a call brings the credit for its answer along"
-    deliver(server, client, CALL)
-    assert (server.outstanding, client.outstanding) == (6, 4)
-    deliver(server, client, REPLY)
-    assert (server.outstanding, client.outstanding) == (7, 3), "an answer gives back the credit of its call"
-    deliver(client, server, REPLY)
-    assert (server.outstanding, client.outstanding) == (6, 4)
-    assert not server.owed
-    assert not client.owed
-
-
-@pytest.mark.req("V2-44")
-def test_a_long_call_goes_on_with_the_credits_of_a_grant() -> None:
-    client, server = introduced((8, 1), (8, 2))
-    word = admitted(client, CALL)
-    pieces = grants = 0
-    while pieces < 20:
-        if word is None:
-            assert server.refresh_due
-            assert client.on_arrival(received(Kind.GRANT, server.grant_word()))
-            assert not client.refresh_due, "a grant is not answered with a grant"
-            grants += 1
-        else:
-            assert server.on_arrival(received(Kind.PIECE, word))
-            pieces += 1
-        word = continued(client, CALL)
-    assert grants == 6, "three credits come with each, and the first three were there"
 
 
 @pytest.mark.req("V2-7")
@@ -217,41 +116,6 @@ def test_there_is_a_receive_for_a_grant_over_and_above() -> None:
     window.reserve(3)
     window.grant_word()
     assert window.receives_wanted == window.outstanding + 1 + SPARE_RECEIVES == 5 + 1 + SPARE_RECEIVES
-
-
-@pytest.mark.req("V2-4")
-def test_a_peer_that_sends_without_a_credit_is_seen() -> None:
-    client, server = introduced((8, 1), (8, 2))
-    for _ in range(server.outstanding):
-        assert server.on_arrival(None)
-    assert not server.on_arrival(None)
-    assert client.balance == 3
-
-
-def test_a_peer_within_its_credits_may_use_all_of_them_for_calls() -> None:
-    client, server = introduced((8, 1), (3, 2))
-    server.allowed = 3
-    server.balance = 3
-    for _ in range(3):
-        assert admitted(server, CALL) is not None
-    call = received(Kind.CALL, 100)
-    for _ in range(server.outstanding):
-        assert server.on_arrival(call)
-        assert server.on_received(call)
-    assert server.unanswered == 6
-    assert not server.owed
-    assert not server.on_received(call), "more than all credits that there can be"
-    assert client.balance == 3
-
-
-def test_a_peer_may_use_reserved_credits_for_calls() -> None:
-    window = MessageWindow(2, 1, 3)
-    window.reserve(3)
-    assert admitted(window, PROPERTIES) is not None
-    assert window.outstanding == 5
-    for _ in range(5):
-        assert window.on_arrival(received(Kind.CALL))
-        assert window.on_received(received(Kind.CALL))
 
 
 def test_a_call_that_is_never_answered_gives_its_credit_back() -> None:
@@ -282,16 +146,6 @@ def test_words_of_two_halves() -> None:
     assert halves(admitted(server, PROPERTIES)) == (8, 6)
     assert halves(continued(server, PROPERTIES)) == (8, 0)
     assert halves(admitted(server, CALL)) == (8, 1)
-
-
-@each_case("word", [0xFFFF, 0x1FFFF, 0xFFFFFFFF, 0x00008000])
-def test_incremental_credits_saturate(word: int) -> None:
-    window = MessageWindow(8, 3)
-    for _ in range(3):
-        assert window.on_arrival(received(Kind.GRANT, word))
-    assert window.balance == CREDITS_MAX
-    assert admitted(window, PROPERTIES) is not None
-    assert window.balance == CREDITS_MAX - 1
 
 
 @each_case(("requested", "granted"), [(1 << 20, 1), (1, 1 << 20), (70_000, 70_000), (65_535, 65_535)])
@@ -328,18 +182,3 @@ def test_a_grant_gives_something_and_takes_no_credit() -> None:
     outstanding, before = client.outstanding, client.balance
     assert client.on_arrival(received(Kind.GRANT, 14 << 16 | 6))
     assert (client.outstanding, client.balance) == (outstanding, before + 6)
-
-
-def test_a_grant_waits_for_a_sign_that_the_one_before_has_arrived() -> None:
-    _, server = introduced((8, 3), (8, 7))
-    for _ in range(4):
-        assert server.on_arrival(None)
-    assert server.refresh_due
-    assert halves(server.grant_word())[1] == 4
-    for _ in range(4):
-        assert not server.refresh_due, "all four may have been sent before the grant came"
-        assert server.on_arrival(None)
-    assert server.owed == 4
-    assert not server.refresh_due
-    assert server.on_arrival(None)
-    assert server.refresh_due

@@ -31,11 +31,6 @@ LIMITS = PlanLimits(
 KIB = 1 << 10
 
 
-def test_a_plan_has_nothing_that_it_is_not_given() -> None:
-    assert CallPlan() == (False, (), (), 0)
-    assert ReplyPlan(ReplyForm.INLINE) == (ReplyForm.INLINE, (), None, "")
-
-
 @pytest.mark.req("V1-25", "V1-27", "V1-47", "V1-51")
 @each_case(
     ("results", "items", "writes", "reply_chunk"),
@@ -69,15 +64,6 @@ def test_memory_for_a_reply_is_offered_from_the_first_octet_on_that_needs_it(
     found = plan_call(0, (), results, items, LIMITS)
     assert found == expected
     assert (found is PLAIN) == (not writes and not reply_chunk)
-
-
-@each_case(("most", "results"), [(5000, 4768), (20_000, 19_768), (30_000, 29_768)])
-def test_a_reply_goes_in_messages_as_long_as_they_may_be(most: int, results: int) -> None:
-    limits = LIMITS._replace(reply_octets_max=most)
-    assert plan_call(0, (), results - 500, (500,), limits) == CallPlan()
-    assert plan_call(0, (), results - 499, (500,), limits).write_chunks == (500,)
-    assert plan_call(0, (), max(results, 19_768), (), limits) == CallPlan()
-    assert plan_call(0, (), max(results, 19_768) + 1, (), limits).reply_chunk == max(results, 19_768) + 33
 
 
 @pytest.mark.req("V1-30", "V1-31", "V1-33")
@@ -132,16 +118,6 @@ def test_chunks_of_the_reply_take_room_from_the_call() -> None:
     assert plan_call(9378, (), 29_968, (), LIMITS) == CallPlan(long=True, reply_chunk=30_000)
     assert plan_call(9360, (), 29_969, (), LIMITS) == CallPlan(reply_chunk=30_001)
     assert plan_call(9361, (), 29_969, (), LIMITS) == CallPlan(long=True, reply_chunk=30_001)
-
-
-@each_case(("most", "items_max"), [(0, 0), (5000, 4900), (10_000, 9900), (12_000, 11_900)])
-def test_a_call_goes_in_messages_as_long_as_they_may_be(most: int, items_max: int) -> None:
-    limits = LIMITS._replace(call_octets_max=most)
-    if items_max:
-        assert plan_call(items_max - 500, (500,), 0, (), limits) == CallPlan()
-    assert plan_call(max(0, items_max - 496), (500,), 0, (), limits).read_items == (0,)
-    assert plan_call(max(9900, items_max), (), 0, (), limits) == CallPlan()
-    assert plan_call(max(9900, items_max) + 1, (), 0, (), limits) == CallPlan(long=True)
 
 
 @each_case(
@@ -244,14 +220,6 @@ def test_replies_at_each_bound(
     assert plan_reply(reduced, items, read, 1200, GEOMETRY) == found
 
 
-def test_a_cheap_reply_is_continued_rather_than_put_into_the_reply_chunk() -> None:
-    offered = ChunkLists((), (), chunk(9000))
-    assert plan_reply(1770, (), offered, 1200, GEOMETRY, 2000, 4000) == ReplyPlan(INLINE)
-    assert plan_reply(1771, (), offered, 1200, GEOMETRY, 2000, 4000) == ReplyPlan(LONG)
-    assert plan_reply(970, (), offered, 1200, GEOMETRY, 1000, 4000) == ReplyPlan(INLINE)
-    assert plan_reply(971, (), offered, 1200, GEOMETRY, 1000, 4000) == ReplyPlan(LONG)
-
-
 def test_a_reply_that_fits_no_chunk_is_continued_as_far_as_may_be() -> None:
     assert plan_reply(3800, (), NO_CHUNKS, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE)
     found = plan_reply(3801, (), NO_CHUNKS, 1200, GEOMETRY, 0, 4000)
@@ -292,18 +260,6 @@ OF_VERSION_1 = PlanLimits(
 WRITE_CHUNK = 8 + 16
 REPLY_CHUNK = 4 + 16
 READ_SEGMENT = 24
-
-
-def test_no_more_read_chunks_than_allowed() -> None:
-    limits = OF_VERSION_1._replace(read_chunks_max=2)
-    assert plan_call(40, (5000, 6000, 7000), 0, (), limits) == CallPlan(long=True, read_items=(1, 2))
-    assert plan_call(40, (5000,), 0, (), OF_VERSION_1._replace(read_chunks_max=0)) == CallPlan(long=True)
-
-
-def test_no_more_write_chunks_than_a_responder_takes() -> None:
-    assert plan_call(40, (), 0, (2000,) * 20, OF_VERSION_1) == CallPlan(
-        write_chunks=(2000,) * 16, reply_chunk=32 + 4 * 2000
-    )
 
 
 SIZES = (0, 3, 1020, 1023, 1024, 4036, 4040, 4068, 4072, 100_000)

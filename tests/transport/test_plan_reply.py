@@ -9,7 +9,6 @@ import pytest
 
 from rpcrdma.transport.chunks import ChunkLists, Segment, WriteChunk
 from rpcrdma.transport.dialects import v2
-from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_reply import ReplyForm, plan_reply, reply_octets_max
@@ -24,19 +23,6 @@ def chunk(*lengths: int) -> WriteChunk:
 
 def offer(*writes: WriteChunk, reply: WriteChunk | None = None) -> ChunkLists:
     return ChunkLists((), writes, reply)
-
-
-def test_a_reply_is_continued_only_if_its_last_message_has_room_for_the_whole_header() -> None:
-    geometry = v2.GEOMETRY
-    # The smallest message of a peer; more segments than one header of that size holds.
-    room = 1024 - geometry.reply_header - geometry.write_chunk - LAST_PIECE_OCTETS_MIN
-    most = room // geometry.segment
-    for segments, item in itertools.product((most, most + 1, 200), (None, 2000)):
-        offered = offer(chunk(*[1] * segments))
-        items = () if item is None else (item,)
-        for cheap in (0, 1 << 16):
-            plan = plan_reply(900, items, offered, 1024, geometry, cheap, 1 << 20)
-            assert (plan.form is INLINE) == (segments == most), (segments, item)
 
 
 @each_case("chunks", [0, 1, 2, 3])

@@ -21,14 +21,6 @@ def test_bytes_of_a_linux_client_and_server() -> None:
     assert TransportConfig().private_data() == LINUX_CLIENT
 
 
-@each_case(("octets", "code"), [(1024, 0), (2047, 0), (2048, 1), (65536, 63), (262144, 255)])
-def test_sizes_are_rounded_down_to_a_multiple_of_1024(octets: int, code: int) -> None:
-    encoded = encode_private_data(PrivateData(False, octets, 1024))
-    assert encoded[6:] == bytes([code, 0])
-    decoded = decode_private_data(encode_private_data(PrivateData(False, 1024, octets)))
-    assert decoded == PrivateData(False, 1024, octets // 1024 * 1024)
-
-
 @pytest.mark.req("PD-3")
 def test_reserved_bits_are_sent_as_zero() -> None:
     assert encode_private_data(PrivateData(True, 1024, 1024))[5] == 1

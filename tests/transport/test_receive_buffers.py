@@ -94,29 +94,6 @@ def filled(buffer: memoryview, octets: bytes) -> memoryview:
     return buffer
 
 
-def test_eight_receives_more_than_are_wanted_are_posted() -> None:
-    qp = CountedReceives()
-    receives = ReceiveBuffers(cast("QueuePair", qp), ReceivePool(64))
-    assert receives.posted == 0
-    receives.post(10)
-    assert (receives.posted, qp.posted) == (10, [18])
-    receives.replace()
-    assert (receives.posted, qp.posted) == (10, [18, 8])
-    receives.post(13)
-    assert (receives.posted, qp.posted) == (13, [18, 8, 3])
-
-
-def test_a_message_is_copied_and_its_memory_given_back() -> None:
-    receives, pool, _ = scattering()
-    buffer = filled(pool.take(), OTHER)
-    found = receives.take(arrival(buffer, 32))
-    assert found == OTHER[:32]
-    assert type(found) is bytes
-    assert len(pool.given_back) == 1
-    assert pool.given_back[0] is buffer
-    assert receives.arrived is None
-
-
 def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> None:
     receives, pool, _ = scattering()
     assert receives.take(Completion(OTHER, Verb.RECEIVE, Status.SUCCESS, 64)) is OTHER
@@ -145,17 +122,6 @@ def test_a_message_of_a_kept_type_stays_in_the_pieces_in_which_it_arrived(octets
     assert pool.given_back == [buffer]
 
 
-def test_a_message_of_another_type_is_put_together_from_its_pieces() -> None:
-    receives, pool, _ = scattering()
-    for octets in (5, 15, 16, 17, 40, 64):
-        pool.given_back.clear()
-        scattered = pool.draw()
-        scattered.write(0, OTHER)
-        assert receives.take(arrival(scattered, octets)) == OTHER[:octets]
-        assert pool.given_back == [scattered]
-        assert receives.arrived is None
-
-
 def test_a_kept_message_in_pieces_shows_its_start_and_no_more() -> None:
     receives, pool, _ = scattering()
     for octets, shown, kept in ((15, 15, False), (16, 16, True), (17, 16, True), (64, 16, True)):
@@ -166,14 +132,6 @@ def test_a_kept_message_in_pieces_shows_its_start_and_no_more() -> None:
         assert receives.arrived == ((scattered, octets) if kept else None)
         assert pool.given_back == ([] if kept else [scattered])
         receives.close()
-
-
-def test_short_messages_of_a_kept_type_are_copied() -> None:
-    receives, pool, _ = scattering()
-    buffer = filled(pool.take(), KEPT)
-    assert receives.take(arrival(buffer, 32)) == KEPT[:32]
-    assert receives.arrived is None
-    assert len(pool.given_back) == 1
 
 
 def test_a_message_that_is_not_looked_at_gives_its_memory_back() -> None:

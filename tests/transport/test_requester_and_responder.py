@@ -32,7 +32,7 @@ from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
-from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
+from rpcrdma.transport.responder import _addressable, _well_placed
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
@@ -107,11 +107,6 @@ def test_segments_have_a_size_and_an_end(length: int, offset: int, fits: bool) -
     assert _addressable(NO_CHUNKS, 0)
 
 
-def test_a_message_holds_all_of_the_buffer_that_it_came_in() -> None:
-    assert _held_by(bytes(10)) == 10
-    assert _held_by(memoryview(bytearray(100))[:10]) == 100
-
-
 @pytest.mark.req("V1-38", "V2-52")
 @each_case(
     ("start", "taken"),
@@ -177,19 +172,6 @@ def test_version_1_has_segments_of_any_length_and_version_2_those_that_were_told
     assert session.splits is True
     assert session.segment_octets_taken == 1 << 20
     assert session.names_ended is True
-
-
-def test_messages_can_be_reserved_each_time_that_version_2_is_tried() -> None:
-    extension = Extension(name="reserves", reserve_max=5)
-    session = BarePeer(Role.SERVER, extensions=[extension]).endpoint._session
-    for _ in range(2):
-        session.use(Version2())
-        window, most = session.window, session.config.credits_granted + session.config.reverse_credits_requested + 5
-        window.reserve(3)
-        first = Version2().window(session.config, Role.SERVER, reverse=False, reservable=0)
-        assert window.owed == first.owed + 3
-        window.reserve(1000)
-        assert first.owed + 3 < window.owed <= most, "and no more than that"
 
 
 def called(*arguments: int) -> tuple[BarePeer, Requester, Call]:
@@ -259,15 +241,6 @@ def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(att
     assert len(peer.received) == (1 if failed else 2)
     assert [type(event) for event in peer.endpoint_events()] == [CallFailed] * failed
     assert not requester.on_refused(not_taken(8), None)
-
-
-def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_taken() -> None:
-    peer, requester, handle = called()
-    assert requester.on_refused(not_taken(7), None)
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert event.call is handle
-    assert not requester.on_refused(not_taken(7), None)
 
 
 @each_case(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])

@@ -184,42 +184,6 @@ def test_positions_are_multiples_of_four(position: int) -> None:
     assert outcome(Version2(), words(XID, 2, CREDITS, 0, 0, 0) + read) == expected
 
 
-@pytest.mark.req("V1-38")
-@each_case("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
-def test_a_faulty_reply_is_dropped_and_a_faulty_call_refused(header: bytes) -> None:
-    refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
-    assert outcome(Version1(), header + words(XID + 1, 0)) == refused
-    assert outcome(Version1(), header + words(XID + 1, 1)) is None
-    for direction in (2, 3, 0xFFFFFFFF):
-        assert outcome(Version1(), header + words(XID, direction)) == refused
-        assert outcome(Version1(), header + words(XID + 1, direction)) == refused
-
-
-def test_errors_and_messages_that_are_not_used_of_version_1() -> None:
-    malformed = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
-    other = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.VERSION, low=1, high=1))
-
-    def found(*numbers: int, cut: int = 0) -> Any:
-        octets = words(XID, *numbers)
-        return outcome(Version1(), octets[: len(octets) - cut])
-
-    assert found(1, CREDITS, 1, 0, 0, 0) == malformed
-    assert found(1, CREDITS, 1, 0, 0, 0, cut=1) is None
-    assert found(1, CREDITS, 0, 0, 0, 0) == malformed
-    assert found(1, CREDITS, 3, 0, 0, 0) is None
-    assert found(2, CREDITS, 3, 0, 0, 0) == other
-    assert found(2, CREDITS, 0, 0, 0, 0) == other
-    assert found(2, CREDITS, 0, 0, 0, 0, cut=1) is None
-    assert found(1, CREDITS, 5, 0, 0, 0) == malformed
-    assert found(1, CREDITS, 4, 2) == Inbound(Kind.ERROR, XID, CREDITS, 1, refusal=Refusal(Cause.CHUNKS))
-    assert found(1, CREDITS, 4, 2, cut=1) is None
-    refusal = Refusal(Cause.VERSION, low=2, high=3)
-    assert found(9, CREDITS, 4, 1, 2, 3) == Inbound(Kind.ERROR, XID, CREDITS, 9, refusal=refusal)
-    assert found(1, CREDITS, 4, 3) is None
-    assert found(1, CREDITS, 4, 2, 0) is None
-    assert found(1, cut=4) is None
-
-
 def test_flags_of_an_extension_are_its_own() -> None:
     flags_refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.FLAGS))
 
@@ -267,41 +231,3 @@ def test_errors_of_an_extension_have_as_many_words_as_it_says(more: int) -> None
     assert found(202, 7, 8, 9) == refused(202, 7, 8, 9)
     for numbers in ((), (200, 1), (201,), (201, 1, 2), (202, 1, 2), (202, 1, 2, 3, 4), (203,), (203, 1)):
         assert found(*numbers) is None
-
-
-@each_case("version", [Version1, Version2])
-def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
-    two = (SEGMENT, Segment(1, 2, 3))
-    unusual = [
-        ChunkLists((ReadChunk(8, two),)),
-        ChunkLists((ReadChunk(8, (SEGMENT,)), ReadChunk(12, (SEGMENT,)))),
-        ChunkLists((), (WriteChunk(two),)),
-        ChunkLists((), (WriteChunk(()),)),
-        ChunkLists((), (WriteChunk((SEGMENT,)), WriteChunk((SEGMENT,)))),
-        ChunkLists((ReadChunk(8, (SEGMENT,)),), (WriteChunk((SEGMENT,)),)),
-        ChunkLists((ReadChunk(8, (SEGMENT,)),), (), WriteChunk((SEGMENT,))),
-        ChunkLists((), (WriteChunk((SEGMENT,)),), WriteChunk((SEGMENT,))),
-        ChunkLists((), (), WriteChunk((SEGMENT,))),
-    ]
-    dialect = version()
-    for chunks in unusual:
-        header = written(version, CALL, chunks)
-        assert isinstance(header, bytes), header
-        octets = header + payload(CALL, b"")
-        ends = HANDLE if version is Version1 and chunks.count_segments() else None
-        expected = Inbound(CALL, XID, CREDITS, dialect.version, chunks, octets, len(header), ends=ends)
-        assert outcome(dialect, octets) == expected
-        assert len(header) <= dialect.geometry.call_header + dialect.geometry.size_chunks(chunks)
-
-
-@each_case(
-    ("version", "header"),
-    [
-        (Version1, words(XID, 1, CREDITS, 1, 1, 0, *NAMED, 0, 0, 0)),
-        (Version2, words(XID, 2, CREDITS, 1, 0, HANDLE, 1, 0, *NAMED, 0, 0, 0)),
-    ],
-)
-def test_a_long_call_has_a_type_of_its_own(version: Any, header: bytes) -> None:
-    assert version().encode(RpcMessage(CALL, AT_ZERO, xid=XID, long=True, ends=HANDLE), CREDITS) == header
-    found = outcome(version(), header)
-    assert found == Inbound(CALL, XID, CREDITS, version.version, AT_ZERO, long=True, ends=HANDLE)

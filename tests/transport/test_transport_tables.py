@@ -14,10 +14,8 @@ from rpcrdma.transport import Call, ReplyBound, Role
 from rpcrdma.transport import requester as requester_module
 from rpcrdma.transport.call_states import TRANSITIONS as CALL_TRANSITIONS
 from rpcrdma.transport.call_states import CallInput, CallState
-from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.routing import ROUTES
 from rpcrdma.wire.buffers import Buffer
 from support.octets import words
 
@@ -140,7 +138,3 @@ def test_calls_take_every_way_of_their_table_and_no_other(monkeypatch: pytest.Mo
     assert handle.state is CallState.DONE
     assert table.used == set(table)
     assert len(set(itertools.product(CallState, CallInput)) - set(table)) == 7, "pairs that cannot come about"
-
-
-def test_calls_and_replies_are_taken_only_on_a_connection_that_stands() -> None:
-    assert {state for kind, _, state in ROUTES if kind in (Kind.CALL, Kind.REPLY)} == {State.OPEN}

@@ -7,17 +7,17 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
+from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
-from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
+from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
-from rpcrdma.xdr.codec import Payload, PlacedInOrder
+from rpcrdma.xdr.codec import PlacedInOrder
 from support.cases import each_case
 from support.raw_calls import header, read_segment
 
@@ -202,20 +202,6 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     decoder.done("results")
 
 
-@each_case("octets", [0, 1, 7, 8, 9])
-def test_a_result_is_no_longer_than_the_memory_for_it(octets: int) -> None:
-    memory = bytearray(8)
-    decoder = ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))
-    if octets <= 8:
-        found = decoder.bulk(100, "result")
-        assert found == b"x" * octets
-        assert found.obj is memory
-    else:
-        with pytest.raises(DecodeError, match="at most 8 octets"):
-            decoder.bulk(100, "result")
-        assert memory == bytes(8)
-
-
 def test_results_that_were_placed_are_not_copied() -> None:
     memory, elsewhere = bytearray(b"placed.."), bytearray(b"arrived.")
     into = (memoryview(memory), memoryview(bytearray(8)))
@@ -258,31 +244,3 @@ def test_a_peer_that_leaves_its_replies_unread_is_not_said_to_be_discarded() -> 
     assert isinstance(event, Closed)
     assert event.reason == "the peer does not read its replies"
     assert peer.endpoint.statistics.discarded == 0
-
-
-class CarriedReply:
-    """A reply that goes in messages of an extension, or waits for credits."""
-
-    def __init__(self, *, waits: bool) -> None:
-        self.group = None if waits else ResponseGroup((), ())
-        self.rooms: list[int] = []
-
-    def refusal(self, _payload: Payload) -> None:
-        """It can go."""
-
-    def plan(self, _payload: Payload, room: int) -> ResponseGroup | None:
-        self.rooms.append(room)
-        return self.group
-
-
-@each_case("waits", [False, True])
-def test_a_carried_reply_is_planned_within_the_credits_that_there_are(waits: bool) -> None:
-    server = Server()
-    carried = CarriedReply(waits=waits)
-    message_in = Inbound(Kind.CALL, 7, 1, 1, data=struct.pack(">II", 7, CALL))
-    assert server.responder.on_call(message_in, None, IncomingItems({}, 0, carried))
-    (event,) = server.endpoint_events()
-    assert isinstance(event, CallArrived)
-    event.incoming.payload = message(7, REPLY)
-    assert server.responder._carry(event.incoming) == (None if waits else ())
-    assert carried.rooms == [server.endpoint._session.window.balance]

@@ -76,5 +76,5 @@ def test_the_page_about_decode_names_each_fact(capsys) -> None:
 
 
 def test_the_page_about_ladders_shows_one_of_them() -> None:
-    page = (FOLDER.parents[2] / "docs" / "explain.md").read_text()
+    page = (FOLDER.parents[2] / "docs" / "decode.md").read_text()
     assert (FOLDER / "v1-read.txt").read_text().split("\n\n")[1] in page

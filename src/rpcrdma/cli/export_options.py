@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
-import ipaddress
 import os
 import re
-import socket
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name
@@ -25,7 +23,6 @@ __all__ = [
     "ExportedRule",
     "RuleArgument",
     "absolute_export_name",
-    "allowed_networks",
     "certificate_name",
     "default_state_dir",
     "directory_path",
@@ -45,7 +42,6 @@ SQUASHED: Final = ("root", "all", "none")
 """The callers that act as the anonymous user."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 """The beginning of a URL of fsspec: s3://bucket, zip::s3://bucket/file. A directory of such a name is ./NAME."""
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +118,7 @@ class Exported(ExportedRule):
     versions: Sequence[int]
     hidden: bool
     reserved_port: bool
+    groups: Literal["client", "server"]
     fsspec_valid: float
     mount_point: bool
     missing: str
@@ -131,6 +128,11 @@ class Exported(ExportedRule):
         """The rules that let calls pass, or all if none does; the terms of the export itself are the last one."""
         rules = [*self.rules, self]
         return [rule for rule in rules if rule.access != "none"] or rules
+
+    @property
+    def all_hosts(self) -> list[str]:
+        """The hosts of all rules."""
+        return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def is_read_only(self) -> bool:
@@ -343,26 +345,6 @@ def served_directory(export: Exported) -> Path | None:
     if export.mount_point and not directory.is_mount():
         raise OSError(f"{directory}: no file system is mounted there; mount it")
     return directory
-
-
-def allowed_networks(texts: Sequence[str]) -> list[Network]:
-    """Returns the networks of addresses, networks and host names, which are not `ALL_HOSTS`.
-
-    Raises:
-        OSError: a host name has no address.
-    """
-    networks: list[Network] = []
-    for text in texts:
-        try:
-            networks.append(ipaddress.ip_network(text, strict=False))
-        except ValueError:
-            try:
-                found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)
-            except (OSError, UnicodeError) as error:
-                cause = getattr(error, "strerror", None) or str(error)
-                raise OSError(errno.EINVAL, f"neither an address, a network nor a host name ({cause})", text) from None
-            networks += [ipaddress.ip_network(str(address[0]).partition("%")[0]) for *_, address in found]
-    return networks
 
 
 def default_state_dir() -> Path:

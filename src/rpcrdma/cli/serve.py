@@ -12,17 +12,20 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
 from rpcrdma.cli.serve_admin import start_admin
+from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
+from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import effective
@@ -162,6 +165,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
+        audit = stack.enter_context(audited(args, services, nfs4))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
@@ -172,7 +176,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
                 verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
                 connections_per_host=args.connections_per_host,
-                idle_s=_idle_s(args, RDMA_IDLE_S),
+                idle_s=idle_s(args, RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=hosts,
                 rpcrdma_version=args.rpcrdma_version,
@@ -181,23 +185,24 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             tcp=TcpServerConfig(
                 connections_max=args.connections,
                 connections_per_host=args.connections_per_host,
-                idle_s=_idle_s(args, RPC_IDLE_S),
+                idle_s=idle_s(args, RPC_IDLE_S),
                 xprtsec=least_protection(args.exports),
                 host_authentication=hosts,
             ),
             memory_octets_max=args.memory,
-            security=sorted({flavor for export in args.exports for flavor in export.security}, reverse=True),
+            security=_flavors(args),
             kerberos=KerberosKeys(keytab=args.keytab),
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
-        health = ServerHealth(lambda: args.exports, lambda: waiting.absent, hosts.certificate)
+        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit)
         stack.callback(health.close)
         try:
             server = await serve(offered, listen_at(args), options=options)
+            exports = ServedExports(services, nfs4, waiting, ready, server.settle)
             registered = await _started(register(args.register, offered, server), server)
             metrics = await _started(_start_metrics(args, server, health), server, registered)
-            answers = start_admin(args, server, services, nfs4, lambda: waiting.absent, reload)
+            answers = start_admin(args, server, services, nfs4, lambda: exports.waiting.absent, reload)
             admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
@@ -209,18 +214,21 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
-        status = f"listening at {', '.join(server.listening)}"
-        manager.ready(status)
+        running = RunningServer(args, server, exports, nfs4, registered)
+        manager.ready(running.status)
         health.start()
         health.ready(registered)
         reloads = None
         if reload is not None:
+            reload.on_end = health.configuration_read
+            health.configuration_read(True)
             renew = None if hosts.certificate is None else server.reload_certificates
-            reloads = asyncio.create_task(reload.run(manager, status, renew, functools.partial(_event, args)))
-        async for export in _wait(stop, services, nfs4, waiting):
+            reloads = asyncio.create_task(reload.run(manager, running, renew, functools.partial(_event, args)))
+        async for export in _wait(stop, services, nfs4, exports):
             _announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
             reloads.cancel()
+        await exports.close()
         health.stopping()
         manager.tell("STOPPING=1")
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
@@ -270,9 +278,10 @@ def _open_state(args: argparse.Namespace) -> ServerState:
         raise OSError(f"cannot use the state directory: {message}; {remedy}") from None
 
 
-def _idle_s(args: argparse.Namespace, default: float) -> float | None:
-    """Returns the seconds after which an idle connection ends; None for never."""
-    return (default if args.idle_timeout is None else args.idle_timeout) or None
+def _flavors(args: argparse.Namespace) -> list[SecurityFlavor]:
+    """Returns the flavors that the server can check: each export asks for its own, and may change them."""
+    needs_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
+    return [flavor for flavor in SecurityFlavor if needs_keys or flavor.service is None]
 
 
 def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
@@ -281,9 +290,7 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
 
-    # A provider after "?" is no part of an address, and nobody finds a free port again.
-    listening = [url.partition("?")[0] for url in listen_at(args)]
-    lasting = [url for url in listening if not url.endswith(":0")]
+    lasting = lasting_addresses(listen_at(args))
     return build_nfs4(
         services.nfs,
         state,
@@ -292,36 +299,33 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         time.monotonic,
         time.time_ns,
         addresses=lasting,
-        exports=[ascii(f"{export.name}={export.shown}") for export in args.exports],
+        exports=names_of_exports(args.exports),
     )
 
 
 async def _wait(
-    stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, waiting: WaitingExports
+    stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
     """Waits for `stop`; meanwhile closes files that are no longer in use, ends leases, and looks for exports.
 
     Yields:
         Exports that are served from now on.
     """
-    above = None if nfs4 is None else nfs4.exports
-    found: list[Exported] = []
-
-    def look() -> None:
-        found.extend(waiting.look(services.nfs, above, time.time_ns()))
-
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
                 await stop.wait()
                 return
-        for work in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep]), look):
+        found: list[Exported] = []
+        sweeps = [services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])]
+        works: list[Callable[[], Awaitable[Any]]] = [functools.partial(asyncio.to_thread, sweep) for sweep in sweeps]
+        for work in (*works, exports.look):
             try:
-                await asyncio.to_thread(work)
+                found = await work() or []
             except Exception:  # the next time may succeed, and the server goes on
                 _LOGGER.exception("cannot close idle files, end leases, or look for exports")
-        while found:
-            yield found.pop(0)
+        for export in found:
+            yield export
 
 
 def _announce(
@@ -401,6 +405,8 @@ def _proof(security: list[str]) -> str:
 
 
 def _acting(export: Exported, *, as_callers: bool) -> str:
+    if all(rule.access == "none" for rule in export.admitting):
+        return "everybody is refused"
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:

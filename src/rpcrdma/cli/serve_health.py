@@ -17,6 +17,7 @@ from rpcrdma.commands import describe
 from rpcrdma.rpc.certificate_dates import first_expiry_s
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.metrics import Health
     from rpcrdma.nfs.server.registration import RegisteredPrograms
 
@@ -63,6 +64,7 @@ class ServerHealth:
         exports: returns all exports of the server.
         absent: returns those that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
+        audit: the access log; None: there is none.
         clock: returns seconds since 1970.
     """
 
@@ -71,12 +73,14 @@ class ServerHealth:
         exports: Callable[[], Iterable[Exported]],
         absent: Callable[[], Iterable[Exported]],
         certificate: str | PathLike[str] | None,
+        audit: AuditLog | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._exports = exports
         self._absent = absent
         self._certificate = None if certificate is None else Path(certificate)
+        self._audit = audit
         self._clock = clock
         self._away: dict[str, str] = {}
         """The causes by the names of exports whose directory is away."""
@@ -86,6 +90,8 @@ class ServerHealth:
         self._warned_day = -1
         self._unready = "the server starts"
         self._registered: RegisteredPrograms | None = None
+        self._reload_taken: bool | None = None
+        self._reload_taken_at_s: float | None = None
         self._closed = threading.Event()
 
     def start(self) -> None:
@@ -103,6 +109,16 @@ class ServerHealth:
             registered: its programs at rpcbind; None: none are to be registered.
         """
         self._unready, self._registered = "", registered
+
+    def configuration_read(self, taken: bool) -> None:
+        """Takes note of a reading of the configuration, of which the start is the first.
+
+        Args:
+            taken: whether its settings are in use; otherwise the earlier ones stay.
+        """
+        self._reload_taken = taken
+        if taken:
+            self._reload_taken_at_s = self._clock()
 
     def stopping(self) -> None:
         """Takes the server for one that stops."""
@@ -126,6 +142,9 @@ class ServerHealth:
             exports={export.name: export.name not in away for export in exports},
             registered=None if self._registered is None else self._registered.complete,
             certificate_expires_s=self._expires_s,
+            audit_lost=None if self._audit is None else self._audit.lost,
+            reload_taken=self._reload_taken,
+            reload_taken_at_s=self._reload_taken_at_s,
             version=__version__,
         )
 

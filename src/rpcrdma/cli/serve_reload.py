@@ -1,4 +1,4 @@
-"""SIGHUP at `rpcrdma serve --config`: reads the configuration again, and applies the settings that need no restart."""
+"""SIGHUP at `rpcrdma serve --config`: reads the configuration again, and applies what a running server can take."""
 
 from __future__ import annotations
 
@@ -6,26 +6,40 @@ import argparse
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
 
+from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.running_server import changes_of_exports
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import find_mistakes
-from rpcrdma.cli.settings.effective import DEFAULT, Effective, effective
+from rpcrdma.cli.settings.check import as_entries, find_mistakes, first_ones
+from rpcrdma.cli.settings.effective import Effective, effective
 from rpcrdma.cli.settings.file import Mistake
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.cli.settings.table import OF_SERVER
 from rpcrdma.commands import describe
-from rpcrdma.commands.options import log_level
 from rpcrdma.commands.setting import Renewal
-from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.wire.peer_text import printable
 
-__all__ = ["ConfigurationReload"]
+__all__ = ["ConfigurationReload", "Reloadable"]
 
 _LOGGER: Final = logging.getLogger("rpcrdma.server")
 Report: TypeAlias = Callable[[dict[str, Any], str], None]
 """Reports an event of the server: the object for programs, and the line for people."""
+
+
+class Reloadable(Protocol):
+    """A running server: see `RunningServer`."""
+
+    @property
+    def status(self) -> str:
+        """A line for the service manager."""
+
+    def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
+        """See `RunningServer.takes`."""
+
+    async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
+        """See `RunningServer.apply`."""
 
 
 class ConfigurationReload:
@@ -40,6 +54,8 @@ class ConfigurationReload:
         self._given = given
         self._in_use = found
         self._requested = asyncio.Event()
+        self.on_end: Callable[[bool], None] | None = None
+        """Is called at the end of each reading: whether the settings of the files are in use."""
         self.last: tuple[float, str] | None = None
         """The time of the last reading, in seconds since 1970, and what could not be applied; None: there was none."""
 
@@ -47,12 +63,14 @@ class ConfigurationReload:
         """Requests one more reading; requests during a reading lead to a single one after it."""
         self._requested.set()
 
-    async def run(self, manager: ServiceManager, status: str, renew: Callable[[], None] | None, report: Report) -> None:
+    async def run(
+        self, manager: ServiceManager, server: Reloadable, renew: Callable[[], None] | None, report: Report
+    ) -> None:
         """Serves requests until it is cancelled.
 
         Args:
             manager: the service manager, which receives the beginning and the end of each reading.
-            status: the line for the service manager after a reading without faults.
+            server: the running server.
             renew: reads the certificates in use again, or raises HostAuthenticationFailed; None: there are none.
             report: reports the end of each reading.
         """
@@ -61,99 +79,81 @@ class ConfigurationReload:
             self._requested.clear()
             manager.reloading()
             try:
-                ended = await self._read(renew, report)
+                ended, taken = await self._read(server, renew, report)
             except Exception:  # the present settings stay in use, and the next reading may succeed
                 _LOGGER.exception("cannot reload the configuration")
-                ended = "reload refused: see the log"
+                ended, taken = "reload refused: see the log", False
             self.last = time.time(), ended
-            manager.ready(ended or status)
+            if self.on_end is not None:
+                self.on_end(taken)
+            manager.ready(ended or server.status)
 
-    async def _read(self, renew: Callable[[], None] | None, report: Report) -> str:
-        """Reads and applies the settings; returns a line about what could not be applied, "" if there is nothing."""
-        args = argparse.Namespace(**vars(self._given))
+    async def _read(self, server: Reloadable, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
+        """Reads and applies the settings.
+
+        Returns:
+            A line about what could not be applied, "" if there is nothing; whether the settings are in use.
+        """
+        args, names = argparse.Namespace(**vars(self._given)), HostNames()
         # Disks and name servers may take their time, and calls go on.
-        found, faults = await asyncio.to_thread(_examined, args)
+        found, faults = await asyncio.to_thread(_examined, args, names)
         _log(faults)
         refusals = [fault for fault in faults if not fault.is_warning]
-        if not refusals and renew is not None:
+        before, path = self._in_use, str(args.config)
+        if not refusals:
+            # Comparing hundreds of exports takes longer than a call should wait.
+            fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
             try:
-                renew()
-            except HostAuthenticationFailed as error:
+                await server.apply(fitting, names, renew)
+            except (HostAuthenticationFailed, ConnectFailed, ValueError, OSError) as error:
                 message, hint, _ = describe(error)
-                text = f"{message}; {hint}" if hint else message
-                refusals = [Mistake(self._in_use.server["tls-cert"].origin, text)]
+                place = path
+                if isinstance(error, HostAuthenticationFailed):
+                    place = before.server["tls-cert"].origin
+                elif isinstance(error, ConnectFailed):
+                    place = fitting.server["listen"].origin
+                refusals = [Mistake(place, f"{message}; {hint}" if hint else message)]
                 _log(refusals)
         if refusals:
             report(
-                {"event": "reload", "ok": False, "faults": _plain(refusals)},
+                {"event": "reload", "ok": False, "faults": as_entries(first_ones(refusals)[0])},
                 "the reload is refused: all settings stay as they are",
             )
-            return f"reload refused: {refusals[0]}{_more(refusals)}"
-        logging.getLogger().setLevel(log_level(args))
-        waiting = list(_waiting(self._in_use, found, str(args.config)))
-        taken = {each.name: found.server[each.name] for each in OF_SERVER if each.renewal is Renewal.HANG_UP}
-        applied = [name for name, value in taken.items() if value.value != self._in_use.server[name].value]
-        self._in_use = self._in_use._replace(server={**self._in_use.server, **taken})
+            return f"reload refused: {refusals[0]}{_more(refusals)}", False
+        at_once = [each.name for each in OF_SERVER if each.renewal in {Renewal.HANG_UP, Renewal.INCREASE}]
+        applied = [name for name in at_once if fitting.server[name].value != before.server[name].value]
+        applied += changes
+        self._in_use = fitting
         _log(waiting)
         report(
-            {"event": "reload", "ok": True, "applied": applied, "needs_restart": _plain(waiting)},
+            {"event": "reload", "ok": True, "applied": applied, "needs_restart": as_entries(first_ones(waiting)[0])},
             f"the configuration was read again; changed: {', '.join(applied) or 'nothing'}",
         )
-        return f"reloaded, but {waiting[0]}{_more(waiting)}" if waiting else ""
+        return f"reloaded, but {waiting[0]}{_more(waiting)}" if waiting else "", True
 
 
-def _examined(args: argparse.Namespace) -> tuple[Effective, list[Mistake]]:
+def _compared(
+    server: Reloadable, before: Effective, found: Effective, path: str
+) -> tuple[Effective, list[Mistake], list[str]]:
+    """Returns the settings that the server can take, what it cannot take, and the changes of its exports."""
+    fitting, waiting = server.takes(before, found, path)
+    return fitting, waiting, list(changes_of_exports(before, fitting))
+
+
+def _examined(args: argparse.Namespace, names: HostNames) -> tuple[Effective, list[Mistake]]:
     """Reads the files, sets the values of `args` and examines them as `--check` does."""
     found = effective(args)
     found.put_into(args)
-    return found, find_mistakes(args, found)
-
-
-def _waiting(in_use: Effective, found: Effective, path: str) -> Iterator[Mistake]:
-    """Returns the changes that wait for a restart of the server.
-
-    Args:
-        in_use: the settings of the running server.
-        found: those of its files now.
-        path: the place of a value that the files no longer have.
-    """
-    for setting in OF_SERVER:
-        value, origin = found.server[setting.name]
-        if setting.renewal is not Renewal.HANG_UP and value != in_use.server[setting.name].value:
-            yield _restart(path if origin == DEFAULT else origin, setting.name)
-    before = {export.name: export for export in in_use.exports}
-    for export in found.exports:
-        old = before.pop(export.name, None)
-        place = export.origins[""]
-        if old is None:
-            yield _restart(place, f"the new export {export.name}")
-            continue
-        if export.rules != old.rules:
-            yield _restart(place, f"a rule of {export.name}")
-        if export.source != old.source:
-            yield _restart(place, f"the source of {export.name}")
-        for setting in OF_EXPORTS:
-            if getattr(export, setting.dest) != getattr(old, setting.dest):
-                origin = export.origins[setting.dest]
-                yield _restart(place if origin == DEFAULT else origin, f"{setting.name} of {export.name}")
-    for name in before:
-        yield _restart(path, f"the removal of the export {name}")
-
-
-def _restart(place: str, change: str) -> Mistake:
-    return Mistake(place, f"{change} needs a restart", is_warning=True)
+    return found, find_mistakes(args, found, names)
 
 
 def _log(faults: list[Mistake]) -> None:
-    for fault in faults[:CONFIGURATION_FAULTS_MAX]:
+    shown, more = first_ones(faults)
+    for fault in shown:
         _LOGGER.log(logging.WARNING if fault.is_warning else logging.ERROR, "%s", printable(str(fault)))
-    if len(faults) > CONFIGURATION_FAULTS_MAX:
-        _LOGGER.warning("and %d more", len(faults) - CONFIGURATION_FAULTS_MAX)
+    if more:
+        _LOGGER.warning("%s", more)
 
 
 def _more(faults: list[Mistake]) -> str:
     return f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-
-
-def _plain(faults: list[Mistake]) -> list[dict[str, str]]:
-    return [{"place": fault.place, "message": fault.text} for fault in faults[:CONFIGURATION_FAULTS_MAX]]

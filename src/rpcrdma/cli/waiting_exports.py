@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, Network, allowed_networks, served_directory
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, served_directory
+from rpcrdma.cli.host_names import HostNames, Network
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.server import Export
-    from rpcrdma.nfs.server.services import ServedNfs
-    from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 
 __all__ = ["WaitingExports"]
 
@@ -24,24 +24,33 @@ class WaitingExports:
 
     Args:
         exports: all exports. One with `missing` "fail" raises its error at once.
+        names: looks up names of hosts.
     """
 
-    def __init__(self, exports: Sequence[Exported]) -> None:
+    def __init__(self, exports: Sequence[Exported], names: HostNames | None = None) -> None:
         self.absent = list(exports)
         """Those that are not served yet."""
-        self._unresolved: list[Exported] = []
+        self._exports = list(exports)
+        self._names = names or HostNames()
+        self._made: dict[str, Export] = {}
+        """Those that can be served, by name."""
+        self._unresolved: set[str] = set()
+        """The names of those whose hosts have not all had an address."""
         self._told = False
 
     def ready(self) -> list[Export]:
-        """Returns the exports that can be served from now on; the log has the first reason of each other one.
+        """Returns all exports that can be served, with the present addresses of their hosts; may block.
+
+        The log has the first reason of each other one.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, or a host without an address.
         """
-        found = []
+        # At once, so that all of them together wait for their name servers once.
+        self._names.look_up(host for export in self._exports for host in export.all_hosts)
         for export in tuple(self.absent):
             try:
-                found.append(self._made(export))
+                self._made[export.name] = self._new(export)
             except OSError as error:
                 if export.missing == "fail":
                     raise
@@ -52,94 +61,76 @@ class WaitingExports:
             else:
                 self.absent.remove(export)
         self._told = True
-        return found
+        for export in self._exports:
+            if export.name in self._made and export.all_hosts:
+                self._admit_hosts(export)
+        return [self._made[export.name] for export in self._exports if export.name in self._made]
 
-    def look(self, nfs: ServedNfs, above: PseudoRoot | None, now_ns: int) -> list[Exported]:
-        """Serves the exports that have become ready, and admits hosts that have an address by now.
+    def _admit_hosts(self, exported: Exported) -> None:
+        """Takes the addresses that the hosts of an export have by now."""
+        before = self._made[exported.name]
+        export, unknown = _export(exported, before.directory, self._names)
+        if not unknown and exported.name in self._unresolved:
+            self._unresolved.remove(exported.name)
+            _LOGGER.info("all hosts of %s have addresses now", exported.name)
+        if export != before:
+            self._made[exported.name] = export
 
-        Args:
-            nfs: the running service.
-            above: the pseudo file system of version 4; None: it is not offered.
-            now_ns: the time in nanoseconds since 1970.
-
-        Returns:
-            The exports that are served from now on.
-        """
-        before = tuple(self.absent)
-        for export in self.ready():
-            nfs.exports.add(export)
-            if above is not None:
-                above.renew(now_ns)
-        for exported in tuple(self._unresolved):
-            export, unknown = _export(exported)
-            if not unknown:
-                self._unresolved.remove(exported)
-                nfs.exports.set_terms(export)
-                _LOGGER.info("all hosts of %s have addresses now", exported.name)
-        return [export for export in before if export not in self.absent]
-
-    def _made(self, exported: Exported) -> Export:
-        export, unknown = _export(exported)
+    def _new(self, exported: Exported) -> Export:
+        export, unknown = _export(exported, served_directory(exported), self._names)
         if unknown:
             if exported.missing == "fail":
                 raise unknown[0]
-            self._unresolved.append(exported)
+            self._unresolved.add(exported.name)
             for error in unknown:
                 _LOGGER.warning("%s does not admit %s until the name has an address", export.name, describe(error)[0])
         return export
 
 
-def _export(exported: Exported) -> tuple[Export, list[OSError]]:
-    """Returns an export as a server takes it, and the errors of names of hosts without an address.
-
-    Raises:
-        OSError: there is no directory.
-    """
+def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
+    """Returns an export as a server takes it, and the errors of names of hosts without an address."""
     from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
 
     unknown: list[OSError] = []
+
+    def terms(rule: ExportedRule) -> dict[str, Any]:
+        """Returns a rule as arguments of `AccessTerms`."""
+        return {
+            "hosts": _networks(rule.hosts, names, unknown),
+            "principals": tuple(rule.principals),
+            "certificates": tuple(rule.certificates),
+            "denied": rule.access == "none",
+            "read_only": rule.access == "ro" or isinstance(exported.source, str),
+            "root_squash": rule.squash != "none",
+            "all_squash": rule.squash == "all",
+            "anonymous_uid": rule.anonuid,
+            "anonymous_gid": rule.anongid,
+            "xprtsec": rule.xprtsec,
+            "security": rule.flavors,
+        }
+
     export = Export(
         name=exported.name,
-        directory=served_directory(exported),
+        directory=directory,
         url=exported.source if isinstance(exported.source, str) else None,
         valid_s=exported.fsspec_valid,
-        rules=tuple(AccessTerms(**_terms(rule, exported, unknown)) for rule in exported.rules),
+        rules=tuple(AccessTerms(**terms(rule)) for rule in exported.rules),
         synchronous=exported.sync,
         mount_in_clear=exported.mount_in_clear,
         transports=tuple(exported.transports),
         versions=tuple(exported.versions),
         hidden=exported.hidden,
         reserved_port=exported.reserved_port,
-        **_terms(exported, exported, unknown),
+        groups=exported.groups,
+        **terms(exported),
     )
     return export, unknown
 
 
-def _terms(rule: ExportedRule, exported: Exported, unknown: list[OSError]) -> dict[str, Any]:
-    """Returns a rule as arguments of `AccessTerms`; adds the errors of names without an address to `unknown`."""
-    return {
-        "hosts": _networks(rule.hosts, unknown),
-        "principals": tuple(rule.principals),
-        "certificates": tuple(rule.certificates),
-        "denied": rule.access == "none",
-        "read_only": rule.access == "ro" or isinstance(exported.source, str),
-        "root_squash": rule.squash != "none",
-        "all_squash": rule.squash == "all",
-        "anonymous_uid": rule.anonuid,
-        "anonymous_gid": rule.anongid,
-        "xprtsec": rule.xprtsec,
-        "security": rule.flavors,
-    }
-
-
-def _networks(hosts: Sequence[str], unknown: list[OSError]) -> tuple[Network, ...] | None:
+def _networks(hosts: Sequence[str], names: HostNames, unknown: list[OSError]) -> tuple[Network, ...] | None:
     """Returns the networks of hosts, None for all hosts; adds the errors of names without an address to `unknown`."""
     if not hosts or ALL_HOSTS in hosts:
         return None
-    networks: list[Network] = []
-    for host in hosts:
-        try:
-            networks += allowed_networks([host])
-        except OSError as error:
-            unknown.append(error)
+    networks, lacking = names.networks_of(hosts)
+    unknown += lacking
     return tuple(networks)

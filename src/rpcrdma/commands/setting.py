@@ -27,6 +27,7 @@ class Renewal(enum.Enum):
 
     RESTART = "restart"
     HANG_UP = "SIGHUP"
+    INCREASE = "SIGHUP for more, restart for less"
     CONTENT = "SIGHUP for the content of the file, restart for another file"
 
 

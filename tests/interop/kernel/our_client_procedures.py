@@ -10,9 +10,12 @@ from kernel_export import KEEP, Export, connected_export, equal, ok
 from kernel_server import EXPORT
 from lab import Lab, check
 
+import rpcrdma
 from rpcrdma.aio.client.connect import connect, own_credential
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.v3 import createhow3, createmode3, ftype3, nfsstat3, stable_how
 
 __all__: list[str] = []
@@ -53,6 +56,21 @@ async def _mount_procedures(server: Guest) -> None:
         await client.dump()
         await client.umnt(EXPORT)
         await client.umntall()
+
+
+@check()
+def exports_listed_by_version_4(lab: Lab) -> None:
+    """The exports of nfsd are found by version 4, since it does not offer MOUNT at the same port."""
+    below, terms = f"{EXPORT}/pseudo/below", "/etc/exports.d/below.exports"
+    # A root of its own, without files: it is a directory above exports.
+    lab.server.run(
+        f"set -e; mount -t tmpfs none {EXPORT}; mkdir -p {below} /etc/exports.d; mount -t tmpfs none {below}\n"
+        f"echo '{below} *(ro,insecure,no_subtree_check,fsid=25,sec=sys)' >{terms}; exportfs -ra; exportfs -f"
+    )
+    for url in (f"rdma://{lab.server.address}:20049", f"tcp://{lab.server.address}:2049"):
+        found = asyncio.run(list_exports(parse_url(url), rpcrdma.ConnectOptions(connect_timeout_s=60.0)))
+        equal(f"exports of {url}", [(each.name, each.clients) for each in found], [("/pseudo/below", None)])
+    lab.server.run(f"rm {terms}; exportfs -ra; exportfs -f; umount {below}; umount {EXPORT}; exportfs -f")
 
 
 @check(quick=True)

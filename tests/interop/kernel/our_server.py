@@ -32,7 +32,7 @@ class OurServer:
         Args:
             directory: The directory that it exports.
             state: The directory of the server's state, which outlives a run, and of the log of all runs.
-            options: Further options of `rpcrdma serve`.
+            options: Further options of `rpcrdma serve`; with `--config` the file has the exports.
             name: The name of the export; by default it is the root.
         """
         self.directory = directory
@@ -40,7 +40,8 @@ class OurServer:
         self._log = state / "serve.log"
         listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
         self._command = [str(_COMMAND), "serve", "--register", "no", "--state-dir", str(state), *listen, *options]
-        self._command += ["--export", f"{name}={directory}"] if name else [str(directory)]
+        if "--config" not in options:
+            self._command += ["--export", f"{name}={directory}"] if name else [str(directory)]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -102,6 +103,11 @@ class OurServer:
             raise CheckFailed(f"awaited our server's end for {_STOP_S:.0f} s:\n{self.log[-2000:]}") from None
         if status:
             raise CheckFailed(f"our server ended with status {status}:\n{self.log[-2000:]}")
+
+    def hang_up(self) -> None:
+        """Lets it read its configuration again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """Ends it as a crash would."""

@@ -27,6 +27,7 @@ import kernel_client_delegations
 import kernel_client_files
 import kernel_client_kerberos
 import kernel_client_recovery
+import kernel_client_reload
 import kernel_client_tree
 import kernel_client_version_4
 import kernel_reverse
@@ -49,6 +50,7 @@ CHECK_MODULES = (
     kernel_client_files,
     kernel_client_kerberos,
     kernel_client_recovery,
+    kernel_client_reload,
     kernel_client_version_4,
     kernel_client_delegations,
     our_client_procedures,

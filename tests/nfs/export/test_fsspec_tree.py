@@ -15,8 +15,7 @@ import pytest
 from fsspec.registry import known_implementations
 
 from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exported, found, located, names_in, refused
-from rpcrdma import limits
-from rpcrdma.nfs.export import fsspec_store
+from rpcrdma.nfs.export import export_limits, fsspec_store
 from rpcrdma.nfs.export.export import ANONYMOUS, Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_store import shown_url
@@ -175,7 +174,7 @@ def test_paths_are_bounded(files: Store, tmp_path: Path) -> None:
     files.pipe("/bucket/" + "/".join([*deep, "e" * 70, "f"]), b"")
     with exported(tmp_path) as exports:
         last = found(exports, *(name.encode() for name in deep), b"e" * 70)
-        assert len(last.path) <= limits.NFS_FSSPEC_PATH_OCTETS_MAX
+        assert len(last.path) <= export_limits.NFS_FSSPEC_PATH_OCTETS_MAX
         assert refused(lambda: last.lookup(ME, b"f" * 30, at_once=False)) == errno.ENAMETOOLONG
         files.pipe(f"/bucket/{last.path}/" + "g" * 30, b"")
         assert names_in(last) == [b"f"]

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rpcrdma.limits import NFS_FSSPEC_AHEAD_FETCHES_MAX, NFS_FSSPEC_AHEAD_OCTETS_MAX, NFS_FSSPEC_READERS_MAX
+from rpcrdma.nfs.export.export_limits import (
+    NFS_FSSPEC_AHEAD_FETCHES_MAX,
+    NFS_FSSPEC_AHEAD_OCTETS_MAX,
+    NFS_FSSPEC_READERS_MAX,
+)
 from rpcrdma.nfs.export.read_ahead import BLOCK_OCTETS, BlockCache
 from rpcrdma.nfs.export.tree import Refused
 

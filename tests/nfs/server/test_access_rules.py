@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from conversation import Conversation, FakeConnection, with_version_4
-from rpcrdma import limits
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import admission as admission_module
+from rpcrdma.nfs.export import export_limits
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import AccessTerms, Export, ExportTerms
 from rpcrdma.nfs.export.grant import Grant, ServingUser
@@ -291,7 +291,7 @@ def test_the_rules_are_looked_through_once_for_an_origin_with_a_principal(monkey
 
     monkeypatch.setattr(ExportTerms, "matching", noted)
     monkeypatch.setattr(admission_module, "NFS_DECISIONS_MAX", 3)
-    assert limits.NFS_DECISIONS_MAX == 1024
+    assert export_limits.NFS_DECISIONS_MAX == 1024
     admission = HostAdmission(lambda _user: ServingUser())
     terms = ExportTerms(name="/d", rules=RULES)
     other = dataclasses.replace(terms, denied=True)
@@ -355,7 +355,9 @@ def test_the_next_call_obeys_changed_rules_also_by_an_open_of_before(
         {"denied": True},
         {"rules": (AccessTerms(hosts=networks("192.0.2.7"), root_squash=False),), "denied": True},
     ):
-        exports.set_terms(both.export("/d", **both.terms | terms))
+        changed = both.export("/d", **both.terms | terms)
+        present: Any = [tree.export for tree in exports.trees]
+        exports.install(exports.plan([changed if each.name == "/d" else each for each in present]))
         data = v3.WRITE3args(v3.nfs_fh3(file), 0, 1, v3.stable_how.FILE_SYNC, b"h")
         seen.append(
             (client.run(putfh(file), write(stateid, 0, b"h")).status, both.three("write", data, USER, origin()))
@@ -379,6 +381,8 @@ def test_exports_that_are_hidden_or_of_one_version_are_shown_to_nobody_else(
         for name, terms in (
             ("/shown", {"hosts": networks("192.0.2.0/24"), "rules": (AccessTerms(hosts=networks("::1")),)}),
             ("/closed", {"rules": (AccessTerms(hosts=networks("192.0.2.0/24")),), "denied": True}),
+            ("/nobody", {"hosts": ()}),
+            ("/none", {"denied": True}),
             ("/hidden", {"hidden": True}),
             ("/deep/hidden", {"hidden": True}),
             ("/three", {"versions": (3,)}),
@@ -391,7 +395,7 @@ def test_exports_that_are_hidden_or_of_one_version_are_shown_to_nobody_else(
     four = with_version_4(server, tmp_path)
     client = four.client(credential=USER).start()
     entries = client.run(putrootfh(), readdir()).value(26)[0]
-    assert [entry[1] for entry in entries] == [b"closed", b"four", b"shown"]
+    assert [entry[1] for entry in entries] == [b"closed", b"four", b"nobody", b"none", b"shown"]
     assert client.run(putrootfh(), lookup("hidden"), getfh()).status == "OK"
     assert client.run(putrootfh(), lookup("deep"), lookup("hidden"), getfh()).status == "OK"
     assert client.run(putrootfh(), lookup("deep"), readdir()).value(26)[0] == []

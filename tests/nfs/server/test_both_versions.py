@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from conversation import with_version_4
 from rpcrdma.nfs import v3
-from support.nfs4_client import READ, WRITE, Client, close, putfh
+from support.nfs4_client import READ, WRITE, Client, close, getattr_, putfh
 
 NO_DELEGATION = 0x400
 
@@ -37,3 +39,29 @@ def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(s
     assert restarted.client().start().opened(handle, READ | NO_DELEGATION)
     assert written(server, handle) == "OK"
     restarted.service.close()
+
+
+def test_the_space_of_a_directory_is_that_which_the_file_system_tells_of_it(
+    server: Any, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system tells the quota of a directory's project for it, and for what is below it."""
+    limited = (tree / "a").stat().st_ino
+    real = os.fstatvfs
+
+    def told(fd: int) -> Any:
+        if os.fstat(fd).st_ino != limited:
+            return real(fd)
+        return SimpleNamespace(
+            f_frsize=4096, f_blocks=100, f_bfree=30, f_bavail=20, f_files=9, f_ffree=8, f_favail=7
+        )  # fmt: skip
+
+    monkeypatch.setattr(os, "fstatvfs", told)
+    four = with_version_4(server, tmp_path)
+    client: Client = four.client().start()
+    wanted = sum(1 << number - 32 for number in (38, 39, 40, 42, 43, 44))
+    for handle in (client.handle("a"), client.handle("hello.txt")):
+        found = server.call("fsstat", v3.FSSTAT3args(v3.nfs_fh3(handle))).value
+        of_three = (found.abytes, found.abytes, found.tbytes - found.fbytes, found.abytes, found.fbytes, found.tbytes)
+        assert struct.unpack(">6Q", client.run(putfh(handle), getattr_(0, wanted)).value(9)[1]) == of_three
+        assert (found.tbytes == 100 * 4096) == (handle == client.handle("a"))
+    four.service.close()

@@ -24,7 +24,7 @@ from rpcrdma.nfs.server.registration import ProgramNetid, RegisteredPrograms, pl
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Program
 from support.cases import each_case
-from support.waiting import time_passes
+from support.waiting import time_passes, until
 
 NFS, NFS4, MOUNT, OTHER = v3.NFS_V3, Program(100003, 4, "NFS4", {}), mount.MOUNT_V3, Program(0x20000C20, 1, "WATCH", {})
 LISTENING = ["tcp://[::]:2049", "tcp://[::]:20048", "rdma://[::]:20049"]
@@ -154,6 +154,17 @@ async def test_programs_are_registered_again_when_rpcbind_has_forgotten_them(
     await time_passes(5 * RPCBIND_LOOK_S)
     assert rpcbind.calls == ["DUMP"] * 5, "a look that finds all in order changes nothing"
     assert len(caplog.records) == 2
+    await ours.close()
+
+
+@jumping
+async def test_rpcbind_follows_a_change_of_addresses_at_once(rpcbind: Rpcbind) -> None:
+    listening = list(LISTENING)
+    ours = RegisteredPrograms((NFS, MOUNT), listening, owner="superuser")
+    await ours.start(required=True)
+    listening.clear()
+    ours.look_soon()
+    await until(lambda: rpcbind.entries == OF_OTHERS)
     await ours.close()
 
 

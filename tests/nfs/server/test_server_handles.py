@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree, tree_search
+from rpcrdma.nfs.export.export_limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs.export.far_down import path_of_ancestor
 from rpcrdma.nfs.server import Export
 from support.cases import each_case

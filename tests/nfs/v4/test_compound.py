@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.errors import DecodeError
+from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.v4 import compounds
+from rpcrdma.nfs.v4.call_layouts import CallLayouts
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, EncodedReply, decode_call, name_of
 from rpcrdma.nfs.v4.nfs4 import (
     GETFH4resok,
@@ -28,6 +32,7 @@ from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from support import nfs4_client
 from support.cases import each_case
 
 OP, S = nfs_opnum4, nfsstat4
@@ -220,6 +225,102 @@ def test_an_operation_of_minor_version_2_is_known_there() -> None:
 def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:
     call = decode_call(Decoder(call_of(SEQUENCE, *[SAVEFH] * 100)))
     assert (call.shape.count, len(call.steps)) == (101, 64)
+
+
+ACCESS = struct.pack(">II", OP.OP_ACCESS, 63)
+GETATTR = struct.pack(">IIII", OP.OP_GETATTR, 2, 0x10011A, 0xB0A23A)
+LOOKUP = struct.pack(">II5s3x", OP.OP_LOOKUP, 5, b"names")
+ROOT, LINK, ABOVE = (struct.pack(">I", each) for each in (OP.OP_PUTROOTFH, OP.OP_READLINK, OP.OP_LOOKUPP))
+REPLACED = 16
+"""Calls of another layout that take the place of one of the same length."""
+
+
+def decoded_call(octets: bytes, before: int = 0) -> tuple[Any, ...]:
+    """All that is decoded of a call behind a header of `before` octets."""
+    dec = Decoder(bytes(before) + octets)
+    dec.pos = before
+    call = decode_call(dec)
+    return call.tag, call.minor_version, call.shape.kinds, call.shape.fault, call.args, call.items, dec.begun, dec.pos
+
+
+def test_a_call_is_decoded_in_one_step_like_operation_by_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = CallLayouts()
+    monkeypatch.setattr(compounds, "_LAYOUTS", layouts)
+    for operations in ([PUTFH, GETATTR], [PUTFH, READ], [ROOT, LOOKUP, GETFH, GETATTR, ACCESS, SAVEFH],
+                       [PUTFH, LINK, ABOVE, RESTOREFH], []):  # fmt: skip
+        octets = call_of(SEQUENCE, *operations, minor=2)
+        for before in (0, 40):
+            layouts.by_length.clear()
+            singly = decoded_call(octets, before)
+            layout = layouts.find(len(octets))
+            assert layout is not None
+            assert decoded_call(octets, before) == decoded_call(octets, before) == singly, operations
+            assert not layout.misses
+
+
+def test_a_call_of_another_layout_is_no_other_call_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = CallLayouts()
+    monkeypatch.setattr(compounds, "_LAYOUTS", layouts)
+    usual = call_of(SEQUENCE, PUTFH, GETATTR)
+    rest = len(usual) - 12 - len(SEQUENCE)
+    others = {
+        "operations": call_of(SEQUENCE, PUTFH, ACCESS, ACCESS),
+        "length of a handle": call_of(SEQUENCE, struct.pack(">II8s", OP.OP_PUTFH, 8, b"filefile"), GETATTR[:-4]),
+        "number of operations": call_of(SEQUENCE, PUTFH, GETATTR, count=4),
+        "minor version": call_of(SEQUENCE, PUTFH, GETATTR, minor=2),
+        "no minor version": call_of(SEQUENCE, PUTFH, GETATTR, minor=3),
+        "no boolean": call_of(SEQUENCE[:-4] + struct.pack(">I", 2), PUTFH, GETATTR),
+        "number of words": call_of(SEQUENCE, PUTFH, struct.pack(">IIII", OP.OP_GETATTR, 9, 0, 0)),
+        "tag": call_of(SEQUENCE, tag=b"t" * (rest - 4)) + bytes(4),
+    }
+    alone = {}
+    for name, octets in others.items():
+        assert len(octets) == len(usual), name
+        layouts.by_length.clear()
+        alone[name] = decoded_call(octets)
+    layouts.by_length.clear()
+    before = decoded_call(usual)
+    known = layouts.find(len(usual))
+    assert known is not None
+    for name, octets in others.items():
+        assert decoded_call(octets) == alone[name], name
+        assert decoded_call(usual) == before
+    known.misses = 0
+    for _ in range(REPLACED):
+        assert layouts.find(len(usual)) is known
+        decoded_call(others["minor version"])
+    assert layouts.find(len(usual)) is not known
+    assert decoded_call(usual) == before
+
+
+def test_layouts_of_long_calls_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = CallLayouts()
+    monkeypatch.setattr(compounds, "_LAYOUTS", layouts)
+    for saves in range(NFS4_COMPOUND_OPERATIONS_MAX - 4):
+        for names_after in range(4):
+            decoded_call(call_of(SEQUENCE, *[SAVEFH] * saves, *[LOOKUP] * names_after))
+            decoded_call(call_of(SEQUENCE, *[SAVEFH] * saves, *[PUTFH] * (12 * names_after)))
+    assert max(layouts.by_length) == NFS4_CALL_LAYOUT_OCTETS_MAX
+    assert len(layouts.by_length) <= NFS4_CALL_LAYOUT_OCTETS_MAX // 4
+
+
+def test_items_of_a_call_are_as_long_as_the_definition_allows() -> None:
+    stateid = nfs4_client.ANONYMOUS
+    for most, item in (
+        (1024, lambda count: nfs4_client.exchange_id(b"o" * count, bytes(8))),
+        (1024, lambda count: nfs4_client.open_(b"o" * count, nfs4_client.READ)),
+        (1024, lambda count: nfs4_client.lockt(b"o" * count, 1, 0, 1)),
+        (1024, lambda count: nfs4_client.lookup("n" * count)),
+        (1024, lambda count: nfs4_client.test_stateid(*[stateid] * count)),
+        (128, lambda count: nfs4_client.putfh(bytes(count))),
+        (8, lambda count: nfs4_client.getattr_(*[0] * count)),
+    ):
+        for count, fault in ((most, None), (most + 1, S.NFS4ERR_BADXDR)):
+            call = decode_call(Decoder(call_of(item(count))))
+            assert (call.shape.fault, call.shape.kinds) == (fault, call.shape.kinds[:1]), (count, call)
+    assert decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1024))).tag == b"t" * 1024
+    with pytest.raises(DecodeError):
+        decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1025)))
 
 
 @pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
@@ -449,6 +550,13 @@ def test_a_call_is_named_by_its_operations() -> None:
     assert name(*[GETFH] * 6, READ) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+READ"
     assert name(*[GETFH] * 7) == "GETFH+GETFH+GETFH+GETFH+GETFH+GETFH+..."
     assert name(*[GETFH] * 64) == name(*[GETFH] * 7)
+
+
+def test_the_log_names_a_call_by_its_operations(caplog: pytest.LogCaptureFixture) -> None:
+    procedure = decode_call(Decoder(call_of(SEQUENCE, PUTFH, GETFH, READ))).shape.procedure
+    call: Any = SimpleNamespace(route=SimpleNamespace(name="COMPOUND"), procedure=procedure)
+    AnswerLog(logging.getLogger("rpcrdma.server")).unfit_reply(call, "it is too long")
+    assert caplog.messages == ["the reply to GETFH+READ could not be sent: it is too long"]
 
 
 def test_calls_are_counted_by_their_operations_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,19 @@ def test_after_a_recall_no_client_is_given_one_for_some_seconds() -> None:
     assert two.delegated() is not None
 
 
+def test_the_recalls_of_a_bounded_number_of_files_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_RECALLED_FILES_MAX", 2)
+    two = Two()
+    for name in (b"file", b"second", b"third"):
+        two.server.files.add(name.decode())
+        opened = two.client.run(putfh(name), open_(b"owner", READ)).value(18)
+        assert two.other.run(putfh(name), open_(b"o", WRITE)).status == "DELAY"
+        two.client.run(putfh(name), delegreturn(opened[DELEG]), close(opened["stateid"]))
+        two.server.now_s += 1
+    given = [two.client.run(putfh(name), open_(b"owner", READ)).value(18)[DELEG] for name in (b"file", b"second")]
+    assert [each is not None for each in given] == [True, False]
+
+
 def test_a_recall_that_no_client_has_heard_of_is_made_again_with_each_sweep() -> None:
     two = Two()
     two.given()

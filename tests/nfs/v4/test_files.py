@@ -375,7 +375,7 @@ def test_a_read_only_export_is_not_changed(serve: Callable[..., Served]) -> None
     assert served.status(file, savefh(), root, link("new")) == "ROFS"
     assert served.status(file, setattr_({33: u32(0o600)})) == "ROFS"
     assert served.status(file, write(ANONYMOUS, 0, b"x")) == "ROFS"
-    assert served.status(file, commit()) == "ROFS"
+    assert served.status(file, commit()) == "OK", "it may have been one for writing before"
 
 
 # SETATTR

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_exports import FILEID, FSID, MOUNTED_ON, SIZE, Served, names, u32
 from support.nfs4_client import (
@@ -130,6 +131,37 @@ def test_an_export_is_closed_to_other_hosts_and_its_name_is_seen(serve: Callable
     listed = served.run(putrootfh(), readdir(0, SIZE, mounted_on)).value(26)[0]
     (closed,) = [entry for entry in listed if entry[1] == b"closed"]
     assert (closed[2], len(closed[3])) == ((0, mounted_on), 8)
+
+
+def test_the_way_into_an_export_looks_up_the_groups_of_its_user(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve({"name": "/one", "groups": "server"}, {"name": "/two"})
+    for place in (served.place, served.place.parent):
+        place.chmod(0o755)
+    os.chown(served.place / "files", 0, 50)
+    (served.place / "files").chmod(0o750)
+    bob = served.server.client(credential=AuthSys(uid=1001, gid=1001)).start()
+    groups = served.local.groups
+    hops: list[int] = []
+
+    def find(uid: int) -> tuple[int, ...]:
+        hops.append(served.server.hops)
+        groups.known[uid] = (50,)
+        return groups.known[uid]
+
+    monkeypatch.setattr(groups, "find", find)
+    inner = (lookup("directory"), lookup("inner"), getfh())
+    served.server.hops = 0
+    found = bob.run(putrootfh(), lookup("one"), *inner)
+    assert (found.status, len(hops), served.server.hops) == ("OK", 1, 1)
+    groups.known.clear()
+    served.local.admission.forget()
+    assert bob.run(putfh(found.value(10)), access(1)).status == "OK"
+    assert (len(hops), served.server.hops) == (2, 2)
+    assert bob.run(putfh(found.value(10)), access(1)).status == "OK"
+    assert (len(hops), served.server.hops) == (2, 2), "known groups need no worker thread"
+    assert bob.run(putrootfh(), lookup("two"), *inner).status == "ACCESS"
 
 
 # Security flavors

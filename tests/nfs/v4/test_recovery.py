@@ -324,6 +324,30 @@ def test_servers_that_share_a_database_await_their_own_clients_alone(tmp_path: P
         assert grown.rows == [row], "an export more is the same server"
 
 
+def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "clients.sqlite3"
+    rows = [ClientRow(owner, b"1", "sys:0") for owner in (b"a", b"b")]
+
+    def rows_of(address: str, *exports: str) -> list[ClientRow]:
+        with closing(RecoveryDatabase(path, counted_octets(), addresses=[address], exports=exports)) as database:
+            return sorted(database.rows)
+
+    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:1"], exports=["/a"])) as database:
+        database.keep(rows[0])
+        database.serve(["tcp://h:2"], ["/a", "/b"])
+        database.keep(rows[1])
+        assert [rows_of("tcp://h:2", each) for each in ("/a", "/b", "/c")] == [rows, rows, []]
+        assert rows_of("tcp://h:1", "/a") == []
+        database.serve(["tcp://h:2"], ["/b"])
+        assert [rows_of("tcp://h:2", each) for each in ("/a", "/b")] == [[], rows]
+        database._database.execute("PRAGMA query_only = 1")
+        database.serve(["tcp://h:3"], ["/c"])
+        assert "clients may lose their locks with the next restart" in caplog.text
+    assert rows_of("tcp://h:2", "/b") == rows
+
+
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "clients.sqlite3"
     boots = []

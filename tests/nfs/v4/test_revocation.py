@@ -28,7 +28,7 @@ from support.nfs4_client import (
 FILE, OTHER = putfh(b"file"), putfh(b"other")
 BOTH = READ | WRITE
 WRITE_LT = 2
-ADMIN_STATE_REVOKED = 0x20
+ADMIN_STATE_REVOKED, RECALLABLE_STATE_REVOKED = 0x20, 0x40
 
 
 class Holder:
@@ -74,14 +74,16 @@ def test_others_get_what_a_client_has_lost_and_the_client_learns_of_its_loss() -
     assert holder.revoke() == (2, 1, 1)
     assert holder.other.run(FILE, lock(theirs, b"l", WRITE_LT, 0, 1)).status == "OK"
     assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "OK"
-    assert (holder.flags(), holder.flags(holder.other)) == (ADMIN_STATE_REVOKED, 0)
+    both = ADMIN_STATE_REVOKED | RECALLABLE_STATE_REVOKED
+    assert (holder.flags(), holder.flags(holder.other)) == (both, 0)
     assert holder.client.run(test_stateid(*holder.stateids)).value(55) == ["ADMIN_REVOKED"] * 4
     for operation in (close(holder.opened), read(holder.locked, 0, 1), lock(holder.opened, b"m", WRITE_LT, 50, 1)):
         assert holder.client.run(FILE, operation).status == "ADMIN_REVOKED"
     # The same owner may open the same file again before it has freed the lost one.
     again = holder.client.opened(b"file", READ)
     for stateid in holder.stateids:
-        assert holder.flags() == ADMIN_STATE_REVOKED
+        # The last one but one is the delegation.
+        assert holder.flags() == (ADMIN_STATE_REVOKED if stateid is holder.stateids[-1] else both)
         assert holder.client.run(free_stateid(stateid)).status == "OK"
     assert holder.flags() == 0
     assert holder.client.run(test_stateid(again, *holder.stateids)).value(55) == ["OK", *["BAD_STATEID"] * 4]

@@ -12,6 +12,7 @@ from rpcrdma.nfs.v4.nfs4 import authsys_parms, callback_sec_parms4, gss_cb_handl
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.session_slots import Answer, SlotState
 from rpcrdma.nfs.v4.state_limits import (
+    NFS4_KEPT_REPLY_OCTETS_MAX,
     NFS4_SESSIONS_MAX,
     NFS4_SLOT_OCTETS,
     NFS4_SLOTS_MAX,
@@ -81,6 +82,10 @@ def test_no_attribute_of_a_channel_is_more_than_asked() -> None:
     assert (fore.ca_maxrequestsize, fore.ca_maxresponsesize) == (RPC_RECORD_OCTETS_MAX, RPC_RECORD_OCTETS_MAX)
     assert (fore.ca_maxoperations, fore.ca_maxrequests) == (NFS4_COMPOUND_OPERATIONS_MAX, NFS4_SLOTS_MAX)
     assert fore.ca_maxresponsesize_cached * fore.ca_maxrequests < 1 << 18
+    one = dataclasses.replace(large, ca_maxrequests=1)
+    offered = StateRig()
+    created = offered.create_session(offered.introduce(), fore=one)
+    assert created.csr_fore_chan_attrs.ca_maxresponsesize_cached == NFS4_KEPT_REPLY_OCTETS_MAX
 
 
 @each_case("kept", [FORE.ca_maxresponsesize_cached, 0])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
+from typing import Any, Protocol
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Route
+from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CredentialTooWeak, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
@@ -17,6 +18,8 @@ __all__ = ["AnswerLog"]
 
 class _FailedCall(Protocol):
     route: Route
+    procedure: Procedure[Any, Any] | None
+    """The one under whose name the call is counted: see `Procedure.named`."""
 
     @property
     def ended(self) -> bool: ...
@@ -33,7 +36,7 @@ class AnswerLog:
 
     def failed(self, call: _FailedCall, error: BaseException) -> Payload:
         """Returns the reply to a call whose handler raised `error`, which is logged where it is a fault."""
-        name = call.route.name
+        name = _name(call)
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
             pass  # with its connection the memory or the peer that the handler needed has ended: no fault
         elif isinstance(error, OutOfBuffers):
@@ -47,7 +50,7 @@ class AnswerLog:
 
     def unfit_reply(self, call: _FailedCall, why: str) -> None:
         """Logs a reply that cannot be sent; `why` names the setting that would permit it."""
-        name = call.route.name
+        name = _name(call)
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def long_call(self, peer: str, why: str) -> None:
@@ -57,3 +60,7 @@ class AnswerLog:
     def no_call(self, peer: str) -> None:
         """Logs a dropped message that is no call."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
+
+
+def _name(call: _FailedCall) -> str:
+    return call.route.name if call.procedure is None else call.procedure.name

@@ -29,6 +29,16 @@ _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORK
 _STOPPED = RuntimeError("the server has stopped")
 
 
+class _Period:
+    """Counts the running calls of a period, so that their end can be waited for while others begin."""
+
+    __slots__ = ("ended", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.ended = asyncio.Event()
+
+
 class HandlerRunner:
     """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
 
@@ -45,6 +55,10 @@ class HandlerRunner:
         self._drained = False
         self.running = 0
         """Calls in worker threads and tasks, and computations."""
+        self._period = _Period()
+        """Has the calls in threads and tasks that began since the last call of `settle`."""
+        self._past: list[_Period] = []
+        """Earlier ones with calls that still run."""
 
     def run(self, call: ServerCall) -> None:
         """Runs the handler and answers or drops the call, exactly once, in the event loop.
@@ -128,8 +142,31 @@ class HandlerRunner:
         self.log.flush()
         return finished
 
+    async def settle(self, deadline_s: float) -> bool:
+        """Waits until the calls have ended that run now; others may begin meanwhile.
+
+        Args:
+            deadline_s: the longest time to wait.
+
+        Returns:
+            Whether they have ended.
+        """
+        self._past = [each for each in (*self._past, self._period) if each.running]
+        self._period = _Period()
+        try:
+            async with asyncio.timeout(deadline_s):
+                for period in self._past:
+                    await period.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
     def _finished(self, call: ServerCall) -> None:
         """Counts the end of a call in a thread or a task, and frees its share of memory."""
+        period = call.period
+        period.running -= 1
+        if not period.running and period is not self._period:
+            period.ended.set()
         if call.reserved:
             call.end_reservation()
         self.end_one()
@@ -152,6 +189,8 @@ class HandlerRunner:
 
     def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
         self.running += 1
+        call.period = period = self._period
+        period.running += 1
         task = self._loop.create_task(self._await(call, result))
         self._tasks[task] = result
         task.add_done_callback(self._task_ended)
@@ -184,6 +223,8 @@ class HandlerRunner:
         """Runs the handler, or the rest of it, in a thread."""
         call.may_block = True
         self.running += 1
+        call.period = period = self._period
+        period.running += 1
         source = call.source
         may_be_let_go = call.rest is None or not call.route.begins_once
         waits_for = call.route.waits_for

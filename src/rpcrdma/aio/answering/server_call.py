@@ -64,6 +64,8 @@ class ServerCall(CallWithResults):
     """The first step of that handler."""
     once: SingleRun | None = None
     """The run of a call that must not run twice, while its handler runs; else None."""
+    period: Any
+    """The count of running calls that has the call, while its handler runs in a thread or as a task."""
     statistics: CallStatistics | None = None
     began_ns: int
     """When the call arrived; this and the two times below are taken only where calls are counted."""

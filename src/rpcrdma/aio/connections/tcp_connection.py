@@ -422,6 +422,11 @@ class TcpConnection(CallsMade):
             # A client that is idle keeps no memory for replies.
             self._messages.clear()
 
+    def require(self, xprtsec: XprtSec) -> None:
+        """Lets the next calls of the peer need another protection at least; for a server with TLS."""
+        if self._tls is not None:
+            self._tls = self._tls._replace(least=xprtsec)
+
     def _on_clear_record(self, message: Buffer) -> None:
         """Handles a message in the clear at a server with TLS."""
         tls = self._tls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Listening
@@ -78,6 +78,14 @@ class Listener:
     def _has_ipv4(self, port: int) -> bool:
         return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
 
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
+        """Accepts nothing more at some addresses."""
+        for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
+            self._sockets.remove(sock)
+            self._both_families.discard(sock.getsockname()[1])
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
     def close(self) -> None:
         """Accepts nothing more."""
         for retry in self._retries:
@@ -111,6 +119,8 @@ class Listener:
 
         def again() -> None:
             self._retries.discard(retry)
+            if listener not in self._sockets:
+                return
             self._loop.add_reader(listener.fileno(), self._accept, listener)
 
         retry = self._loop.call_later(_ACCEPT_RETRY_S, again)

@@ -11,7 +11,7 @@ import errno
 import itertools
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -141,6 +141,9 @@ class _LoopbackListener:
         else:
             self._on_link(link)
 
+    def stop(self, places: Collection[Address]) -> None:
+        self._provider.remove(self, places)
+
     def close(self) -> None:
         self._closed = True
         self._provider.remove(self)
@@ -203,10 +206,15 @@ class LoopbackProvider:
         self._listeners[address] = listener
         return address
 
-    def remove(self, listener: _LoopbackListener) -> None:
-        """Removes all addresses of a listener.
+    def remove(self, listener: _LoopbackListener, places: Collection[Address] | None = None) -> None:
+        """Removes addresses of a listener.
 
         Args:
             listener: the listener.
+            places: the addresses; None: all that it has.
         """
-        self._listeners = {address: each for address, each in self._listeners.items() if each is not listener}
+        self._listeners = {
+            address: each
+            for address, each in self._listeners.items()
+            if each is not listener or (places is not None and address not in places)
+        }

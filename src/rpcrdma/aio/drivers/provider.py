@@ -6,7 +6,7 @@ pair and begins. All of it runs in the thread of one event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -175,6 +175,13 @@ class LinkListener(Protocol):
 
         Raises:
             OSError: the address is in use, not of this machine or not permitted.
+        """
+
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
+        """Stops accepting peers at some of its addresses; the others stay.
+
+        Args:
+            places: host and port of each, as `listen` has returned them; others may be among them.
         """
 
     def close(self) -> None:

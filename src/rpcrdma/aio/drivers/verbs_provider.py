@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -157,6 +157,11 @@ class _VerbsListener:
             self._on_link(_VerbsLink(provider.binding(), self._manager, event.identifier, event, provider.config))
         except (ConnectFailed, OSError) as error:
             self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
+        for place in [each for each in self._addresses if each.local in places]:
+            self._addresses.remove(place)
+            place.close()
 
     def close(self) -> None:
         for place in self._addresses:

@@ -91,14 +91,18 @@ class Admission(Generic[C]):
     ) -> None:
         self._locked: dict[C, int] = {}
         self._locked_octets_max = locked_octets_max
-        self._connections_max = connections_max
-        self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
-        self._starting_max = starting_max
+        self.resize(connections_max, starting_max, of_one_max)
         self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
         self._all: dict[str, dict[C, None]] = {}
         self._starting: dict[str, dict[C, float]] = {}
         self._starting_count = 0
+
+    def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
+        """Changes the limits; connections that are too many by them stay."""
+        self._connections_max = connections_max
+        self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
+        self._starting_max = starting_max
 
     def __len__(self) -> int:
         return len(self._client_of)

@@ -31,6 +31,12 @@ class Health(NamedTuple):
     """Whether rpcbind leads clients to the server; None: it is not to do so."""
     certificate_expires_s: float | None = None
     """When the server's certificate expires, in seconds since 1970; None: there is none."""
+    audit_lost: int | None = None
+    """Records of the access log that were lost; None: there is no such log."""
+    reload_taken: bool | None = None
+    """Whether the settings of the last reading of the configuration are in use; None: there is no configuration."""
+    reload_taken_at_s: float | None = None
+    """When settings of a reading were last taken, in seconds since 1970."""
     version: str = ""
     """The version of this package; "" for a program of its own."""
 
@@ -87,7 +93,7 @@ def _metrics(statistics: ServerStatistics, health: Health) -> Iterable[Metric]:
 
 
 def _of_health(health: Health) -> Iterable[Metric]:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
     names = ["version", "python"]
     build = GaugeMetricFamily("rpcrdma_build_info", "1, with the versions as labels.", labels=names)
@@ -106,9 +112,21 @@ def _of_health(health: Health) -> Iterable[Metric]:
             "When the server's certificate expires, in seconds since 1970.",
             health.certificate_expires_s,
         ),
+        (
+            "config_last_reload_successful",
+            "1 while the settings of the last reading of the configuration are in use, else 0.",
+            health.reload_taken,
+        ),
+        (
+            "config_last_reload_success_timestamp_seconds",
+            "When settings of a reading were last taken, in seconds since 1970.",
+            health.reload_taken_at_s,
+        ),
     ):
         if value is not None:
             yield GaugeMetricFamily(f"rpcrdma_{name}", text, value=value)
+    if health.audit_lost is not None:
+        yield CounterMetricFamily("rpcrdma_audit_lost", "Records of the access log lost.", value=health.audit_lost)
 
 
 def _of_calls(statistics: ServerStatistics) -> Iterable[Metric]:

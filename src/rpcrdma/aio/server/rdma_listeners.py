@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider, ProviderInUse
@@ -63,6 +63,11 @@ class RdmaListeners:
         if listener is None:
             listener = self._listeners[provider.name] = provider.listener(self._on_link, self._log)
         return listener
+
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
+        """Stops accepting links at some addresses."""
+        for listener in self._listeners.values():
+            listener.stop(places)
 
     def close(self) -> None:
         """Stops accepting links."""

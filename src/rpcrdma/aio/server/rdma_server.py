@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -160,6 +160,21 @@ class RdmaServer:
         if self._authorities.replaced():
             for connection in [each for each in self.connections if each.host_identity is not None]:
                 connection.abort(OTHER_AUTHORITIES)
+
+    def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
+        """Stops taking connections at some addresses."""
+        self._listeners.stop(places)
+
+    def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:
+        """See `Server.set_limits`."""
+        self._config = replace(
+            self._config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
+        )
+        self._admission.resize(connections_max, max(RDMA_STARTING_MAX, connections_max // 4), connections_per_host)
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+        self._sweep_later()
 
     def stop_accepting(self) -> None:
         """Stops taking connections, and calls on existing ones."""

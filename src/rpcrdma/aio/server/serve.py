@@ -39,6 +39,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 from rpcrdma.rpc.gss.mechanism import GssFailure, GssMechanism
+from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.authenticator import HostPolicy
@@ -145,6 +146,8 @@ class Server:
         """The URLs at which clients reach the server."""
         self.providers: dict[str, list[ProviderInUse]] = {}
         """By URL: the providers, with their devices, over which RDMA clients reach it; an empty list for TCP."""
+        self._of_url: dict[str, list[str]] = {}
+        """The URLs in `listening` that each URL to listen at has led to."""
         self.takes_calls = True
         """Whether the server takes calls: true until `close`."""
         self._compared: set[str] = set()
@@ -290,12 +293,61 @@ class Server:
                 added = {(host, port): [] for host, port, _ in await self._tcp.listen(target.host, target.port)}
         except OSError as error:
             raise cannot_listen(str(target), error) from None
-        for (host, port), providers in added.items():
-            place = str(Url(scheme=target.scheme, host=host, port=port))
+        places = self._of_url[url] = [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+        for place, providers in zip(places, added.values(), strict=True):
             if place not in self.providers:
                 self.listening.append(place)
             self.providers.setdefault(place, []).extend(providers)
         return target.scheme
+
+    def stop_listening(self, *urls: str) -> None:
+        """Takes no more connections at URLs; those that there are stay.
+
+        Args:
+            urls: URLs as `listen` was given them; others have no effect.
+        """
+        places = {place for url in urls for place in self._of_url.pop(url, ())}
+        places -= {place for others in self._of_url.values() for place in others}
+        for scheme, server in (("rdma", self._rdma), ("tcp", self._tcp)):
+            there = [parse_url(place, listens=True) for place in places if place.startswith(scheme)]
+            server.stop_listening({(url.host, url.port) for url in there})
+        for place in places:
+            self.listening.remove(place)
+            del self.providers[place]
+
+    def set_limits(
+        self,
+        *,
+        connections_max: int,
+        connections_per_host: int | None,
+        rdma_idle_s: float | None,
+        tcp_idle_s: float | None,
+        memory_octets_max: int,
+    ) -> None:
+        """Changes limits of a running server. Connections and memory beyond new limits stay until they are given back.
+
+        Args:
+            connections_max: see `RdmaServerConfig.connections_max` and `TcpServerConfig.connections_max`.
+            connections_per_host: see `RdmaServerConfig.connections_per_host` and that of TCP.
+            rdma_idle_s: see `RdmaServerConfig.idle_s`.
+            tcp_idle_s: see `TcpServerConfig.idle_s`; for connections that are made from now on.
+            memory_octets_max: see `ServeOptions.memory_octets_max`.
+        """
+        self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
+        self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
+        self._options = replace(self._options, memory_octets_max=memory_octets_max)
+        for pool in self._pools:
+            pool.octets_max = memory_octets_max
+            pool.serve_soon()
+
+    def require(self, xprtsec: XprtSec) -> None:
+        """Changes the least protection of calls over TCP, from the next call on: see `TcpServerConfig.xprtsec`.
+
+        Args:
+            xprtsec: the least protection; more than "none" takes a server that offers TLS.
+        """
+        self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
+        self._tcp.require(xprtsec)
 
     def reload_certificates(self) -> None:
         """Reads the files of certificates again, for later connections: for TLS and for host authentication over RDMA.
@@ -308,6 +360,17 @@ class Server:
         """
         self._rdma.reload_certificates()
         self._tcp.reload_certificates()
+
+    async def settle(self, deadline_s: float) -> bool:
+        """Waits until the calls that run now have ended, while others may begin.
+
+        Args:
+            deadline_s: the longest time to wait, in seconds.
+
+        Returns:
+            Whether they have ended.
+        """
+        return await self._runner.settle(deadline_s)
 
     async def close(self, drain_s: float | None = None) -> None:
         """Stops listening, lets running calls finish, then ends every connection.

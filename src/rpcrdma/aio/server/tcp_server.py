@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -162,6 +163,25 @@ class TcpServer:
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
         """See `Listener.listen`; may be called again for further addresses."""
         return await self._listener.listen(host, port)
+
+    def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
+        """Stops taking connections at some addresses."""
+        self._listener.stop(places)
+
+    def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:
+        """See `Server.set_limits`."""
+        self.config = replace(
+            self.config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
+        )
+        self._admission.resize(connections_max, connections_max, connections_per_host)
+
+    def require(self, xprtsec: XprtSec) -> None:
+        """See `Server.require`."""
+        self.config = replace(self.config, xprtsec=xprtsec)
+        if self._tls is not None:
+            self._tls = self._tls._replace(least=xprtsec)
+            for connection in self.connections:
+                connection.require(xprtsec)
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,29 +10,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
-from rpcrdma.cli.settings.effective import COMMAND_LINE, Effective
+from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["find_mistakes", "no_exports", "report"]
+__all__ = ["as_entries", "find_mistakes", "first_ones", "no_exports", "report"]
 
 
-def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
     """Finds the mistakes in files, and settings that do not fit this machine; binds no socket and changes nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.
         found: the settings.
+        names: looks up names of hosts.
     """
+    names = names or HostNames()
+    names.look_up(host for export in found.exports for host in export.all_hosts)
     faults = [*found.faults, *no_exports(args, found)]
     if not found.exports:
         return faults
     for export in found.exports:
-        faults += _faults_of_export(export, found)
+        faults += _faults_of_export(export, found, names)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
     admin = found.server["admin"]
@@ -45,7 +49,24 @@ def find_mistakes(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     metrics = found.server["metrics"]
     if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
+    faults += _faults_of_access_log(found)
     return faults
+
+
+def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
+    log, audit = found.server["access-log"], found.server["audit"]
+    if log.value == "off":
+        if audit.origin != DEFAULT:
+            yield Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True)
+    elif isinstance(log.value, Path):
+        path = log.value.absolute()
+        there = path if path.exists() else path.parent
+        if path.exists() and not path.is_file():
+            yield Mistake(log.origin, f"{path} is no regular file; name another one")
+        elif not there.exists():
+            yield Mistake(log.origin, f"there is no directory {there}; make it")
+        elif not os.access(there, os.W_OK):
+            yield Mistake(log.origin, f"this user may not write to {there}; allow it, or name another file")
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
@@ -63,7 +84,7 @@ def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     return [Mistake(str(args.config), "there is no export; write [[export]], or name a directory")]
 
 
-def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
+def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> Iterator[Mistake]:
     place = export.origins[""]
     if isinstance(export.source, Path):
         try:
@@ -74,7 +95,7 @@ def _faults_of_export(export: Exported, found: Effective) -> Iterator[Mistake]:
             yield Mistake(place, text, is_warning=export.missing == "skip")
     elif (fault := _fault_of_url(export)) is not None:
         yield Mistake(place, fault)
-    yield from doubts(export)
+    yield from doubts(export, names)
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
@@ -159,17 +180,28 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
 def report(faults: list[Mistake], *, as_json: bool) -> int:
     """Prints the faults, with `as_json` as one object on standard output; returns the exit status."""
     failed = any(not fault.is_warning for fault in faults)
-    for fault in faults[:CONFIGURATION_FAULTS_MAX]:
+    shown, more = first_ones(faults)
+    for fault in shown:
         if fault.is_warning:
             console.talk(f"warning: {fault}")
         else:
             console.error(str(fault), status=ExitStatus.USAGE, in_report=as_json)
-    if (more := len(faults) - CONFIGURATION_FAULTS_MAX) > 0:
-        console.talk(f"and {more} more")
+    if more:
+        console.talk(more)
     if as_json:
-        entries = [
-            {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
-            for fault in faults
-        ]
-        console.json_line({"ok": not failed, "faults": entries})
+        console.json_line({"ok": not failed, "faults": as_entries(faults)})
     return ExitStatus.USAGE if failed else ExitStatus.DONE
+
+
+def first_ones(faults: list[Mistake]) -> tuple[list[Mistake], str]:
+    """Returns the faults that people are shown, and the line about the others, "" if there are none."""
+    more = len(faults) - CONFIGURATION_FAULTS_MAX
+    return faults[:CONFIGURATION_FAULTS_MAX], f"and {more} more" if more > 0 else ""
+
+
+def as_entries(faults: list[Mistake]) -> list[dict[str, str]]:
+    """Returns the faults as JSON has them."""
+    return [
+        {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
+        for fault in faults
+    ]

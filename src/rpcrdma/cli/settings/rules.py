@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, Network, allowed_networks
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
+from rpcrdma.cli.host_names import HostNames, Network
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
@@ -35,11 +36,12 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
             yield Mistake(rule.origins["certificates"], text)
 
 
-def doubts(export: Exported) -> Iterator[Mistake]:
+def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Finds hosts without an address in the rules of an export, and rules that trust every host.
 
     Args:
         export: the export, whose own terms are the last rule.
+        names: has looked up the names of its hosts.
 
     Yields:
         The mistakes, in the order of the rules.
@@ -47,7 +49,7 @@ def doubts(export: Exported) -> Iterator[Mistake]:
     for rule in (*export.rules, export):
         # A rule may have the terms of the export.
         if rule is export or rule.hosts is not export.hosts:
-            yield from _faults_of_hosts(rule, export)
+            yield from _faults_of_hosts(rule, export, names)
         if _trusts_all(rule) and (rule is export or rule.origins["squash"] != export.origins["squash"]):
             text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
             yield Mistake(rule.origins["squash"], text, is_warning=True)
@@ -92,14 +94,11 @@ def _network(host: str) -> Network | None:
         return None
 
 
-def _faults_of_hosts(rule: ExportedRule, export: Exported) -> Iterator[Mistake]:
-    for host in rule.hosts:
-        if host != ALL_HOSTS:
-            try:
-                allowed_networks([host])
-            except OSError as error:
-                text = f"{describe(error)[0]}; correct the name, or write its address"
-                yield Mistake(rule.origins["hosts"], text, is_warning=export.missing == "skip")
+def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> Iterator[Mistake]:
+    _, unknown = names.networks_of(host for host in rule.hosts if host != ALL_HOSTS)
+    for error in unknown:
+        text = f"{describe(error)[0]}; correct the name, or write its address"
+        yield Mistake(rule.origins["hosts"], text, is_warning=export.missing == "skip")
 
 
 def _trusts_all(rule: ExportedRule) -> bool:

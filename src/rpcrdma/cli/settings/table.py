@@ -48,16 +48,16 @@ from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
     CONNECTIONS_OF_HOST_MIN,
     CONNECTIONS_OF_HOST_PARTS,
-    NFS_FSSPEC_VALID_S,
     RDMA_IDLE_S,
     RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
     SERVER_WORKERS,
 )
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.host_identity import TRANSPORTS
 
 __all__ = [
-    "ADMIN", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
+    "ADMIN", "AUDIT_KINDS", "DEFAULT_LISTEN", "HOST_SETTINGS", "NAME_OF_EXPORT", "OF_EXPORTS", "OF_RULES", "OF_SERVER",
     "SOURCES_OF_EXPORT", "STATE_DIR",
 ]  # fmt: skip
 
@@ -73,6 +73,13 @@ def _memory(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is too small; allow at least {_MEMORY_MIN >> 20}Mi")
     return size
 
+
+def _access_log(text: str) -> Path | str:
+    return text if text in {"off", "journal"} else Path(text)
+
+
+AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
+"""The kinds of records, as `rpcrdma.nfs.server.audit` has them, which the parser does not import."""
 
 _ANONYMOUS: Final = 65534
 """The user and group nobody, as `rpcrdma.nfs.export` has them, which the parser does not import."""
@@ -118,6 +125,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=listening_url,
         many=True,
         metavar="URL",
+        renewal=Renewal.HANG_UP,
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
         f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
         "--xprtsec the latter alone)",
@@ -167,6 +175,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="N",
         default=RPC_CONNECTIONS_MAX,
         default_text=str(RPC_CONNECTIONS_MAX),
+        renewal=Renewal.HANG_UP,
         help="the largest number of client connections, for RDMA and for TCP each",
     ),
     Setting(
@@ -174,6 +183,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         kind=ValueType.NUMBER,
         parse=positive_count,
         metavar="N",
+        renewal=Renewal.HANG_UP,
         default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
         help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
@@ -183,6 +193,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        renewal=Renewal.HANG_UP,
         help="end connections that are idle for this long, 0: never",
     ),
     Setting(
@@ -192,6 +203,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="SIZE",
         default=BUFFER_OCTETS_MAX,
         default_text=f"{BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi",
+        renewal=Renewal.INCREASE,
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait",
     ),
     Setting(
@@ -210,6 +222,24 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
         "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
     ),
+    Setting(
+        name="access-log",
+        parse=_access_log,
+        metavar="FILE",
+        default="off",
+        default_text="off",
+        help="write a line of JSON for each mount, change of a name or of attributes, and refused call to FILE, or to "
+        "the journal of systemd (journal); a file that is renamed is made anew",
+    ),
+    Setting(
+        name="audit",
+        choices=AUDIT_KINDS,
+        many=True,
+        metavar="KIND",
+        default=AUDIT_KINDS,
+        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated (default: all)",
+        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; without it all",
+    ),
     *HOST_SETTINGS,
     LOG_LEVEL,
 )
@@ -226,6 +256,12 @@ SOURCES_OF_EXPORT: Final = (
     Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
 )
 """The settings of which an export has exactly one."""
+
+
+def _taken_at_once(*settings: Setting) -> tuple[Setting, ...]:
+    """Returns settings whose changed values a running server takes."""
+    return tuple(replace(setting, renewal=Renewal.HANG_UP) for setting in settings)
+
 
 _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
     Setting(
@@ -296,7 +332,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
 )
 """The settings that an export and each of its rules may have."""
 
-OF_RULES: Final[tuple[Setting, ...]] = (
+OF_RULES: Final = _taken_at_once(
     *_OF_EXPORTS_AND_RULES,
     Setting(
         name="principals",
@@ -317,7 +353,7 @@ OF_RULES: Final[tuple[Setting, ...]] = (
 )
 """The settings of one rule; those that it leaves out come from its export, and those for callers hold for all."""
 
-OF_EXPORTS: Final[tuple[Setting, ...]] = (
+OF_EXPORTS: Final = _taken_at_once(
     *_OF_EXPORTS_AND_RULES,
     Setting(
         name="sync",
@@ -369,6 +405,15 @@ OF_EXPORTS: Final[tuple[Setting, ...]] = (
         default_text="false",
         option=None,
         help="take calls over TCP that prove no user from ports below 1024 alone, as exports(5) does by default",
+    ),
+    Setting(
+        name="groups",
+        choices=("client", "server"),
+        default="client",
+        default_text="client",
+        option=None,
+        help="the groups of users without Kerberos: client takes those of the call, which are 16 at most; server takes "
+        "those of the user database of the server, which must run as root",
     ),
     Setting(
         name="fsspec-valid",

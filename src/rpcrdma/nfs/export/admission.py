@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.export import AccessTerms, ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused
-from rpcrdma.rpc.auth import AuthNone, Credential
+from rpcrdma.nfs.export.user_groups import UserGroups
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin, XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
@@ -44,9 +45,14 @@ class HostAdmission:
 
     Args:
         identity_of: the identity of a user, in which threads act.
+        groups: the groups of users, for exports that take them of this machine's database; None: threads act as the
+            server's own user.
     """
 
-    def __init__(self, identity_of: Callable[[UserAndGroups], CallerIdentity]) -> None:
+    def __init__(
+        self, identity_of: Callable[[UserAndGroups], CallerIdentity], groups: UserGroups | None = None
+    ) -> None:
+        self._groups = groups
         self._identity_of = identity_of
         self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
@@ -60,7 +66,7 @@ class HostAdmission:
         self._known = {}
         self.latest = Grant(ServingUser())
 
-    def check(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant:
+    def check(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
         """Lets a call of NFS pass that the rules of the export allow; else logs the refusal.
 
         The rule is chosen by the host, its certificate and the principal. Its flavors are checked after that.
@@ -71,10 +77,12 @@ class HostAdmission:
             version: the version of NFS.
 
         Returns:
-            The rights of the caller.
+            The rights of the caller; None in the event loop where the groups of the caller have to be looked up: the
+            call goes on in a worker thread and asks again.
 
         Raises:
-            Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one.
+            Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one;
+                EAGAIN: the groups of the caller cannot be looked up now.
             CredentialTooWeak: the export asks for another flavor.
         """
         origin, credential = context.client.origin, context.credential
@@ -92,10 +100,12 @@ class HostAdmission:
             self._refuse_protection(export, origin, rule.xprtsec)
         if credential.flavor not in rule.security:
             self._refuse_flavor(export, origin, credential, rule.security)
-        self.latest = granted = self._granted(export, rule, origin, credential)
+        granted = self._granted(export, rule, context, credential)
+        if granted is not None:
+            self.latest = granted
         return granted
 
-    def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant:
+    def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
         """Lets a call of MOUNT pass, which takes every flavor and transport, if some rule fits its host.
 
         Args:
@@ -104,10 +114,10 @@ class HostAdmission:
             version: the version of NFS: 3, or that of a call that asks for the flavors, as MOUNT of version 3 does.
 
         Returns:
-            The rights of the caller: those of the anonymous user without a proof that its rule takes.
+            The rights of the caller: those of the anonymous user without a proof that its rule takes. None as `check`.
 
         Raises:
-            Refused: EACCES, as `check`.
+            Refused: EACCES and EAGAIN, as `check`.
         """
         origin, credential = context.client.origin, context.credential
         self._check_version(export, origin, version)
@@ -118,8 +128,8 @@ class HostAdmission:
             self._refuse_protection(export, origin, rules[0].xprtsec, mounts=True)
         rule = self._decide(export, origin, credential.principal).rule
         if rule is not None and credential.flavor in rule.security:
-            return self._granted(export, rule, origin, credential)
-        return self._granted(export, rules[0], origin, AuthNone())
+            return self._granted(export, rule, context, credential)
+        return self._granted(export, rules[0], context, AuthNone())
 
     def flavors(self, export: ExportTerms, context: CallContext) -> list[SecurityFlavor]:
         """Returns the security flavors with which callers of the call's host may use an export, the preferred first.
@@ -158,9 +168,23 @@ class HostAdmission:
             known[key] = found = _Decision(export, rule, next(proofs, ()))
         return found
 
-    def _granted(self, export: ExportTerms, rule: AccessTerms, origin: CallOrigin, credential: Credential) -> Grant:
-        identity = self._identity_of(rule.acting_as(credential))
-        return Grant(identity, read_only=rule.read_only, credential=credential, terms=export, origin=origin)
+    def _granted(
+        self, export: ExportTerms, rule: AccessTerms, context: CallContext, credential: Credential
+    ) -> Grant | None:
+        """Returns the rights by a rule; None in the event loop if the groups of the caller have to be looked up."""
+        user: Credential | LocalUser = credential
+        if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):
+            groups = self._groups.of(credential.uid, at_once=not context.may_block)
+            if groups is None:
+                return None
+            user = LocalUser(credential.uid, credential.gid, groups)
+        return Grant(
+            self._identity_of(rule.acting_as(user)),
+            read_only=rule.read_only,
+            credential=credential,
+            terms=export,
+            origin=context.client.origin,
+        )
 
     def _refuse_protection(
         self, export: ExportTerms, origin: CallOrigin, wanted: XprtSec, *, mounts: bool = False

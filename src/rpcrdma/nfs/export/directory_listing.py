@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rpcrdma.limits import NFS_LISTING_OCTETS_MAX
+from rpcrdma.nfs.export.export_limits import NFS_LISTING_OCTETS_MAX
 from rpcrdma.nfs.export.name_table import NameTable
 
 __all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]
@@ -147,6 +147,12 @@ class DirectoryListings:
         """Drops the window of a directory that has been removed."""
         with self._lock:
             self._remove(directory)
+
+    def forget_those(self, which: Callable[[bytes], bool]) -> None:
+        """Drops the windows of the directories for whose handles `which` is true."""
+        with self._lock:
+            for directory in [each for each in self._windows if which(each)]:
+                self._remove(directory)
 
     def _ticket(self) -> int:
         self._tickets += 1

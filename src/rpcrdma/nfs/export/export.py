@@ -6,9 +6,9 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from rpcrdma.limits import NFS_FSSPEC_VALID_S
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import (
@@ -92,11 +92,11 @@ class AccessTerms:
         for name in self.certificates:
             host_name(name)
 
-    def acting_as(self, credential: Credential) -> UserAndGroups:
+    def acting_as(self, credential: Credential | LocalUser) -> UserAndGroups:
         """Maps a call's credential to the user as whom the server acts.
 
         Args:
-            credential: the credential.
+            credential: the credential, or the user of this machine that takes its place.
 
         Returns:
             User, group and supplementary groups; those of the anonymous user for squashed users, calls without an
@@ -170,6 +170,9 @@ class ExportTerms(AccessTerms):
     """Whether the list of exports of MOUNT, and listings of the directories above the export, leave it out."""
     reserved_port: bool = False
     """Whether calls over TCP without a proof of the user have to come from a port below 1024."""
+    groups: Literal["client", "server"] = "client"
+    """The origin of the supplementary groups of users without a proof: the call, which carries 16 at most, or this
+    machine's user database; matters only to a server that runs as root."""
 
     def __post_init__(self) -> None:
         # `super()` does not find the class that `slots` makes anew.

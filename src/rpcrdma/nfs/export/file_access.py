@@ -17,11 +17,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Collection, Iterable
 from types import TracebackType
+from typing import Any
 
-from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
@@ -40,7 +42,7 @@ from rpcrdma.nfs.export.linux_calls import (
 )
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.object_tree import HeldNode, file_of
+from rpcrdma.nfs.export.object_tree import HeldNode, ObjectTree, file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
@@ -179,7 +181,7 @@ class Callers:
 class OpenFile(SparseObject):
     """A regular file open for reading, writing or both: see `tree.OpenFile` and `abilities`."""
 
-    __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "unstable", "writable")
+    __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "tree", "unstable", "writable")
 
     def __init__(self, fd: int, node: HeldNode, state: ServerState, *, readable: bool, writable: bool) -> None:
         self.fd = fd
@@ -189,6 +191,7 @@ class OpenFile(SparseObject):
         self.lock = node.lock
         self.told = None
         self.used = True
+        self.tree = node.tree
         self.in_memory = node.tree.in_memory
         self.state = state
         self.readable = readable
@@ -352,8 +355,12 @@ class OpenFiles:
     def get(self, node: HeldNode) -> OpenFile | None:
         """Returns the file if it is open, else None."""
         file = self._cache.held.get(node.handle)
-        if file is not None:
-            file.used = True
+        if file is None:
+            return None
+        if file.tree is not node.tree:
+            # Directories of two file systems that have had one name may have objects with one handle.
+            return None
+        file.used = True
         return file
 
     def drop(self, node: HeldNode) -> None:
@@ -377,16 +384,22 @@ class OpenFiles:
             if file.unstable and os.fstat(file.fd).st_nlink:
                 self._cache.put(file)
 
+    def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
+        """Puts data written UNSTABLE into files of some trees on the disk.
+
+        Raises:
+            OSError: some is lost; the write verifier has changed, so that clients send their data again.
+        """
+        for file in [each for each in self._cache.held.copy().values() if each.unstable and each.tree in trees]:
+            file.commit(Change())
+
+    def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
+        """Puts data written UNSTABLE into files of some trees on the disk, and closes these; returns the errors."""
+        return _synced(self._cache.drop_those(lambda file: file.tree in trees))
+
     def close(self) -> list[OSError]:
         """Puts data written UNSTABLE on the disk and closes all files; returns the errors."""
-        failures: list[OSError] = []
-        for file in self._cache.drop_all():
-            if file.unstable:
-                try:
-                    os.fsync(file.fd)
-                except OSError as error:
-                    failures.append(error)
-        return failures
+        return _synced(self._cache.drop_all())
 
     def _evicted(self, file: OpenFile) -> None:
         # Rare: more files are being written than may be open. The mark goes with the file, so the data is synced here.
@@ -422,6 +435,18 @@ class OpenFiles:
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
+
+
+def _synced(files: Iterable[OpenFile]) -> list[OSError]:
+    """Puts data written UNSTABLE on the disk; returns the errors."""
+    failures = []
+    for file in files:
+        if file.unstable:
+            try:
+                os.fsync(file.fd)
+            except OSError as error:
+                failures.append(error)
+    return failures
 
 
 def _local(source: tree.OpenFile) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import ServerState
@@ -35,28 +36,54 @@ class FsspecExports:
         user = ServingUser()
         self.admission = HostAdmission(lambda _: user)
         self._trees: dict[bytes, FsspecTree] = {}
-        check_names(exports)
-        for export in exports:
-            tree = FsspecTree(export, self.parts)
-            self._trees[tree.identity] = tree
+        self.install(self.plan(exports))
 
     @property
     def trees(self) -> list[FsspecTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
 
-    def set_terms(self, export: Export) -> None:
-        """Sets the terms of the export of the same name, whose URL stays."""
-        for tree in self.trees:
-            if tree.export.name == export.name:
-                tree.export = export
-                self.admission.forget()
+    def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
+        """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        Raises:
+            ValueError, OSError: as for the class.
+        """
+        check_names(exports)
+        planned = []
+        for export in exports:
+            tree = self._trees.get(export_identity(export.name))
+            if tree is None or not tree.stands_for(export):
+                tree = FsspecTree(export, self.parts)
+            planned.append((tree, export))
+        return planned
+
+    def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
+        """Serves planned trees alone from the next call on; never waits. Returns the trees that are gone."""
+        for tree, export in planned:
+            tree.set_terms(export)
+        before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
+        gone = {tree for identity, tree in before.items() if self._trees.get(identity) is not tree}
+        for tree in gone:
+            tree.gone = True
+        self.admission.forget()
+        return gone
+
+    def retire(self, gone: Collection[FsspecTree]) -> None:
+        """Lets go of the objects and the data of trees that are gone; may block."""
+        if gone:
+            names = {tree.identity for tree in gone}
+            self.parts.nodes.drop_those(lambda node: node.tree in gone)
+            self.parts.listings.forget_those(lambda handle: self.parts.seal.export_in(handle) in names)
+            self.parts.blocks.drop_all()
+        for tree in gone:
+            tree.store.flush()
+
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
@@ -76,6 +103,8 @@ class FsspecExports:
         """See `tree.Exports.locate`."""
         node = self.parts.nodes.held.get(handle)
         tree = self._tree_of(handle) if node is None else node.tree
+        if tree.gone:
+            raise Refused(errno.ESTALE)
         # In line, since every call comes here: the newest grant mostly holds.
         export, who = tree.export, self.admission.latest
         if (
@@ -84,7 +113,9 @@ class FsspecExports:
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            who = self.admission.check(export, context, version)
+            checked = self.admission.check(export, context, version)
+            assert checked is not None, "all users have the same rights, so that no groups are looked up"
+            who = checked
         if node is not None and tree.is_valid(node):
             return node, who
         return (tree.find(handle), who) if context.may_block else None

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.limits import NFS_FSSPEC_INSTANCES_MAX, NFS_FSSPEC_LISTED_MAX
+from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_INSTANCES_MAX, NFS_FSSPEC_LISTED_MAX
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, Unusable, info_of
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Refused
 

@@ -17,11 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from rpcrdma.limits import (
-    NFS_FSSPEC_LISTINGS_OCTETS_MAX,
-    NFS_FSSPEC_OBJECTS_MAX,
-    NFS_FSSPEC_PATH_OCTETS_MAX,
-)
 from rpcrdma.nfs.export.directory_listing import (
     COOKIE_DOT,
     COOKIE_DOT_DOT,
@@ -30,6 +25,11 @@ from rpcrdma.nfs.export.directory_listing import (
     name_digest,
 )
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export_limits import (
+    NFS_FSSPEC_LISTINGS_OCTETS_MAX,
+    NFS_FSSPEC_OBJECTS_MAX,
+    NFS_FSSPEC_PATH_OCTETS_MAX,
+)
 from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, packed_info, unpacked_info
 from rpcrdma.nfs.export.fsspec_store import FsspecStore
@@ -319,6 +319,10 @@ class FsspecTree:
     def __init__(self, export: Export, parts: FsspecParts) -> None:
         assert export.url is not None
         self.export = export
+        self.gone = False
+        """Whether it is not served any more: its objects are those of calls that began before."""
+        self._since_s = float("-inf")
+        """The time since which nodes show the present terms."""
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self.started_ns = parts.started_ns
@@ -334,6 +338,16 @@ class FsspecTree:
         """See `tree.Tree.root`; never waits."""
         # The library is not asked for it.
         return self.at("", FileKind.DIRECTORY)
+
+    def stands_for(self, export: Export) -> bool:
+        """Whether another export has the same URL, with the same options for its file system."""
+        return (self.export.url, self.export.storage_options) == (export.url, export.storage_options)
+
+    def set_terms(self, export: Export) -> None:
+        """Lets the next calls have other terms, for the same name and URL; never waits."""
+        if (export.anonymous_uid, export.anonymous_gid) != (self.export.anonymous_uid, self.export.anonymous_gid):
+            self._since_s = self._parts.clock()
+        self.export = export
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
         """The handle of a path with an object of this kind, and the object's number."""
@@ -355,12 +369,12 @@ class FsspecTree:
     def known(self, path: str, kind: FileKind) -> FsspecNode | None:
         """The object of this path if its state is known and still of use; never waits."""
         node = self._parts.nodes.held.get(self.handle_of(path, kind)[0])
-        return node if node is not None and self.is_valid(node) else None
+        return node if node is not None and node.tree is self and self.is_valid(node) else None
 
     def is_valid(self, node: FsspecNode) -> bool:
         """Whether the state of an object is not too old; counts as a use of the object."""
         node.used = True
-        return self._parts.clock() - node.asked_s < self.export.valid_s
+        return self._since_s <= node.asked_s and self._parts.clock() - node.asked_s < self.export.valid_s
 
     def at(self, path: str, kind: FileKind, *, anew: bool = False) -> FsspecNode:
         """The object of this path and kind; `anew`: whatever is known.
@@ -416,7 +430,7 @@ class FsspecTree:
             raise Refused(errno.EIO)
         node = FsspecNode(self, path, info, asked_s)
         held = self._parts.nodes.held.get(node.handle)
-        if held is None or held.asked_s < asked_s:
+        if held is None or held.tree is not self or held.asked_s < asked_s:
             self._parts.nodes.put(node)
         if path:
             above, _, name = path.rpartition("/")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
+from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
-from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
+from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
+from rpcrdma.nfs.export.fsspec_tree import FsspecTree
 from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.local_tree import LocalExports, LocalTree
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import Exports, Node, Tree
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -17,47 +20,87 @@ from rpcrdma.rpc.service import CallContext
 __all__ = ["JointExports"]
 
 
+class PlannedJoint(NamedTuple):
+    """Planned trees of both kinds, and the names of all in their order."""
+
+    local: list[tuple[LocalTree, Export]]
+    remote: list[tuple[FsspecTree, Export]]
+    names: list[str]
+
+
 class JointExports:
     """The trees of both kinds: see `tree.Exports`. Thread-safe.
+
+    Args:
+        exports: the exports.
+        state: the state that file handles depend on.
+        local: directories that are served already, in place of `exports`; None: there are none.
 
     Raises:
         ValueError: two exports have one name.
         OSError: a directory or a file system cannot be exported.
     """
 
-    def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
-        check_names(exports)
-        urls = [export for export in exports if export.url is not None]
-        self.local = LocalExports([export for export in exports if export.url is None], state)
-        self._remote = FsspecExports(urls, state)
-        self._in_remote = {export_identity(export.name) for export in urls}
-        trees: list[Tree] = [*self.local.trees, *self._remote.trees]
-        by_name = {tree.export.name: tree for tree in trees}
-        self._trees = [by_name[export.name] for export in exports]
+    def __init__(self, exports: Sequence[Export], state: ServerState, *, local: LocalExports | None = None) -> None:
+        self.local = LocalExports([], state) if local is None else local
+        self._remote = FsspecExports([], state)
+        self._in_remote: frozenset[bytes] = frozenset()
+        self._trees: list[Tree] = [*self.local.trees]
+        if local is None:
+            self.install(self.plan(exports))
 
     @property
     def trees(self) -> list[Tree]:
         """See `tree.Exports.trees`."""
         return self._trees
 
-    def add(self, export: Export) -> None:
-        """Serves one more directory of this machine: see `LocalExports.add`."""
-        self._trees = [*self._trees, self.local.add(export)]
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.local.admission, self._remote.admission]
 
-    def set_terms(self, export: Export) -> None:
-        """See `LocalExports.set_terms`."""
-        self.local.set_terms(export)
-        self._remote.set_terms(export)
+    def plan(self, exports: Sequence[Export]) -> PlannedJoint:
+        """See `LocalExports.plan`.
+
+        Raises:
+            ValueError, OSError: as for the class.
+        """
+        check_names(exports)
+        local = self.local.plan([export for export in exports if export.url is None])
+        try:
+            remote = self._remote.plan([export for export in exports if export.url is not None])
+        except BaseException:
+            self.local.discard(local)
+            raise
+        return PlannedJoint(local, remote, [export.name for export in exports])
+
+    def discard(self, planned: PlannedJoint) -> None:
+        """See `LocalExports.discard`."""
+        self.local.discard(planned.local)
+
+    def install(self, planned: PlannedJoint) -> set[Any]:
+        """See `LocalExports.install`."""
+        gone = {*self.local.install(planned.local), *self._remote.install(planned.remote)}
+        self._in_remote = frozenset(tree.identity for tree, _ in planned.remote)
+        by_name: dict[str, Tree] = {export.name: tree for tree, export in planned.local}
+        by_name.update({export.name: tree for tree, export in planned.remote})
+        self._trees = [by_name[name] for name in planned.names]
+        return gone
+
+    def retire(self, gone: Collection[Any], *, close: bool) -> list[OSError]:
+        """See `LocalExports.retire`."""
+        self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
+        return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
         """See `tree.Exports.locate`."""
         return self._part(handle).locate(handle, context, version)
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self._part(tree.root.handle).admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 

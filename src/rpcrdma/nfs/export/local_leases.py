@@ -30,7 +30,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from rpcrdma.limits import NFS_LEASE_STALLED_S, NFS_LEASES_MAX
+from rpcrdma.nfs.export.export_limits import NFS_LEASE_STALLED_S, NFS_LEASES_MAX
 from rpcrdma.nfs.export.linux_calls import change_events, mark_for_events, signal_events
 
 __all__ = ["LocalLease", "LocalLeases"]

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpcrdma.limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import resource
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from rpcrdma.limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
+from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
@@ -23,11 +25,13 @@ from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree
+from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["LocalExports", "LocalNode", "LocalTree"]
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _LOCKS = 256
 """Locks of all objects of a file system: two objects rarely share one."""
 
@@ -57,48 +61,110 @@ class LocalExports:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.parts = LocalParts(state)
         self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
-        self.admission = HostAdmission(self.parts.callers.of)
+        self.groups = UserGroups()
+        """The groups of users, for exports that take them of this machine's database."""
+        self.admission = HostAdmission(self.parts.callers.of, self.groups if self.parts.callers.switches else None)
         self._trees: dict[bytes, LocalTree] = {}
+        self._gone: dict[bytes, LocalTree] = {}
+        """Trees that are served no more, until `retire`: running calls have objects of them."""
         self._locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
         )
-        check_names(exports)
-        for export in exports:
-            self.add(export)
+        self.install(self.plan(exports))
 
     @property
     def trees(self) -> list[LocalTree]:
         """See `tree.Exports.trees`."""
         return list(self._trees.values())
 
-    def add(self, export: Export) -> LocalTree:
-        """Serves one more directory.
+    @property
+    def admissions(self) -> list[HostAdmission]:
+        """The objects that decide which calls may use the exports."""
+        return [self.admission]
+
+    def plan(self, exports: Sequence[Export]) -> list[tuple[LocalTree, Export]]:
+        """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
 
         Args:
-            export: its terms, with a name that no other export has.
+            exports: directories of this machine, each with a name of its own.
+
+        Returns:
+            The trees in order, each with the terms that it gets.
 
         Raises:
-            OSError: the directory cannot be exported.
+            ValueError: two exports have one name.
+            OSError: a directory cannot be exported.
         """
-        self.parts.callers.try_out(export)
-        tree = LocalTree(export, self.parts, self.nodes, self._locks)
+        check_names(exports)
+        planned: list[tuple[LocalTree, Export]] = []
+        try:
+            for export in exports:
+                self.parts.callers.try_out(export)
+                assert export.directory is not None
+                tree = self._trees.get(export_identity(export.name))
+                if tree is None or not tree.stands_for(export.directory):
+                    before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks)
+                    if before is not None and before.root.handle == tree.root.handle:
+                        _LOGGER.warning(
+                            "%s: clients that have mounted it meet the new directory by their old handle, since both "
+                            "are roots of file systems of one kind; let them mount it again",
+                            export.name,
+                        )
+                planned.append((tree, export))
+        except BaseException:
+            self.discard(planned)
+            raise
+        return planned
+
+    def discard(self, planned: list[tuple[LocalTree, Export]]) -> None:
+        """Closes planned trees that are not served."""
+        for tree, _ in planned:
+            if self._trees.get(tree.identity) is not tree:
+                tree.close()
+
+    def install(self, planned: list[tuple[LocalTree, Export]]) -> set[LocalTree]:
+        """Serves planned trees alone from the next call on; never waits.
+
+        Returns:
+            The trees that are gone, for `retire`.
+        """
+        for tree, export in planned:
+            tree.export = export
         # Calls may be looking through the present table.
-        self._trees = {**self._trees, tree.identity: tree}
+        before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
+        gone = {tree for identity, tree in before.items() if self._trees.get(identity) is not tree}
+        for tree in gone:
+            tree.gone = True
+        self._gone = {**self._gone, **{tree.identity: tree for tree in gone}}
         self._file_systems = len({each.file_system for each in self._trees.values()})
-        return tree
+        self.admission.forget()
+        return gone
 
-    def set_terms(self, export: Export) -> None:
-        """Sets the terms of the export of the same name, whose directory stays."""
-        for tree in self.trees:
-            if tree.export.name == export.name:
-                tree.export = export
-                self.admission.forget()
+    def retire(self, gone: Collection[LocalTree], *, close: bool) -> list[OSError]:
+        """Puts unstable data in trees that are gone on the disk, and lets go of their objects and files; may block.
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+        Args:
+            gone: the trees.
+            close: whether no call has objects of them, so that their own descriptors are closed as well.
+
+        Returns:
+            The errors of the disk.
+        """
+        failures = self.parts.files.retire(gone)
+        self.nodes.drop_those(lambda node: node.tree in gone)
+        names = {tree.identity for tree in gone}
+        self.parts.listings.forget_those(lambda handle: self.parts.seal.export_in(handle) in names)
+        if close:
+            self._gone = {identity: tree for identity, tree in self._gone.items() if tree not in gone}
+            for tree in gone:
+                tree.close()
+        return failures
+
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """See `tree.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
@@ -108,7 +174,8 @@ class LocalExports:
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""
-        tree = self._trees.get(self.parts.seal.export_in(handle))
+        name = self.parts.seal.export_in(handle)
+        tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
@@ -122,6 +189,8 @@ class LocalExports:
         """See `tree.Exports.locate`."""
         node = self.nodes.held.get(handle)
         tree = self._tree_of(handle) if node is None else node.tree
+        if tree.gone:
+            raise Refused(errno.ESTALE)
         # In line, since every call comes here: the newest grant mostly holds.
         export, who = tree.export, self.admission.latest
         if (
@@ -130,7 +199,10 @@ class LocalExports:
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            who = self.admission.check(export, context, version)
+            checked = self.admission.check(export, context, version)
+            if checked is None:
+                return None
+            who = checked
         at_once = not context.may_block
         if node is not None and tree.is_inside(node, at_once=at_once):
             return node, who
@@ -150,6 +222,8 @@ class LocalExports:
         """See `tree.Exports.close_idle`; writes places to disk as well."""
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
+        if self.groups.drop_old():
+            self.admission.forget()
         for tree in self._trees.values():
             tree.drop_idle()
         self.parts.state.places.flush()

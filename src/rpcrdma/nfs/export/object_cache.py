@@ -72,6 +72,14 @@ class ObjectCache(Generic[C]):
                 item.used = False
         return idle
 
+    def drop_those(self, which: Callable[[C], bool]) -> list[C]:
+        """Drops the items for which `which` is true; returns them."""
+        with self._lock:
+            found = [item for item in self.held.values() if which(item)]
+            for item in found:
+                del self.held[item.handle]
+        return found
+
     def drop_all(self) -> list[C]:
         """Drops all items; returns them."""
         with self._lock:

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
+from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.export import Export
@@ -118,6 +119,8 @@ class ObjectTree(Generic[N]):
     ) -> None:
         self.changes = changes
         self.export = export
+        self.gone = False
+        """Whether it is not served any more: its objects are those of calls that began before."""
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
@@ -126,7 +129,8 @@ class ObjectTree(Generic[N]):
         self._search_lock = threading.Lock()
         assert export.directory is not None
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._mount = object_identity(fd)[1]
+        self._identity = object_identity(fd)
+        self._mount = self._identity[1]
         self.file_system = file_system_of(self._mount)
         self.locks = locks[self.file_system]
         self.in_memory = lives_in_memory(fd)
@@ -136,6 +140,25 @@ class ObjectTree(Generic[N]):
         self._root_path = _with_slash(os.readlink(self.root.proc_path))
         self._readable_root = self._open_for_handles()
         self._may_ask_cached = self._can_ask_cached()
+
+    def stands_for(self, directory: Path) -> bool:
+        """Whether a path leads to the directory of this tree, over the same mount; may block.
+
+        Raises:
+            OSError: it leads to no directory.
+        """
+        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return os.fstat(fd).st_ino == self.root.inode and object_identity(fd) == self._identity
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Closes the tree's own descriptors; no call may use it any more. May be called again."""
+        self.gone = True
+        # Each root refers to its tree: without this the next collection of garbage would close them.
+        for name in ("root", "_readable_root"):
+            self.__dict__.pop(name, None)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk.

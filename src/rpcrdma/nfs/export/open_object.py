@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeAlias
 
-from rpcrdma.limits import NFS_CHANGES_COUNTED_MAX
+from rpcrdma.nfs.export.export_limits import NFS_CHANGES_COUNTED_MAX
 from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS, Attributes, Change
 
 __all__ = ["ChangeCounts", "Changing", "OpenObject", "attributes_of"]

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from rpcrdma.limits import (
+from rpcrdma.nfs.export.export_limits import (
     NFS_FSSPEC_AHEAD_FETCHES_MAX,
     NFS_FSSPEC_AHEAD_OCTETS_MAX,
     NFS_FSSPEC_BLOCKS_OCTETS_MAX,

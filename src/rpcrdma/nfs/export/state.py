@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
+from rpcrdma.nfs.export.export_limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
 __all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "open_state"]

@@ -500,15 +500,17 @@ class Exports(Protocol):
             OSError: the server may not reach the object.
         """
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Lets a call pass that a tree is open to by `version` of NFS; returns the caller's rights.
+
+        None in the event loop where that may block: the call goes on in a worker thread and asks again.
 
         Raises:
             Refused: EACCES: the export is closed to this host or caller, or to connections like this one.
             CredentialTooWeak: the export asks for another security flavor.
         """
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:

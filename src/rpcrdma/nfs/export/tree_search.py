@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from rpcrdma.limits import (
+from rpcrdma.nfs.export.export_limits import (
     NFS_SEARCH_ENTRIES_MAX,
     NFS_SEARCH_FREE_ENTRIES,
     NFS_SEARCH_OCTETS_MAX,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -106,6 +107,7 @@ class RegisteredPrograms:
         self._owner = owner or (str(os.geteuid()) if os.geteuid() else _SUPERUSER)
         self._held: dict[ProgramNetid, str] = {}
         self._faults: list[str] = []
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -147,9 +149,16 @@ class RegisteredPrograms:
         except (RpcRdmaError, OSError) as error:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
+    def look_soon(self) -> None:
+        """Looks at once, after a change of the addresses at which the server listens."""
+        self._changed.set()
+
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(RPCBIND_LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RPCBIND_LOOK_S):
+                    await self._changed.wait()
+            self._changed.clear()
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:

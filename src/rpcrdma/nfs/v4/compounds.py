@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_CALL_NAME_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
 from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.call_layouts import CallLayouts
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
 from rpcrdma.nfs.v4.operations import ILLEGAL, OPERATIONS, Operation, Position
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
@@ -52,11 +53,6 @@ _NEWEST = OPERATIONS[MINOR_VERSIONS[-1]]
 _TWO, _WORD = struct.Struct(">2I"), struct.Struct(">I")
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
-_USUAL = struct.Struct(">4I16s4I")
-"""An empty tag, the minor version, the number of operations, and SEQUENCE."""
-_SHORT = (-1,) * 9
-"""Stands for the values of `_USUAL` if there are fewer octets."""
-_HEAD_OCTETS = 12
 _SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 
 
@@ -234,57 +230,57 @@ def decode_call(dec: Decoder) -> CompoundCall:
         ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk.
     """
     data, start, end, at = dec.data, dec.start, dec.end, dec.pos
+    length = end - at
+    layout = _LAYOUTS.find(length)
+    if layout is not None and dec.placed is None:
+        usual = layout.args_of(dec)
+        if usual is not None:
+            shape = layout.shape
+            return _tuple(
+                CompoundCall, (b"", layout.minor_version, shape, usual, _items(shape, usual) if shape.bulk else ())
+            )
+    tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
+    minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
+    operations = OPERATIONS.get(minor_version)
     args: list[Any] = []
     kinds: list[int] = []
+    if operations is None:
+        _drop_rest(dec)
+        return CompoundCall(tag, minor_version, Shape(kinds, count), args)
     begun = dec.begun = []
-    after = at + _USUAL.size
-    no_tag, minor_version, count, first, *sequence = _USUAL.unpack_from(data, at) if after <= end else _SHORT
-    operations = OPERATIONS.get(minor_version)
-    if not no_tag and first == _SEQUENCE and count and sequence[4] <= 1 and operations is not None:
-        # The usual beginning.
-        tag = b""
-        sequence[4] = sequence[4] == 1
-        args.append(nfs4.SEQUENCE4args(*sequence))
-        kinds.append(first)
-        begun.append(at + _HEAD_OCTETS - start + dec.removed)
-        dec.pos = after
-    else:
-        tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
-        minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
-        operations = OPERATIONS.get(minor_version)
-        if operations is None:
-            _drop_rest(dec)
-            return CompoundCall(tag, minor_version, Shape(kinds, count), args)
     fault = None
-    for _ in range(len(kinds), min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
-        at = dec.pos
-        begun.append(at - start + dec.removed)
-        operation, given = ILLEGAL, None
-        if at + 4 > end:
-            fault = _S.NFS4ERR_BADXDR
-        else:
-            operation = operations.get(_WORD.unpack_from(data, at)[0], ILLEGAL)
+    try:
+        for _ in range(min(count, NFS4_COMPOUND_OPERATIONS_MAX)):
+            at = dec.pos
+            begun.append(at - start + dec.removed)
+            operation = operations.get(_WORD.unpack_from(data, at)[0], ILLEGAL) if at + 4 <= end else ILLEGAL
+            kinds.append(operation.number)
+            decode = operation.decode_args
+            if decode is None:
+                args.append(None)
+                fault = _S.NFS4ERR_NOTSUPP
+                if operation is ILLEGAL:
+                    fault = _S.NFS4ERR_OP_ILLEGAL if at + 4 <= end else _S.NFS4ERR_BADXDR
+                break
             dec.pos = at + 4
-            if operation.decode_args is None:
-                fault = _S.NFS4ERR_OP_ILLEGAL if operation is ILLEGAL else _S.NFS4ERR_NOTSUPP
-            else:
-                try:
-                    given = operation.decode_args(dec)
-                except DecodeError:
-                    fault = _S.NFS4ERR_BADXDR
-        kinds.append(operation.number)
-        args.append(given)
-        if fault is not None:
-            if isinstance(dec.placed, PlacedByPosition):
-                # Where an item that must stay in the stream came in a Read chunk, the transport answers.
-                dec.placed.passed(dec.position)
-            break
+            args.append(decode(dec))
+    except DecodeError:
+        args.append(None)
+        fault = _S.NFS4ERR_BADXDR
     if fault is None and count == len(kinds):
         shape = _shape_of(tuple(kinds))
+        if kinds and kinds[0] == _SEQUENCE and not tag and dec.placed is None and not dec.removed and dec.pos == end:
+            _LAYOUTS.note(length, minor_version, shape, args)
         return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args) if shape.bulk else ()))
+    if fault is not None and isinstance(dec.placed, PlacedByPosition):
+        # Where an item that must stay in the stream came in a Read chunk, the transport answers.
+        dec.placed.passed(dec.position)
     _drop_rest(dec)
     shape = Shape(kinds, count, fault)
     return CompoundCall(tag, minor_version, shape, args, _items(shape, args))
+
+
+_LAYOUTS: Final = CallLayouts()
 
 
 def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:

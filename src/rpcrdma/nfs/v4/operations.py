@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -84,32 +83,17 @@ class Operation:
         object.__setattr__(self, "success", self.number.to_bytes(4, "big") + bytes(4))
 
 
-_WORDS: Final = tuple(struct.Struct(f">{count}I") for count in range(nfs4.NFS4_MAXWORDS + 1))
-
-
-def _decode_GETATTR4args(dec: Decoder) -> nfs4.GETATTR4args:  # noqa: N802 - named as the type, like those of nfs4
-    """Decodes the arguments of GETATTR, which clients send more often than all others, in two steps."""
-    at, end = dec.pos + 4, dec.end
-    count = _WORDS[1].unpack_from(dec.data, at - 4)[0] if at <= end else nfs4.NFS4_MAXWORDS + 1
-    if count > nfs4.NFS4_MAXWORDS or at + 4 * count > end:
-        # Malformed: the single steps raise the error for the wrong field.
-        return nfs4.decode_GETATTR4args(dec)
-    dec.pos = at + 4 * count
-    return nfs4.GETATTR4args(list(_WORDS[count].unpack_from(dec.data, at)))
-
-
 def _operation(
     number: nfs_opnum4,
     args: str = "",
     result: str = "",
-    decode_args: Callable[[Decoder], Any] | None = None,
     **rules: Any,
 ) -> Operation:
     """The operation with the codecs of the types `args` and `result` of nfs4.x; "" for void."""
     return Operation(
         number=int(number),
         name=number.name.removeprefix("OP_"),
-        decode_args=decode_args or (getattr(nfs4, f"decode_{args}") if args else _no_arguments),
+        decode_args=getattr(nfs4, f"decode_{args}") if args else _no_arguments,
         encode_args=getattr(nfs4, f"encode_{args}") if args else _nothing,
         encode_resok=getattr(nfs4, f"encode_{result}") if result else None,
         decode_resok=getattr(nfs4, f"decode_{result}") if result else _no_arguments,
@@ -163,7 +147,7 @@ _SUPPORTED: Final = (
     _operation(_O.OP_CREATE, "CREATE4args", "CREATE4resok", needs_handle=True, result_octets=_CHANGE + _BITMAP),
     _operation(_O.OP_DELEGRETURN, "DELEGRETURN4args", needs_handle=True),
     _operation(
-        _O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", _decode_GETATTR4args, idempotent=True, needs_handle=True,
+        _O.OP_GETATTR, "GETATTR4args", "GETATTR4resok", idempotent=True, needs_handle=True,
         result_octets=4096,
     ),
     _operation(_O.OP_GETFH, "", "GETFH4resok", idempotent=True, needs_handle=True, result_octets=4 + 128),

@@ -5,7 +5,8 @@ reply to it, if the client has asked for that. `ANSWERS` decides what a request 
 its number alone. The caller refuses a request that breaks a rule of its session before it looks at the slot, so that
 the slot stays as it was.
 
-Nothing here is thread-safe: the caller holds the lock of the state.
+The caller of `take` holds the lock of the state. `finish` needs none: nothing else changes a busy slot, and the state,
+which frees it, is set last.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ class Slot(Generic[R]):
             call: a value that differs if the caller or the content of the request differs.
         """
         newest = self.sequence
-        number = _NEXT if sequence == (newest + 1) % SEQUENCES else _SAME if sequence == newest else _OTHER
+        if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):
+            number = _NEXT
+        else:
+            number = _SAME if sequence == newest else _OTHER
         answer = ANSWERS[self.state, number]
         if answer is _RUN:
             self.state, self.sequence, self.call, self.reply = _BUSY, sequence, call, None
@@ -122,5 +126,5 @@ class Slot(Generic[R]):
     def finish(self, reply: R | None) -> None:
         """Ends the running request; `reply` is kept, None if nothing is to be kept."""
         assert self.state is _BUSY
-        self.state = _NOT_KEPT if reply is None else _KEPT
         self.reply = reply
+        self.state = _NOT_KEPT if reply is None else _KEPT

@@ -16,7 +16,7 @@ import asyncio
 import errno
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -128,9 +128,12 @@ class _Listener:
     async def listen(self, host: str, port: int) -> list[Listening]:
         return [Listening(*self._node.listen(host, port, self))]
 
-    def close(self) -> None:
+    def stop(self, places: Collection[tuple[str, int]]) -> None:
         listeners = self._node.listeners
-        self._node.listeners = {address: each for address, each in listeners.items() if each is not self}
+        self._node.listeners = {at: each for at, each in listeners.items() if each is not self or at not in places}
+
+    def close(self) -> None:
+        self.stop(self._node.listeners)
 
 
 class Node(Host):

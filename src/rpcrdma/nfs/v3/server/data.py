@@ -131,7 +131,9 @@ class DataProcedures(Procedures):
     def commit(self, args: COMMIT3args, context: CallContext) -> COMMIT3res:
         change, node = Change(), None
         try:
-            node, who = self.locate_to_change(args.file.data, context)
+            # Of a read-only export too, which may have been one for writing before: it changes nothing.
+            self.check_no_grace()
+            node, who = self.locate_in_worker(args.file.data, context)
             file = node.open(who, MODIFY, at_once=False)
             assert file is not None
             verifier = file.commit(change)

@@ -6,8 +6,8 @@ import errno
 import threading
 from collections import OrderedDict
 
-from rpcrdma.limits import NFS_MOUNTS_MAX
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.export_limits import NFS_MOUNTS_MAX
 from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
@@ -54,6 +54,19 @@ class MountService(MOUNT_V3_Service):
         self._lock = threading.Lock()
         self.WAITS_FOR = self._file_system_of
 
+    def serve(self, exports: Exports) -> None:
+        """Serves other exports from the next call on; never waits."""
+        self._exports = exports
+
+    def forget_gone(self) -> None:
+        """Drops the mounts of exports that are served no more from the list."""
+        with self._lock:
+            mounts = list(self._mounts)
+        gone = [mount for mount in mounts if self._export_of(_names(mount[1])) is None]
+        with self._lock:
+            for mount in gone:
+                self._mounts.pop(mount, None)
+
     @in_worker
     def mnt(self, args: str, context: CallContext) -> mountres3:
         try:
@@ -95,10 +108,8 @@ class MountService(MOUNT_V3_Service):
         return [path for _, path in found]
 
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
-        shown = (tree.export for tree in self._exports.trees)
-        return [
-            exportnode(export.name, _groups(export)) for export in shown if not export.hidden and 3 in export.versions
-        ]
+        shown = [tree.export for tree in self._exports.trees if not tree.export.hidden and 3 in tree.export.versions]
+        return [exportnode(export.name, groups) for export in shown if (groups := _groups(export)) is not None]
 
     def _find(self, path: str, context: CallContext) -> Node | None:
         names = _names(path)
@@ -106,6 +117,7 @@ class MountService(MOUNT_V3_Service):
         if tree is None:
             return None
         who = self._exports.admit_mount(tree, context)
+        assert who is not None
         node = tree.root
         for name in names[len(_parts(tree)) :]:
             if name in {".", ".."}:
@@ -125,8 +137,8 @@ class MountService(MOUNT_V3_Service):
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
-def _groups(export: ExportTerms) -> list[groupnode]:
-    """Returns the networks that some rule admits; none stands for all hosts."""
+def _groups(export: ExportTerms) -> list[groupnode] | None:
+    """Returns the networks that some rule admits; an empty list stands for all hosts, None for no host."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:
@@ -136,7 +148,7 @@ def _groups(export: ExportTerms) -> list[groupnode]:
         if rule.hosts is None and not (rule.principals or rule.certificates):
             # No call comes to a later rule.
             break
-    return [groupnode(network) for network in networks]
+    return [groupnode(network) for network in networks] or None
 
 
 def _names(path: str) -> list[str]:

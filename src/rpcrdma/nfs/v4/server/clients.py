@@ -14,10 +14,12 @@ The caller holds the lock of the state.
 from __future__ import annotations
 
 import abc
+import functools
+import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
@@ -49,11 +51,6 @@ __all__ = [
 
 _S = nfsstat4
 _COURTEOUS = ClientState.COURTEOUS
-_LOST_FLAGS: Final = {
-    _S.NFS4ERR_ADMIN_REVOKED: SEQ4_STATUS_ADMIN_STATE_REVOKED,
-    _S.NFS4ERR_DELEG_REVOKED: SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
-}
-"""The flag of SEQUENCE, by the status of revoked states (RFC 8881 section 18.46.3)."""
 
 
 def principal_of(credential: Credential) -> str:
@@ -188,10 +185,10 @@ class Client:
         """Its states by `Held.key`."""
         self.delegations = 0
         """Delegations among its states, revoked ones included."""
-        self.lost: dict[nfsstat4, int] = {}
-        """States that were revoked, until the client frees their stateids, by their status."""
+        self.lost: dict[int, int] = {}
+        """Revoked states, until the client frees their stateids, by the flags of SEQUENCE that report them."""
         self.lost_flags = 0
-        """The flags of SEQUENCE that report them."""
+        """All these flags (RFC 8881 section 18.46.3)."""
         self.ranges = 0
         """Locked ranges of all its lock states."""
         self.reclaim_complete = False
@@ -201,12 +198,22 @@ class Client:
         """Changes the state by the table."""
         self.state = TRANSITIONS[self.state, event]
 
-    def count_lost(self, status: nfsstat4, change: int) -> None:
-        """Adds `change` to the number of its revoked states with this status."""
-        self.lost[status] = self.lost.get(status, 0) + change
-        if not self.lost[status]:
-            del self.lost[status]
-        self.lost_flags = sum(_LOST_FLAGS[each] for each in self.lost)
+    @property
+    def unaware(self) -> bool:
+        """Whether it has yet to free a stateid that an administrator revoked."""
+        return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
+
+    def count_lost(self, held: Held, change: int) -> None:
+        """Adds `change` to the number of its revoked states for one that is revoked."""
+        by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
+        flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
+        if isinstance(held, Delegation):
+            # Linux looks after its delegations for this flag alone, and would use them on.
+            flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED
+        self.lost[flags] = self.lost.get(flags, 0) + change
+        if not self.lost[flags]:
+            del self.lost[flags]
+        self.lost_flags = functools.reduce(operator.or_, self.lost, 0)
 
 
 class InTheWay(Exception):

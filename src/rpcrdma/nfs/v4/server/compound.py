@@ -8,15 +8,15 @@ the COMPOUND then runs in a worker thread, from this operation on.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Node
 from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply, Shape, encode_operation_result
-from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
@@ -31,9 +31,13 @@ __all__ = ["Compound", "Handler", "KeptReply", "MustWait", "Parts", "Placeable",
 T = TypeVar("T")
 _S = nfsstat4
 _OK, _TOO_BIG = _S.NFS4_OK, _S.NFS4ERR_REP_TOO_BIG
-_HEAD: Final = bytes(REPLY_HEADER_OCTETS + 4)
-"""Room for the header of the RPC reply and for the status."""
+_HEAD: Final = bytes(REPLY_HEADER_OCTETS + 12)
+"""Room for the header of the RPC reply, the status, and the number of results behind an empty tag."""
 _U32: Final = struct.Struct(">I")
+_BEGINNING: Final = struct.Struct(">3I")
+"""The status, an empty tag, and the number of results."""
+_NO_ITEMS: Final = [[0] * (at + 1) for at in (*range(NFS4_COMPOUND_OPERATIONS_MAX), -1)]
+"""`EncodedReply.begun` of replies without items, by the index of the last operation, which is -1 without any."""
 
 
 class MustWait(Exception):
@@ -94,8 +98,7 @@ class Compound:
         position: the index of the operation that runs.
         partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
         uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
-        on_end: is called once, under the lock of the state, with the reply in memory of its own if it is kept; set by
-            SEQUENCE for a new request.
+        on_end: is called once with the reply, in memory of its own if it is kept; set by SEQUENCE for a new request.
         keeps_reply: whether the slot keeps the reply.
     """
 
@@ -146,7 +149,10 @@ class Compound:
 
     @property
     def room(self) -> int:
-        """Octets that the session leaves for the result of this operation, besides its number and its status."""
+        """Octets that the session leaves for the result of this operation, besides its number and its status.
+
+        It decides whether an operation runs whose result must not be lost; `left` bounds results of any length.
+        """
         return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
@@ -168,9 +174,8 @@ class Compound:
         items = [len(item.data) for item in enc.items] if enc.items else []
         if item_octets:
             items.append(item_octets)
-        used = len(enc.reduced) + 8
-        offered = self.context.result_octets_max(items) - used + REPLY_HEADER_OCTETS
-        return min(self.reply_octets_max - used - enc.removed - (item_octets + 3 & ~3), offered)
+        offered = self.context.result_octets_max(items) - len(enc.reduced) - 8 + REPLY_HEADER_OCTETS
+        return min(self.room - (item_octets + 3 & ~3), offered)
 
     @property
     def node(self) -> Node:
@@ -240,34 +245,26 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
     """
     call, enc = compound.call, compound.encoded
     reduced, shape, tag = enc.reduced, call.shape, call.tag
-    if tag:
-        enc.opaque(tag, len(tag), "tag")
-    else:
-        reduced += b"\0\0\0\0"
-    count_at = len(reduced)
-    reduced += b"\0\0\0\0"
     plan = shape.plan
     if plan is None or plan.handlers is not handlers:
         plan = shape.plan = _Plan(shape, handlers)
     rows, at, operation, let_go, status = plan.rows, -1, None, False, _OK
+    if tag:
+        del reduced[-8:]
+        enc.opaque(tag, len(tag), "tag")
+        reduced += bytes(4)
+        if not _is_text(tag):
+            status, rows = _S.NFS4ERR_INVAL, ()
     if call.minor_version not in MINOR_VERSIONS:
         status, rows = _S.NFS4ERR_MINOR_VERS_MISMATCH, ()
-    elif tag and not _is_text(tag):
-        status, rows = _S.NFS4ERR_INVAL, ()
-    length = count_at + 4
+    begins = length = len(reduced)
     try:
-        for (at, operation, refusal, handler, needs_handle, octets, encode), args in zip(rows, call.args, strict=False):
+        for (at, operation, rules, handler, success, encode), args in zip(rows, call.args, strict=False):
             compound.position = at
             acting = False
             try:
-                if compound.uncached:
-                    raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
-                if refusal is not None:
-                    raise Refused(refusal)
-                if needs_handle and compound.current is None:
-                    raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-                if octets and octets > compound.room:
-                    raise Refused(compound.too_big)
+                if rules is not None or compound.uncached:
+                    _check(compound, rules)
                 while True:
                     try:
                         value = handler(compound, args)
@@ -289,7 +286,7 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
             if status:
                 encode_operation_result(enc, operation, status, value)
             else:
-                reduced += operation.success
+                reduced += success
                 if value.__class__ is bytes:
                     reduced += value
                 elif encode is not None:
@@ -315,48 +312,80 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
             _encode_again(enc, at, operation, status, length)
     finally:
         enc.status = status
-        _U32.pack_into(reduced, REPLY_HEADER_OCTETS, status)
-        _U32.pack_into(reduced, count_at, at + 1)
+        if tag:
+            _U32.pack_into(reduced, REPLY_HEADER_OCTETS, status)
+            _U32.pack_into(reduced, begins - 4, at + 1)
+        else:
+            _BEGINNING.pack_into(reduced, REPLY_HEADER_OCTETS, status, 0, at + 1)
         if enc.items:
             _note_items(enc, at)
         else:
-            enc.begun = [0] * (at + 1)
+            enc.begun = _NO_ITEMS[at]
         if compound.on_end is not None:
             keeps = compound.keeps_reply
             if let_go and len(reduced) + enc.removed <= compound.session.reply_limits[True][0]:
                 # It was not checked to fit its slot.
                 keeps = True
             kept = enc.to_keep() if keeps else None
-            with compound.server.state.lock:
-                compound.on_end(kept)
+            compound.on_end(kept)
     return enc
+
+
+class _Rules(NamedTuple):
+    """The conditions of an operation at its place in a shape.
+
+    Attributes:
+        refusal: the status with which it is refused where it stands; None if it may run.
+        needs_handle: it needs a current filehandle, which no operation before it has surely set.
+        octets: the octets for which the reply must have room before it runs.
+    """
+
+    refusal: nfsstat4 | None
+    needs_handle: bool
+    octets: int
 
 
 class _Plan:
     """The operations of a shape with their handlers.
 
-    `rows` has for each operation its index, the operation, the status with which it is refused where it stands, its
-    handler, whether it needs a current filehandle, the octets for which the reply must have room before it runs, and
-    the function that encodes its result.
+    `rows` has for each operation its index, the operation, its rules, None if it has none, its handler, the number and
+    status of a success, and the function that encodes its result.
     """
 
     __slots__ = ("handlers", "rows")
 
     def __init__(self, shape: Shape, handlers: Mapping[int, Handler]) -> None:
         self.handlers = handlers
-        self.rows: Sequence[tuple[int, Operation, nfsstat4 | None, Handler, bool, int, _Encode | None]] = [
-            (
-                at,
-                operation,
-                refusal,
-                handlers.get(operation.number, _not_supported),
-                operation.needs_handle,
-                # SEQUENCE checks itself: it sets the room.
-                0 if operation.idempotent or operation.place is Position.FIRST else operation.result_octets,
-                operation.encode_resok,
-            )
-            for at, (operation, refusal) in enumerate(zip(shape.operations, shape.refusals, strict=True))
-        ]
+        self.rows: list[tuple[int, Operation, _Rules | None, Handler, bytes, _Encode | None]] = []
+        has_handle = False
+        for at, (operation, refusal) in enumerate(zip(shape.operations, shape.refusals, strict=True)):
+            number = operation.number
+            # SEQUENCE checks itself: it sets the room.
+            free = operation.idempotent or operation.place is Position.FIRST
+            needs_handle = operation.needs_handle and not has_handle
+            rules = _Rules(refusal, needs_handle, 0 if free else operation.result_octets)
+            handler = handlers.get(number, _not_supported)
+            checked = rules if any(rules) else None
+            self.rows.append((at, operation, checked, handler, operation.success, operation.encode_resok))
+            has_handle = number in _SET_HANDLE or (has_handle and number not in _DROP_HANDLE)
+
+
+_SET_HANDLE: Final = {nfs_opnum4.OP_PUTFH, nfs_opnum4.OP_PUTPUBFH, nfs_opnum4.OP_PUTROOTFH}
+_DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
+
+
+def _check(compound: Compound, rules: _Rules | None) -> None:
+    """Refuses an operation that a rule of its place in the COMPOUND does not allow."""
+    if compound.uncached:
+        raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
+    if rules is None:
+        return
+    if rules.refusal is not None:
+        raise Refused(rules.refusal)
+    if rules.needs_handle and compound.current is None:
+        raise Refused(_S.NFS4ERR_NOFILEHANDLE)
+    if rules.octets > compound.room:
+        raise Refused(compound.too_big)
 
 
 def _not_supported(_compound: Compound, _args: Any) -> Any:

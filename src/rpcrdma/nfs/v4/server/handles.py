@@ -75,7 +75,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
                 raise
             found = covered
     if admitted and exports.is_export(found):
-        compound.caller = exports.admit(found.tree, compound.context)
+        compound.caller = compound.or_wait(exports.admit(found.tree, compound.context))
     return found
 
 
@@ -94,7 +94,8 @@ def put_root(compound: Compound, _args: None) -> None:
     exports = compound.server.exports
     root = exports.root
     asks = compound.next_operation in _ASK_FOR_FLAVORS
-    compound.caller = (exports.admit_mount if asks else exports.admit)(root.tree, compound.context)
+    admit = exports.admit_mount if asks else exports.admit
+    compound.caller = compound.or_wait(admit(root.tree, compound.context))
     compound.set_current(root)
 
 
@@ -108,7 +109,7 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
         still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
         if still_open is None:
             raise
-        found = still_open, compound.server.exports.admit(still_open.tree, compound.context)
+        found = still_open, compound.or_wait(compound.server.exports.admit(still_open.tree, compound.context))
     if found is None:
         raise MustWait
     compound.current, compound.caller = found
@@ -122,7 +123,8 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
         for holder in (*(each for each, _ in claims.sharers(file)), *claims.delegates(file)):
             if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
-                return node
+                # An export that was removed is served to nobody.
+                return node if node is not None and node.tree in compound.server.exports.trees else None
     return None
 
 
@@ -163,7 +165,7 @@ def parent_of(compound: Compound, within: Node) -> Node:
         above = exports.parent(within)
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
-        compound.caller = exports.admit(above.tree, compound.context)
+        compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
         return above
     if not within.tree.in_memory:
         compound.wait()

@@ -471,7 +471,7 @@ def _status_of(state: State, client: Client, stateid: stateid4) -> int:
 def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
     """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked, and of state that was revoked."""
     state, client = state_of(compound), compound.client
-    if _S.NFS4ERR_ADMIN_REVOKED in client.lost:
+    if client.unaware:
         # With the last one the client is written to the disk.
         compound.wait()
     with state.locked():

@@ -73,22 +73,35 @@ class PseudoRoot(Exports):
         self.changed_at_ns = made_at_ns
         self.renew(made_at_ns)
 
+    def serve(self, exports: Exports, now_ns: int) -> None:
+        """Serves other exports from the next call on; see `renew`.
+
+        Args:
+            exports: the exported trees.
+            now_ns: the time of the change.
+        """
+        self._exports = exports
+        self.renew(now_ns)
+
     def renew(self, now_ns: int) -> None:
-        """Takes the exports that are served by now; each directory keeps its handle and its number.
+        """Takes the exports that are served by now; each directory keeps its handle and its number. Never waits.
 
         Args:
             now_ns: the time of the change.
         """
         roots = {_path_of(tree): tree for tree in self._exports.trees if 4 in tree.export.versions}
-        above = {path[:length] for path in roots for length in range(len(path))} - roots.keys()
+        above = {(), *(path[:length] for path in roots for length in range(len(path)))} - roots.keys()
         for path in (*sorted(above), *roots):
             self._numbers.setdefault(path, len(self._numbers) + 1)
-        added = {path: _Directory(self, path, self._numbers[path]) for path in above - self._directories.keys()}
+        present = self._directories
+        directories = {path: present.get(path) or _Directory(self, path, self._numbers[path]) for path in above}
         # Calls look at them meanwhile: a root is never found before the directories that lead to it.
-        self._directories = self._directories | added
+        self._directories = present | directories
         self._by_handle = {directory.handle: directory for directory in self._directories.values()}
         self._paths = {tree.root.handle: path for path, tree in roots.items()}
         self._roots = roots
+        self._directories = directories
+        self._by_handle = {directory.handle: directory for directory in directories.values()}
         self.changed_at_ns = now_ns
 
     @property
@@ -107,9 +120,14 @@ class PseudoRoot(Exports):
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """The directory of a path that leads to exports."""
-        tree = self._roots.get(path)
-        return self._directories[path] if tree is None else tree.root
+        """The directory of a path that leads to exports; ESTALE: it leads to none any more."""
+        found = self._roots.get(path)
+        if found is not None:
+            return found.root
+        directory = self._directories.get(path)
+        if directory is None:
+            raise Refused(errno.ESTALE)
+        return directory
 
     def covers(self, node: Node, name: bytes) -> Node | None:
         """The directory, or root of an export, that a name in the root of an export stands for; None if there is none.
@@ -137,7 +155,9 @@ class PseudoRoot(Exports):
         Args:
             node: one of these two.
         """
-        path = node.path if isinstance(node, _Directory) else self._paths[node.handle]
+        path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
+        if path is None:
+            raise Refused(errno.ESTALE)
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
@@ -161,13 +181,16 @@ class PseudoRoot(Exports):
     def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
         """See `Exports.locate`."""
         found = self._by_handle.get(handle)
+        if found is None and handle.startswith(_HANDLE_BEGINS):
+            # No export is below it any more.
+            raise Refused(errno.ESTALE)
         return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """See `Exports.admit`; every caller finds the way to the exports."""
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant:
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """See `Exports.admit_mount`."""
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 

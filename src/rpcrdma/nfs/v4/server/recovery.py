@@ -124,6 +124,25 @@ class RecoveryDatabase:
         else:
             self._failing.discard(_NOT_KEPT)
 
+    def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
+        """Notes other addresses or exports of this server, by which its next run finds the clients on the disk.
+
+        Args:
+            addresses: as for the class.
+            exports: as for the class.
+        """
+        there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
+        try:
+            with self._lock, self._database:
+                self._database.execute("BEGIN")
+                self._database.execute(
+                    "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
+                    (there, served, self._addresses),
+                )
+        except sqlite3.Error as error:
+            _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
+        self._addresses, self._exports = there, served
+
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
 

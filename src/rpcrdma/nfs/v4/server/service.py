@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar, Final
 
+from rpcrdma.nfs.export.tree import Change, Tree
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
@@ -29,6 +30,7 @@ from rpcrdma.nfs.v4.server import (
     writing,
 )
 from rpcrdma.nfs.v4.server.back_channel import Recalls
+from rpcrdma.nfs.v4.server.clients import Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, run
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.server.state import State
@@ -118,6 +120,8 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     def __init__(self, exports: PseudoRoot, state: State, *, clock: Callable[[], float]) -> None:
         self.exports = exports
         self.state = state
+        self.handlers: Mapping[int, Handler] = HANDLERS
+        """The operations by number."""
         self.lease_s = int(state.clients.lease_s)
         self._clock = clock
         self._recalls: Recalls | None = None
@@ -128,11 +132,32 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         """Answers COMPOUND."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
-        return run(Compound(self, context, args, self._clock()), HANDLERS)
+        return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
         """Ends the state of clients whose time is over; may block. To be called every few seconds."""
         self.state.sweep(self._clock())
+
+    def commit(self, trees: Collection[Tree]) -> None:
+        """Puts data that clients have written into open files of some trees on the disk; may block.
+
+        Raises:
+            OSError: some is lost.
+        """
+        for held in self.state.states():
+            if isinstance(held, opens.Open):
+                node, writer = held.node, held.writer
+                if node is not None and writer is not None and node.tree in trees:
+                    writer.commit(Change())
+
+    def revoke_on(self, trees: Collection[Tree]) -> int:
+        """Revokes the opens, locks and delegations on files of some trees; may block. Returns their number."""
+
+        def concerns(held: Held) -> bool:
+            node = held.node if isinstance(held, opens.Open | Delegation) else None
+            return node is not None and node.tree in trees
+
+        return self.state.revoke_those(concerns)
 
     def close(self) -> None:
         """Forgets clients that hold nothing, and closes the database of clients."""

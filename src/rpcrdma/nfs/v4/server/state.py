@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -176,7 +176,7 @@ class State:
             deleted = not ending or self.database.forget(row_of(client) for client in ending)
             for client in ending:
                 if deleted:
-                    self._in_steps(client, self.drop)
+                    self._in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
                         self.grace.leaves(row_of(client))
@@ -185,15 +185,13 @@ class State:
                         self.clients.stay(client)
         return deleted
 
-    def _in_steps(self, client: Client, step: Callable[[Held], object]) -> None:
-        """Calls a function that ends a state for each one of a client; calls of others go on in between."""
-        with self.lock:
-            states = list(client.held.values())
+    def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
+        """Calls a function that ends a state for each one of some; calls of clients go on in between."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
                     # It may have ended with another one, or by a call.
-                    if client.held.get(held.key) is held:
+                    if held.client.held.get(held.key) is held:
                         step(held)
 
     def revoke_all(self, client: Client) -> Holdings | None:
@@ -234,14 +232,13 @@ class State:
                     lost.add(each)
                 self.revoke(held)
 
-            self._in_steps(client, revoke)
+            self._in_steps(self.states(client), revoke)
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
         with self._disk:
-            aware = _S.NFS4ERR_ADMIN_REVOKED not in client.lost
-            if aware and client.reclaim_complete and client.state is not ClientState.GONE:
+            if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
                 self.database.keep(row_of(client))
 
     def destroy(self, client: Client) -> None:
@@ -321,7 +318,7 @@ class State:
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            if _S.NFS4ERR_ADMIN_REVOKED not in client.lost:
+            if not client.unaware:
                 self.database.keep(row_of(client))
             with self.lock:
                 client.reclaim_complete = True
@@ -428,7 +425,7 @@ class State:
             client.delegations -= 1
             self.delegations.pop(held, None)
         if held.lost is not None:
-            client.count_lost(held.lost, -1)
+            client.count_lost(held, -1)
         held.release(self.claims)
         self._ended.append(held)
 
@@ -456,7 +453,25 @@ class State:
         self._ended.append(held.take_files())
         held.lost = status
         client.held[held.key] = held
-        client.count_lost(status, 1)
+        client.count_lost(held, 1)
+
+    def states(self, client: Client | None = None) -> list[Held]:
+        """The states at this moment, revoked ones included, of a client or (None) of all; the lock is free."""
+        with self.lock:
+            return list((self._held if client is None else client.held).values())
+
+    def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
+        """Revokes the states of all clients for which `concerns` is true, with their parts; may block.
+
+        Args:
+            concerns: is called without the lock.
+
+        Returns:
+            The number of states, parts not counted.
+        """
+        found = [held for held in self.states() if held.lost is None and concerns(held)]
+        self._in_steps(found, self.revoke)
+        return len(found)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
         """Finds the state of a client's stateid (RFC 8881 section 8.2.4).

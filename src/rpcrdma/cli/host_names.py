@@ -1,0 +1,112 @@
+"""Addresses of names of hosts, with a limit of time that the system's resolver lacks."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
+
+__all__ = ["HostNames", "Network"]
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class HostNames:
+    """Looks up names of hosts, and remembers their addresses for `HOST_NAME_VALID_S`. Thread-safe.
+
+    Threads ask the system's resolver, which may take minutes where no name server answers. Who wants an address waits
+    for `HOST_NAME_ANSWERS_S` at most. A name that has had an address keeps it while it cannot be looked up again.
+
+    Args:
+        clock: the time in seconds, for the age of addresses.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._found: dict[str, tuple[float, tuple[str, ...]]] = {}
+        """The addresses of names, with the time of the answer."""
+        self._faults: dict[str, str] = {}
+        """The causes of the newest failures."""
+        self._asked: dict[str, None] = {}
+        """Names without an answer yet."""
+        self._queue: deque[str] = deque()
+        """Those of them that no thread is busy with."""
+        self._threads = 0
+
+    def look_up(self, hosts: Iterable[str]) -> None:
+        """Looks up the names among hosts whose addresses are unknown or old, all at once, and waits for the answers."""
+        ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
+        names = {host for host in hosts if _network(host) is None}
+        with self._changed:
+            old_s = self._clock() - HOST_NAME_VALID_S
+            wanted = {name for name in names if name not in self._found or self._found[name][0] <= old_s}
+            for name in wanted - self._asked.keys():
+                self._asked[name] = None
+                self._queue.append(name)
+            while self._queue and self._threads < min(HOST_NAMES_AT_ONCE, len(self._asked)):
+                self._threads += 1
+                # One that hangs must not keep the interpreter from its end.
+                threading.Thread(target=self._work, name="rpcrdma names", daemon=True).start()
+            while not wanted.isdisjoint(self._asked) and (left_s := ends_s - time.monotonic()) > 0:
+                self._changed.wait(left_s)
+
+    def networks_of(self, hosts: Iterable[str]) -> tuple[list[Network], list[OSError]]:
+        """Returns the networks of hosts, and the errors of names without an address; asks nobody (see `look_up`)."""
+        networks: list[Network] = []
+        unknown: list[OSError] = []
+        for host in hosts:
+            if (network := _network(host)) is not None:
+                networks.append(network)
+                continue
+            with self._changed:
+                _, found = self._found.get(host, (0.0, ()))
+                cause = self._faults.get(host, f"no answer within {HOST_NAME_ANSWERS_S:g} s")
+            networks += map(ipaddress.ip_network, found)
+            if not found:
+                text = f"neither an address, a network nor a host name ({cause})"
+                unknown.append(OSError(errno.EINVAL, text, host))
+        return networks, unknown
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                name = self._queue.popleft()
+            found, fault = _asked_for(name)
+            with self._changed:
+                if found:
+                    self._found[name] = self._clock(), found
+                    self._faults.pop(name, None)
+                else:
+                    self._faults[name] = fault
+                del self._asked[name]
+                self._changed.notify_all()
+
+
+def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
+    """Returns the addresses of a name; without any, the cause."""
+    try:
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return (), getattr(error, "strerror", None) or str(error)
+    found = tuple(dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in answers))
+    return found, os.strerror(errno.ENOENT)
+
+
+def _network(host: str) -> Network | None:
+    """Returns the network of an address or a network; None for a name."""
+    try:
+        return ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        return None

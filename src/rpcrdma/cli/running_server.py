@@ -1,0 +1,244 @@
+"""The parts of a running server that other settings change, and the limits of such a change."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli.export_options import Exported, ExportedRule
+from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
+from rpcrdma.cli.served_exports import ServedExports
+from rpcrdma.cli.settings.effective import DEFAULT, Effective
+from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
+from rpcrdma.commands.options import log_level
+from rpcrdma.commands.setting import Renewal, Setting
+from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.server.serve import Server
+    from rpcrdma.aio.urls import Url
+    from rpcrdma.nfs.server.registration import RegisteredPrograms
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["RunningServer", "changes_of_exports", "idle_s", "lasting_addresses", "names_of_exports"]
+
+
+class RunningServer:
+    """A server with the settings that it has at present.
+
+    Args:
+        args: the settings in use, as parsed arguments.
+        server: the server.
+        exports: its exports.
+        nfs4: the service of version 4; None: it is not offered.
+        registered: its programs at rpcbind; None: they are not registered.
+    """
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        server: Server,
+        exports: ServedExports,
+        nfs4: Nfs4Service | None,
+        registered: RegisteredPrograms | None,
+    ) -> None:
+        self._args = args
+        self._server = server
+        self._exports = exports
+        self._nfs4 = nfs4
+        self._registered = registered
+        self._has_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
+        hosts = hosts_of(args)
+        self._offers_tls = hosts.certificate is not None
+        self._judges_hosts = hosts.authorities is not None
+        self._listens_at = listen_at(args)
+        self._requires_hosts = hosts.wanted.value == "required"
+
+    @property
+    def status(self) -> str:
+        """The state of the server, in a line for people."""
+        return f"listening at {', '.join(self._server.listening)}"
+
+    def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
+        """Returns the settings that the running server can take, and the changes that need a restart.
+
+        Args:
+            before: the settings in use.
+            found: those of its files now.
+            path: the place of a value that the files no longer have.
+        """
+        waiting: list[Mistake] = []
+        server = dict(found.server)
+        for setting in OF_SERVER:
+            value, old = server[setting.name], before.server[setting.name]
+            if value.value != old.value and not _takes_at_once(setting, old.value, value.value):
+                waiting.append(_restart(path if value.origin == DEFAULT else value.origin, setting.name))
+                server[setting.name] = old
+        known = {export.name: export for export in before.exports}
+        exports: list[Exported] = []
+        for export in found.exports:
+            fitting, lacking = self._fitting(export, known.get(export.name))
+            waiting += lacking
+            exports += fitting
+        if not exports:
+            # All of them wait for a restart, and so does the removal of the present ones.
+            exports = list(before.exports)
+        return found._replace(server=server, exports=tuple(exports)), waiting
+
+    def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
+        """Returns an export with the terms that it can have without a restart, and the changes that need one.
+
+        Nothing is returned for a new export that needs one.
+        """
+        kept: dict[str, Any] = {}
+        waiting = []
+        place = export.origins[""]
+        for name in self._lacks(export):
+            kept[name] = getattr(old, name, None)
+            origin = export.origins[name]
+            waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
+        for rule in export.rules:
+            if self._lacks(rule):
+                kept["rules"] = getattr(old, "rules", ())
+                waiting.append(_restart(rule.origins[""], f"a rule of {export.name}"))
+        if waiting and old is None:
+            return [], waiting
+        return [replace(export, **kept)], waiting
+
+    def _lacks(self, rule: ExportedRule) -> list[str]:
+        """Returns the terms of a rule for which the server has had no keys or certificates at its start."""
+        lacking = []
+        if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
+            lacking.append("sec")
+        if rule.xprtsec != "none" and not (self._judges_hosts if rule.xprtsec == "mtls" else self._offers_tls):
+            lacking.append("xprtsec")
+        return lacking
+
+    async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
+        """Takes settings that `takes` has returned: all of them, or none.
+
+        Args:
+            found: the settings.
+            names: looks up names of hosts.
+            renew: reads the certificates in use again, and may raise; None: there are none.
+
+        Raises:
+            HostAuthenticationFailed: a certificate is unfit.
+            ConnectFailed: the server cannot listen at an address.
+            ValueError, OSError: see `ServedExports.replace`.
+        """
+        server, before, args = self._server, self._args, argparse.Namespace(**vars(self._args))
+        found.put_into(args)
+        at = listen_at(args)
+        added = [url for url in at if url not in self._listens_at]
+        old_least = least = least_protection(before.exports)
+        # Where hosts have to prove themselves, TCP is open for the sake of the protection at the start.
+        if not self._requires_hosts:
+            least = least_protection(args.exports)
+        # Lower protection goes before an address that has none; the exports themselves ask for more.
+        server.require(min(old_least, least, key=XPRTSEC_CHOICES.index))
+        try:
+            await server.listen(*added)
+            await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
+            await self._exports.replace(args.exports, names, renew or _nothing)
+        except BaseException:
+            server.stop_listening(*added)
+            server.require(old_least)
+            raise
+        server.require(least)
+        server.stop_listening(*(url for url in self._listens_at if url not in at))
+        self._listens_at = at
+        self._set_limits(args)
+        logging.getLogger().setLevel(log_level(args))
+        vars(before).update(vars(args))
+        if self._registered is not None:
+            self._registered.look_soon()
+
+    def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
+        """Writes down by what the next run of the server finds the clients of this one; may block."""
+        if self._nfs4 is not None:
+            # With the earlier exports, lest clients be lost if the server dies before it has changed them.
+            self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
+
+    def _set_limits(self, args: argparse.Namespace) -> None:
+        from rpcrdma.aio.server.admission import raise_file_limit  # noqa: PLC0415
+
+        self._server.set_limits(
+            connections_max=raise_file_limit(args.connections),
+            connections_per_host=args.connections_per_host,
+            rdma_idle_s=idle_s(args, RDMA_IDLE_S),
+            tcp_idle_s=idle_s(args, RPC_IDLE_S),
+            memory_octets_max=args.memory,
+        )
+
+
+def _nothing() -> None:
+    """Reads no certificates."""
+
+
+def idle_s(args: argparse.Namespace, default: float) -> float | None:
+    """Returns the seconds after which an idle connection ends; None for never."""
+    return (default if args.idle_timeout is None else args.idle_timeout) or None
+
+
+def lasting_addresses(urls: Iterable[str]) -> list[str]:
+    """Returns the URLs at which clients find the server again after a restart, as its database has them."""
+    # A provider after "?" is no part of an address, and nobody finds a free port again.
+    addresses = [url.partition("?")[0] for url in urls]
+    return [address for address in addresses if not address.endswith(":0")]
+
+
+def names_of_exports(exports: Iterable[Exported]) -> list[str]:
+    """Returns the texts by which the database of clients tells exports from others."""
+    return [ascii(f"{export.name}={export.shown}") for export in exports]
+
+
+def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
+    """Yields the changes from exports to others, in words."""
+    old = {export.name: export for export in before.exports}
+    for export in found.exports:
+        known = old.pop(export.name, None)
+        if known is None:
+            yield f"the new export {export.name}"
+            continue
+        if export.source != known.source:
+            yield f"the source of {export.name}"
+        if export.rules != known.rules:
+            yield f"a rule of {export.name}"
+        yield from (
+            f"{setting.name} of {export.name}"
+            for setting in OF_EXPORTS
+            if getattr(export, setting.dest) != getattr(known, setting.dest)
+        )
+    yield from (f"the removal of {name}" for name in old)
+
+
+def _restart(place: str, change: str) -> Mistake:
+    return Mistake(place, f"{change} needs a restart", is_warning=True)
+
+
+def _takes_at_once(setting: Setting, old: Any, new: Any) -> bool:
+    if setting.renewal is Renewal.INCREASE:
+        return bool(new >= old)
+    if setting.name == "listen":
+        return not _share_a_port(old or (), new or ())
+    return setting.renewal is Renewal.HANG_UP
+
+
+def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
+    """Returns whether a change divides a port anew between IPv4 and [::], which takes IPv4 where nothing else does."""
+    before, after = set(old), set(new)
+    for url in before ^ after:
+        hosts = {
+            each.host for each in before | after if each.port and each.scheme == url.scheme and each.port == url.port
+        }
+        if "::" in hosts and any("." in host for host in hosts):
+            return True
+    return False

@@ -1,0 +1,56 @@
+"""`rpcrdma serve --access-log`: where the access log goes, and the services that it is about."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rpcrdma.commands import describe
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.drivers.audit_log import AuditLog
+    from rpcrdma.nfs.server import NfsServices
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["audited"]
+
+
+@contextmanager
+def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service | None) -> Iterator[AuditLog | None]:
+    """Keeps the access log of a server that is about to start.
+
+    Args:
+        args: the values of all settings.
+        services: the services of version 3, which are not offered yet.
+        nfs4: that of version 4; None: it is not offered.
+
+    Yields:
+        The log; None: none is wanted.
+
+    Raises:
+        OSError: the log cannot be written.
+    """
+    if args.access_log == "off":
+        yield None
+        return
+    from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Journal  # noqa: PLC0415
+    from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415
+
+    try:
+        log = AuditLog(Journal() if args.access_log == "journal" else AuditFile(args.access_log))
+    except OSError as error:
+        remedy = "name a file in a directory to which this user may write (--access-log)"
+        raise OSError(f"cannot write the access log: {describe(error)[0]}; {remedy}") from None
+    audit = Audit(args.audit, log.put, time.time_ns)
+    audit.watch(services)
+    if nfs4 is not None:
+        from rpcrdma.nfs.server.audit_of_compounds import watch_compounds  # noqa: PLC0415
+
+        watch_compounds(audit, nfs4)
+    try:
+        yield log
+    finally:
+        log.close()

@@ -1,0 +1,140 @@
+"""The exports that a running server serves, and their change to others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.waiting_exports import WaitingExports
+from rpcrdma.commands import describe
+
+if TYPE_CHECKING:
+    from rpcrdma.nfs.server import Export, NfsServices
+    from rpcrdma.nfs.server.exports_change import ExportsChange
+    from rpcrdma.nfs.v4.server.service import Nfs4Service
+
+__all__ = ["ServedExports"]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_RETIRE_S: Final = 10.0
+"""Seconds for calls that run in an export when it is removed, before the reload counts as done without their end."""
+
+
+class ServedExports:
+    """The exports of a running server. One change at a time is made.
+
+    Args:
+        services: the services of version 3 and MOUNT.
+        nfs4: the service of version 4; None: it is not offered.
+        waiting: the exports of the configuration.
+        ready: those that the services serve.
+        settle: waits for the end of the calls that run, and returns whether they have ended: see `Server.settle`.
+    """
+
+    def __init__(
+        self,
+        services: NfsServices,
+        nfs4: Nfs4Service | None,
+        waiting: WaitingExports,
+        ready: Sequence[Export],
+        settle: Callable[[float], Awaitable[bool]],
+    ) -> None:
+        self.waiting = waiting
+        self._services = services
+        self._nfs4 = nfs4
+        self._served = list(ready)
+        self._settle = settle
+        self._turn = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def look(self) -> list[Exported]:
+        """Serves the exports that have become ready, and admits hosts by their present addresses.
+
+        Returns:
+            The exports that are served from now on.
+        """
+        if self._turn.locked():
+            # A reload makes all exports anew, and may have to wait for calls that hang.
+            return []
+        async with self._turn:
+            before = tuple(self.waiting.absent)
+            ready = await asyncio.to_thread(self.waiting.ready)
+            if ready != self._served:
+                change = self._change(ready)
+                await asyncio.to_thread(change.plan)
+                self._install(change, ready)
+            return [export for export in before if export not in self.waiting.absent]
+
+    async def replace(self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]) -> None:
+        """Serves other exports, in one step of the event loop, and closes those that are gone.
+
+        Args:
+            exports: all exports from then on.
+            names: looks up names of hosts.
+            step: is called in that step, before the exports change, and may raise; then nothing changes.
+
+        Raises:
+            ValueError, OSError: an export cannot be served, or data of one that is removed is lost; nothing has
+                changed.
+        """
+        async with self._turn:
+            waiting = WaitingExports(exports, names)
+            ready = await asyncio.to_thread(waiting.ready)
+            change = self._change(ready)
+            await asyncio.to_thread(change.plan)
+            try:
+                step()
+            except BaseException:
+                change.discard()
+                raise
+            self._install(change, ready)
+            self.waiting = waiting
+            if change.gone:
+                try:
+                    await self._retire(change)
+                except Exception:  # the other exports are served already
+                    _LOGGER.exception("cannot close removed exports")
+
+    def _change(self, ready: list[Export]) -> ExportsChange:
+        from rpcrdma.nfs.server.exports_change import ExportsChange  # noqa: PLC0415
+
+        return ExportsChange(self._services, self._nfs4, ready)
+
+    def _install(self, change: ExportsChange, ready: list[Export]) -> None:
+        change.install(time.time_ns())
+        self._served = ready
+
+    async def _retire(self, change: ExportsChange) -> None:
+        # State of version 4 ends at once; what running calls open is closed after them.
+        _report(await asyncio.to_thread(change.retire, close=False))
+        if await self._settle(_RETIRE_S):
+            _report(await asyncio.to_thread(change.retire, close=True))
+            return
+        _LOGGER.warning(
+            "calls in removed exports have not ended within %g s; the file systems can be unmounted after them",
+            _RETIRE_S,
+        )
+        task = asyncio.create_task(self._retire_later(change))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _retire_later(self, change: ExportsChange) -> None:
+        while not await self._settle(_RETIRE_S):
+            _report(await asyncio.to_thread(change.retire, close=False))
+        _report(await asyncio.to_thread(change.retire, close=True))
+
+    async def close(self) -> None:
+        """Waits no more for calls in exports that are gone."""
+        for task in self._ending:
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+
+def _report(failures: list[OSError]) -> None:
+    for failure in failures:
+        _LOGGER.error("written data of a removed export may be lost: %s", describe(failure)[0])

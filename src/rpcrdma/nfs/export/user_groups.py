@@ -1,0 +1,94 @@
+"""The groups of users by this machine's user database, in place of the 16 that AUTH_SYS carries."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
+from rpcrdma.nfs.export.tree import Refused
+
+__all__ = ["LOOKUPS_MAX", "UNKNOWN_S", "VALID_S", "UserGroups"]
+
+VALID_S: Final = 1800.0
+"""Seconds for which the groups of a user are used: as long as mountd of Linux uses them."""
+UNKNOWN_S: Final = 60.0
+"""Seconds for which a user counts as unknown: a directory service may be out of reach for the moment."""
+LOOKUPS_MAX: Final = 2
+"""Look-ups at a time, each in a worker thread: a directory service that hangs leaves the others to known users."""
+_WAIT_S = 0.5
+"""Seconds for which a call waits for these look-ups; then its client is told to try again later."""
+
+
+class UserGroups:
+    """Remembers the groups of users. Thread-safe.
+
+    Args:
+        clock: returns seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.known: dict[int, tuple[int, ...]] = {}
+        """The supplementary groups by UID, of users that were looked up lately."""
+        self._clock = clock
+        self._until_s: dict[int, float] = {}
+        self._guard = threading.Lock()
+        self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
+
+    def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
+        """Returns the supplementary groups of a user, none for an unknown one; None: `at_once`, and it may block.
+
+        Raises:
+            Refused: as `find`.
+        """
+        groups = self.known.get(uid)
+        return self.find(uid) if groups is None and not at_once else groups
+
+    def find(self, uid: int) -> tuple[int, ...]:
+        """Returns the groups of a user as `of`, which it remembers; may block.
+
+        Raises:
+            Refused: EAGAIN: the database does not answer other look-ups.
+        """
+        if not self._turns.acquire(timeout=_WAIT_S):
+            raise Refused(errno.EAGAIN)
+        try:
+            known = self.known.get(uid)
+            if known is not None:
+                return known
+            groups, valid_s = _groups_of(uid)
+        finally:
+            self._turns.release()
+        with self._guard:
+            while len(self.known) >= NFS_CALLERS_MAX:
+                self._forget(next(iter(self.known)))
+            self.known[uid] = groups
+            self._until_s[uid] = self._clock() + valid_s
+        return groups
+
+    def drop_old(self) -> bool:
+        """Forgets groups whose time is over; returns whether there were some."""
+        now_s = self._clock()
+        with self._guard:
+            old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]
+            for uid in old:
+                self._forget(uid)
+        return bool(old)
+
+    def _forget(self, uid: int) -> None:
+        del self.known[uid], self._until_s[uid]
+
+
+def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
+    """Returns a user's groups in the database, and the seconds for which the answer is used."""
+    try:
+        account = pwd.getpwuid(uid)
+    except (KeyError, OverflowError):
+        # Also where a directory service is out of reach for the moment.
+        return (), UNKNOWN_S
+    return tuple(sorted(set(os.getgrouplist(account.pw_name, account.pw_gid)))), VALID_S

@@ -1,0 +1,211 @@
+"""The access log of a server: a record in JSON for each call that mounts, changes names or attributes, or is refused.
+
+Nothing of it is in the way of a call unless it is wanted: then the handlers of these calls are replaced by ones that
+make a record after the call. The records of both versions of NFS and of MOUNT have the same keys.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.export.local_tree import LocalTree
+from rpcrdma.nfs.export.tree import Refused, Tree
+from rpcrdma.nfs.mount import MNTPATHLEN
+from rpcrdma.nfs.server.services import NfsServices
+from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.service import CallContext, CredentialTooWeak
+
+__all__ = ["AUDIT_KINDS", "Audit", "NamedObject"]
+
+AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
+"""The kinds of records."""
+
+
+class NamedObject(NamedTuple):
+    """An object, or a name in a directory; `handle` is None if it is not known."""
+
+    handle: bytes | None
+    name: str | None = None
+
+
+def _named(where: Any) -> NamedObject:
+    """Returns the place of a diropargs3."""
+    return NamedObject(where.dir.data, where.name)
+
+
+_VERSION_3: Final[dict[str, tuple[str, Callable[[Any], list[NamedObject]]]]] = {
+    "setattr": ("setattr", lambda args: [NamedObject(args.object.data)]),
+    "create": ("create", lambda args: [_named(args.where)]),
+    "mkdir": ("create", lambda args: [_named(args.where)]),
+    "symlink": ("create", lambda args: [_named(args.where)]),
+    "mknod": ("create", lambda args: [_named(args.where)]),
+    "link": ("create", lambda args: [NamedObject(args.file.data), _named(args.link)]),
+    "remove": ("remove", lambda args: [_named(args.object)]),
+    "rmdir": ("remove", lambda args: [_named(args.object)]),
+    "rename": ("rename", lambda args: [_named(args.from_), _named(args.to)]),
+}
+"""By the methods of the service: the kind of the record, and the places that the arguments name."""
+
+
+class Audit:
+    """Makes the records of a server's calls.
+
+    Args:
+        kinds: the wanted ones of `AUDIT_KINDS`.
+        put: writes a record, a line without its end; must not block.
+        wall_clock_ns: returns the time in nanoseconds since 1970.
+    """
+
+    def __init__(self, kinds: Collection[str], put: Callable[[bytes], None], wall_clock_ns: Callable[[], int]) -> None:
+        self.kinds = frozenset(kinds)
+        self._put = put
+        self._wall_clock_ns = wall_clock_ns
+        self._services: NfsServices
+
+    def watch(self, services: NfsServices) -> None:
+        """Makes records of the calls of services from now on; to be called before these are offered.
+
+        Args:
+            services: the services of version 3; `audit_of_compounds` has those of version 4.
+        """
+        self._services = services
+        for method, (kind, places) in _VERSION_3.items():
+            if kind in self.kinds:
+                setattr(services.nfs, method, self._of_version_3(getattr(services.nfs, method), kind, places))
+        if "mount" in self.kinds:
+            setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
+        if "refused" in self.kinds:
+            for admission in services.nfs.exports.admissions:
+                for name in ("check", "check_mount"):
+                    setattr(admission, name, self._of_admission(getattr(admission, name)))
+
+    def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
+        @functools.wraps(handler)
+        def answer(args: Any, context: CallContext) -> Any:
+            status = "SYSTEM_ERR"
+            try:
+                result = handler(args, context)
+                status = result.status.name
+            except CredentialTooWeak:
+                status = "AUTH_TOOWEAK"
+                raise
+            finally:
+                self.record(kind, handler.__name__.upper(), context, status, *places(args))
+            return result
+
+        return answer
+
+    def _of_mount(self, handler: Any) -> Any:
+        @functools.wraps(handler)
+        def answer(args: str, context: CallContext) -> Any:
+            result = handler(args, context)
+            root = None if result.value is None else result.value.fhandle
+            self.record("mount", "MNT", context, result.fhs_status.name, NamedObject(root), asked=args)
+            return result
+
+        return answer
+
+    def _of_admission(self, check: Any) -> Any:
+        @functools.wraps(check)
+        def checked(export: ExportTerms, context: CallContext, *args: Any, **more: Any) -> Any:
+            try:
+                return check(export, context, *args, **more)
+            except CredentialTooWeak:
+                self.record("refused", None, context, "AUTH_TOOWEAK", export=export.name)
+                raise
+            except Refused as refusal:
+                if refusal.errno == errno.EACCES:
+                    self.record("refused", None, context, str(refusal), export=export.name)
+                raise
+
+        return checked
+
+    def record(
+        self,
+        kind: str,
+        operation: str | None,
+        context: CallContext,
+        status: str,
+        *places: NamedObject,
+        asked: str | None = None,
+        export: str | None = None,
+    ) -> None:
+        """Makes the record of a call; no effect if its kind is not wanted.
+
+        Args:
+            kind: one of `AUDIT_KINDS`.
+            operation: the procedure of version 3 or MOUNT, or the operation of version 4; None: any.
+            context: the call.
+            status: the name of the status with which it is answered.
+            places: the objects that it is about, at most two: the second one is the new name.
+            asked: the path that the client has asked for.
+            export: the name of the export, where no place tells it.
+        """
+        if kind not in self.kinds:
+            return
+        credential = context.credential
+        time = datetime.fromtimestamp(self._wall_clock_ns() / 1e9, UTC)
+        found: dict[str, Any] = {"time": time.isoformat(timespec="microseconds"), "kind": kind}
+        if operation is not None:
+            found["operation"] = operation
+        found["host"] = context.peer
+        _put_text(found, "principal", credential.principal)
+        found["uid"] = credential.uid if isinstance(credential, AuthSys) else None
+        tree = self._tree_of(places[0].handle) if places else None
+        found["acting_uid"] = self._acting_uid(tree, context)
+        _put_text(found, "export", tree.export.name if tree is not None else export)
+        _put_text(found, "asked", asked)
+        for prefix, place in zip(("", "to_"), places, strict=False):
+            _put_text(found, f"{prefix}path", self._path_of(place.handle))
+            _put_text(found, f"{prefix}name", place.name)
+        found |= {"status": status, "xid": context.xid}
+        self._put(json.dumps(found, separators=(",", ":")).encode())
+
+    def _tree_of(self, handle: bytes | None) -> Tree | None:
+        if handle is None:
+            return None
+        number = int.from_bytes(HandleSeal.export_in(handle), "big")
+        return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
+
+    def _acting_uid(self, tree: Tree | None, context: CallContext) -> int | None:
+        """Returns the user as whom the server acts for a call, if it does so for one in this export."""
+        if not isinstance(tree, LocalTree):
+            return None
+        if not tree.parts.callers.switches:
+            return os.geteuid()
+        credential = context.credential
+        rule = tree.export.matching(context.client.origin, credential.principal)
+        if rule is None or rule.denied:
+            return None
+        return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
+
+    def _path_of(self, handle: bytes | None) -> str | None:
+        """Returns the path of a local object that the server has open, else None."""
+        if handle is None:
+            return None
+        local = self._services.nfs.local
+        roots = (tree.root for tree in local.trees if tree.root.handle == handle)
+        node = local.nodes.held.get(handle) or next(roots, None)
+        try:
+            return None if node is None else os.fsdecode(os.readlink(node.proc_path))
+        except OSError:
+            # It was dropped at this moment.
+            return None
+
+
+def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
+    """Adds a text of a peer, cut to `MNTPATHLEN`; one that is no UTF-8 with its octets in hexadecimal besides."""
+    if text is None:
+        return
+    octets = text[:MNTPATHLEN].encode("utf-8", "surrogateescape")
+    record[key] = octets.decode("utf-8", "replace")
+    if record[key].encode() != octets:
+        record[f"{key}_octets"] = octets.hex()

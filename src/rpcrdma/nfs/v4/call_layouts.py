@@ -1,0 +1,167 @@
+"""The layouts of usual calls: COMPOUNDs that differ in the values of fixed-size fields alone are decoded in one step.
+
+A client sends few sequences of operations, with filehandles of one length and few bitmaps. The arguments of such a call
+are one `struct`: the numbers of the operations and the lengths of their items are compared with those of an earlier
+call, and all others are taken as they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX
+from rpcrdma.nfs.v4.nfs4 import (
+    ACCESS4args,
+    GETATTR4args,
+    LOOKUP4args,
+    PUTFH4args,
+    READ4args,
+    SEQUENCE4args,
+    nfs_opnum4,
+    stateid4,
+)
+from rpcrdma.xdr.codec import Decoder
+
+__all__ = ["CallLayout", "CallLayouts"]
+
+_Values: TypeAlias = tuple[Any, ...]
+_HEAD: Final = ">4I16s4I"
+"""An empty tag, the minor version, the number of operations, and SEQUENCE."""
+_HEAD_VALUES, _SEQUENCE_AT, _CACHED = 9, 12, 8
+"""The values of these, the offset of SEQUENCE, and the index of `sa_cachethis`."""
+_MISSES = 16
+"""Calls of another layout after which that takes the place of one: two of a length may be in use by turns."""
+
+
+class CallLayout:
+    """The layout of calls with SEQUENCE, certain operations behind it, and certain lengths of their items.
+
+    Attributes:
+        minor_version, shape: those of these calls.
+        misses: calls of the same length that had another layout.
+    """
+
+    __slots__ = ("_begun", "_expected", "_fixed", "_make", "_offsets", "_unpack", "minor_version", "misses", "shape")
+
+    def __init__(self, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
+        kinds = shape.kinds
+        expected = {0: 0, 1: minor_version, 2: len(kinds), 3: kinds[0]}
+        form, at, make, offsets = _HEAD, _HEAD_VALUES, [], [_SEQUENCE_AT]
+        for kind, given in zip(kinds[1:], args[1:], strict=True):
+            offsets.append(struct.calcsize(form))
+            fields, values, length, maker = _FORMS[kind](given, at + 1)
+            expected[at] = kind
+            if length is not None:
+                expected[at + 1] = length
+            form, at = f"{form}I{fields}", at + 1 + values
+            make.append(maker)
+        layout = struct.Struct(form)
+        self._unpack = layout.unpack_from
+        self._fixed = itemgetter(*expected)
+        self._expected = tuple(expected.values())
+        self._make = make
+        self._offsets = offsets
+        self._begun = 0, offsets
+        self.minor_version = minor_version
+        self.shape = shape
+        self.misses = 0
+
+    def args_of(self, dec: Decoder) -> list[Any] | None:
+        """Returns the arguments of the operations of a call whose octets have the length of this layout.
+
+        None if the call has another layout; then nothing is decoded.
+        """
+        at = dec.pos
+        values = self._unpack(dec.data, at)
+        cached = values[_CACHED]
+        if cached > 1 or self._fixed(values) != self._expected:
+            self.misses += 1
+            return None
+        dec.pos = dec.end
+        at += dec.removed - dec.start
+        begins, dec.begun = self._begun
+        if at != begins:
+            # The header is longer or shorter than that of the last call.
+            dec.begun = [at + offset for offset in self._offsets]
+            self._begun = at, dec.begun
+        args: list[Any] = [SEQUENCE4args(values[4], values[5], values[6], values[7], cached == 1)]
+        for make in self._make:
+            args.append(make(values))  # noqa: PERF401 - a comprehension is a function more
+        return args
+
+
+class CallLayouts:
+    """The layouts of recent calls, one for each length of the arguments in octets."""
+
+    def __init__(self) -> None:
+        self.by_length: dict[int, CallLayout] = {}
+        self.find: Final = self.by_length.get
+        """Returns the layout of calls of a length; None if there is none."""
+
+    def note(self, length: int, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
+        """Notes the layout of a call that has decoded and begins with SEQUENCE, without a tag.
+
+        It has none if an argument's fields can be of more lengths than one number tells, or are bulk data.
+        """
+        known = self.by_length.get(length)
+        if (
+            length <= NFS4_CALL_LAYOUT_OCTETS_MAX
+            and (known is None or known.misses >= _MISSES)
+            and all(kind in _FORMS for kind in shape.kinds[1:])
+        ):
+            self.by_length[length] = CallLayout(minor_version, shape, args)
+
+
+_Form: TypeAlias = tuple[str, int, int | None, Callable[[_Values], Any]]
+"""The fields of arguments for `struct`, the number of values, the first one if it must be the same, and the maker."""
+
+
+def _octets(octets: bytes) -> str:
+    """The form of variable-length opaque data."""
+    return f"I{len(octets)}s{-len(octets) & 3}x"
+
+
+def _void(_args: None, _at: int) -> _Form:
+    return "", 0, None, lambda _values: None
+
+
+def _access(_args: ACCESS4args, at: int) -> _Form:
+    return "I", 1, None, lambda values: ACCESS4args(values[at])
+
+
+def _getattr(args: GETATTR4args, at: int) -> _Form:
+    count = len(args.attr_request)
+    words = slice(at + 1, at + 1 + count)
+    return f"{1 + count}I", 1 + count, count, lambda values: GETATTR4args(list(values[words]))
+
+
+def _lookup(args: LOOKUP4args, at: int) -> _Form:
+    return _octets(args.objname), 2, len(args.objname), lambda values: LOOKUP4args(values[at + 1])
+
+
+def _putfh(args: PUTFH4args, at: int) -> _Form:
+    return _octets(args.object), 2, len(args.object), lambda values: PUTFH4args(values[at + 1])
+
+
+def _read(_args: READ4args, at: int) -> _Form:
+    return "I12sQI", 4, None, lambda v: READ4args(stateid4(v[at], v[at + 1]), v[at + 2], v[at + 3])
+
+
+_O = nfs_opnum4
+_FORMS: Final[dict[int, Callable[[Any, int], _Form]]] = {
+    _O.OP_ACCESS: _access,
+    _O.OP_GETATTR: _getattr,
+    _O.OP_GETFH: _void,
+    _O.OP_LOOKUP: _lookup,
+    _O.OP_LOOKUPP: _void,
+    _O.OP_PUTFH: _putfh,
+    _O.OP_PUTROOTFH: _void,
+    _O.OP_READ: _read,
+    _O.OP_READLINK: _void,
+    _O.OP_RESTOREFH: _void,
+    _O.OP_SAVEFH: _void,
+}
+"""The form of an operation's arguments, by its number: from these arguments and the index of their first value."""

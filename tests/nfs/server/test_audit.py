@@ -1,0 +1,290 @@
+"""The access log of both versions and of MOUNT: which calls it has, and what it tells of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversation import Conversation
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.serve_audit import audited
+from rpcrdma.cli.settings import table
+from rpcrdma.cli.settings.check import find_mistakes
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.mount import MNTPATHLEN
+from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.server.audit import AUDIT_KINDS, Audit
+from rpcrdma.nfs.server.audit_of_compounds import watch_compounds
+from rpcrdma.nfs.server.services import build_nfs4
+from rpcrdma.nfs.v4.server.service import HANDLERS
+from rpcrdma.rpc.auth import AuthGss, AuthSys, LocalUser
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.service import CredentialTooWeak
+from support.cases import each_case
+from support.nfs4_client import (
+    GUARDED,
+    READ,
+    Client,
+    create,
+    link,
+    lookup,
+    opaque,
+    open_,
+    putrootfh,
+    remove,
+    rename,
+    savefh,
+    setattr_,
+)
+
+ALICE = AuthSys(uid=1000, gid=1000)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
+
+
+class Audited:
+    """A server of both versions with its access log."""
+
+    def __init__(self, server: Any, place: Path, *kinds: str) -> None:
+        self.server = server
+        self.four = build_nfs4(server.services.nfs, server.state, place, os.urandom, lambda: 0.0, lambda: 0)
+        self.lines: list[bytes] = []
+        audit = Audit(kinds or AUDIT_KINDS, self.lines.append, lambda: 1_700_000_000_123_456_789)
+        audit.watch(server.services)
+        watch_compounds(audit, self.four)
+        self.conversation = Conversation()
+        self.four._recalls = self.conversation.recalled
+        self.conversation.service, self.conversation.state = self.four, self.four.state
+
+    def client(self) -> Client:
+        return self.conversation.client(credential=ALICE).start()
+
+    def taken(self) -> list[dict[str, Any]]:
+        """The records since the last call, without the keys that all of this test's have alike."""
+        found = [json.loads(line) for line in self.lines]
+        assert all(b"\n" not in line for line in self.lines)
+        self.lines.clear()
+        alike = {"time": "2023-11-14T22:13:20.123457+00:00", "xid": 1}
+        for record in found:
+            assert alike.items() <= record.items()
+        return [{key: value for key, value in record.items() if key not in alike} for record in found]
+
+
+def replaced(server: Any) -> list[str]:
+    """The procedures of version 3 whose handlers are not those of the service."""
+    methods = {procedure.method for procedure in v3.PROGRAM.procedures.values()}
+    return sorted(methods & vars(server.services.nfs).keys())
+
+
+@pytest.fixture
+def made(start: Any, tree: Path, tmp_path: Path) -> Any:
+    servers: list[Audited] = []
+
+    def make(*kinds: str, **terms: Any) -> Audited:
+        export = Export(name="/data", directory=tree, **terms)
+        servers.append(Audited(start([export, Export(name="/other", directory=tmp_path)]), tmp_path, *kinds))
+        return servers[-1]
+
+    yield make
+    for each in servers:
+        each.four.close()
+
+
+def test_changes_by_version_3_are_recorded(made: Callable[..., Audited], tree: Path) -> None:
+    it = made()
+    server = it.server
+    root = server.mount("/data")
+    every = {"host": "127.0.0.1", "uid": 0, "acting_uid": 65534, "export": "/data"}
+    assert it.taken() == [
+        {"kind": "mount", "operation": "MNT", **every, "asked": "/data", "path": str(tree), "status": "MNT3_OK"}
+    ]
+    assert server.call("mnt", "/none").fhs_status.name == "MNT3ERR_NOENT"
+    assert it.taken() == [
+        {
+            "kind": "mount", "operation": "MNT", "host": "127.0.0.1", "uid": 0, "acting_uid": None, "asked": "/none",
+            "status": "MNT3ERR_NOENT",
+        }
+    ]  # fmt: skip
+    every = {**every, "uid": 1000, "acting_uid": 1000}
+    sattr = server.sattr(mode=0o755)
+    where = {"path": str(tree), "name": "new"}
+    made_new = {"kind": "create", **every, **where, "status": "NFS3_OK"}
+    dirop = server.dirop(root, "new")
+    removal = v3.REMOVE3args(dirop)
+    assert server.status("mkdir", v3.MKDIR3args(dirop, sattr), as_=ALICE) == "OK"
+    assert server.status("rmdir", v3.RMDIR3args(dirop), as_=ALICE) == "OK"
+    how = v3.createhow3(v3.createmode3.GUARDED, sattr)
+    assert server.status("create", v3.CREATE3args(dirop, how), as_=ALICE) == "OK"
+    assert server.status("create", v3.CREATE3args(dirop, how), as_=ALICE) == "EXIST"
+    new = server.lookup(root, "new")
+    to = server.dirop(root, "to")
+    assert server.status("link", v3.LINK3args(v3.nfs_fh3(new), to), as_=ALICE) == "OK"
+    assert server.status("rename", v3.RENAME3args(dirop, to), as_=ALICE) == "OK"
+    assert server.status("remove", removal, as_=ALICE) == "OK"
+    guard = v3.sattrguard3(False, None)
+    assert server.status("setattr", v3.SETATTR3args(v3.nfs_fh3(new), sattr, guard), as_=ALICE) == "OK"
+    target = {"to_path": str(tree), "to_name": "to"}
+    assert it.taken() == [
+        {**made_new, "operation": "MKDIR"},
+        {"kind": "remove", "operation": "RMDIR", **every, **where, "status": "NFS3_OK"},
+        {**made_new, "operation": "CREATE"},
+        {**made_new, "operation": "CREATE", "status": "NFS3ERR_EXIST"},
+        {"kind": "create", "operation": "LINK", **every, "path": f"{tree}/new", **target, "status": "NFS3_OK"},
+        {"kind": "rename", "operation": "RENAME", **every, **where, **target, "status": "NFS3_OK"},
+        {"kind": "remove", "operation": "REMOVE", **every, **where, "status": "NFS3_OK"},
+        {"kind": "setattr", "operation": "SETATTR", **every, "path": f"{tree}/to", "status": "NFS3_OK"},
+    ]
+
+
+def test_changes_by_version_4_are_recorded_alike(made: Callable[..., Audited], tree: Path) -> None:
+    it = made()
+    client = it.client()
+    every = {"host": "192.0.2.7", "uid": 1000, "acting_uid": 1000, "export": "/data"}
+    root = client.run(putrootfh(), lookup("data"), lookup("a"), lookup("b")).status
+    assert root == "OK"
+    assert it.taken() == [{"kind": "mount", "operation": "LOOKUP", **every, "path": str(tree), "status": "NFS4_OK"}]
+    data = putrootfh(), lookup("data")
+    assert client.run(*data, create("new", 2)).status == "OK"
+    assert client.run(*data, create("new", 2)).status == "EXIST"
+    assert client.run(*data, lookup("a"), savefh(), *data, rename("b", "moved")).status == "OK"
+    assert client.run(*data, remove("new")).status == "OK"
+    assert client.run(*data, lookup("moved"), setattr_({33: (0o700).to_bytes(4, "big")})).status == "PERM"
+    assert client.run(*data, open_(b"owner", READ, name="file", create=GUARDED)).status == "OK"
+    assert client.run(*data, open_(b"owner", READ, name="file")).status == "OK"
+    assert client.run(*data, lookup("file"), savefh(), *data, link("more")).status == "OK"
+    where = {"path": str(tree), "name": "new"}
+    assert [record for record in it.taken() if record["kind"] != "mount"] == [
+        {"kind": "create", "operation": "CREATE", **every, **where, "status": "NFS4_OK"},
+        {"kind": "create", "operation": "CREATE", **every, **where, "status": "NFS4ERR_EXIST"},
+        {
+            "kind": "rename", "operation": "RENAME", **every, "path": f"{tree}/a", "name": "b", "to_path": str(tree),
+            "to_name": "moved", "status": "NFS4_OK",
+        },
+        {"kind": "remove", "operation": "REMOVE", **every, **where, "status": "NFS4_OK"},
+        {"kind": "setattr", "operation": "SETATTR", **every, "path": f"{tree}/moved", "status": "NFS4ERR_PERM"},
+        {"kind": "create", "operation": "OPEN", **every, "path": str(tree), "name": "file", "status": "NFS4_OK"},
+        {
+            "kind": "create", "operation": "LINK", **every, "path": f"{tree}/file", "to_path": str(tree),
+            "to_name": "more", "status": "NFS4_OK",
+        },
+    ]  # fmt: skip
+
+
+def test_refused_calls_are_recorded_and_those_that_the_kernel_refuses_are_not(
+    made: Callable[..., Audited], tree: Path
+) -> None:
+    it = made("refused", hosts=(ip_network("192.0.2.1/32"),))
+    server, client = it.server, it.client()
+    root = server.mount("/data", peer="192.0.2.1")
+    tree.chmod(0o700)
+    mine = {"uid": 1000, "acting_uid": None, "export": "/data"}
+    assert server.status("remove", v3.REMOVE3args(server.dirop(root, "x")), as_=ALICE, peer="192.0.2.1") == "ACCES"
+    assert it.taken() == []
+    assert server.call("mnt", "/data", as_=ALICE, peer="192.0.2.9").fhs_status.name == "MNT3ERR_ACCES"
+    read = v3.READ3args(v3.nfs_fh3(root), 0, 1)
+    assert server.status("read", read, as_=ALICE, peer="192.0.2.9") == "ACCES"
+    assert client.run(putrootfh(), lookup("data")).status == "ACCESS"
+    refused = {"kind": "refused", **mine, "status": "EACCES"}
+    hosts = ["192.0.2.9", "192.0.2.9", "192.0.2.7"]
+    assert it.taken() == [{**refused, "host": host} for host in hosts]
+
+
+def test_a_call_with_another_flavor_is_recorded_with_its_refusal(made: Callable[..., Audited]) -> None:
+    it = made("refused", "remove", security=(SecurityFlavor.KRB5,))
+    server, client = it.server, it.client()
+    dirop = server.dirop(server.mount("/data"), "hello.txt")
+    with pytest.raises(CredentialTooWeak):
+        server.call("remove", v3.REMOVE3args(dirop), as_=ALICE)
+    assert client.run(putrootfh(), lookup("data")).status == "WRONGSEC"
+    assert [(record["kind"], record["status"]) for record in it.taken()] == [
+        ("refused", "AUTH_TOOWEAK"), ("remove", "AUTH_TOOWEAK"), ("refused", "AUTH_TOOWEAK"),
+    ]  # fmt: skip
+    proved = AuthGss(principal="alice@EXAMPLE", flavor=SecurityFlavor.KRB5, user=LocalUser(1000, 1000))
+    assert server.status("remove", v3.REMOVE3args(dirop), as_=proved) == "OK"
+    (record,) = it.taken()
+    assert (record["principal"], record["uid"], record["acting_uid"]) == ("alice@EXAMPLE", None, 1000)
+
+
+def test_names_of_clients_break_no_record(made: Callable[..., Audited]) -> None:
+    it = made("remove")
+    server, client = it.server, it.client()
+    root = server.mount("/data")
+    names = [b'a"\n}{\x1b[2J\0', b"\xff\xfe", "gr\u00fcn \u202e".encode(), b"\\ud800"]
+    for name in names:
+        server.status("remove", v3.REMOVE3args(server.dirop(root, name.decode("utf-8", "surrogateescape"))), as_=ALICE)
+    of_three = it.taken()
+    for name in names:
+        client.run(putrootfh(), lookup("data"), (28).to_bytes(4, "big") + opaque(name))
+    of_four = it.taken()
+    for record in (of_three, of_four):
+        found = [bytes.fromhex(each.get("name_octets", "")) or each["name"].encode() for each in record]
+        assert found == names
+        assert [each["name"] for each in record][1] == "\ufffd\ufffd"
+    proved = AuthGss(principal="a" * 5000, flavor=SecurityFlavor.SYS)
+    server.status("remove", v3.REMOVE3args(server.dirop(root, "none")), as_=proved)
+    assert [each["principal"] for each in it.taken()] == ["a" * MNTPATHLEN]
+
+
+def test_calls_that_are_not_wanted_are_not_touched(made: Callable[..., Audited]) -> None:
+    it = made("rename")
+    assert replaced(it.server) == ["rename"]
+    assert "mnt" not in vars(it.server.services.mount)
+    assert [number for number in HANDLERS if it.four.handlers[number] is not HANDLERS[number]] == [29]
+    it.server.mount("/data")
+    assert it.taken() == []
+
+
+# The command
+
+
+def test_the_command_writes_the_log_that_its_settings_ask_for(start: Any, tmp_path: Path) -> None:
+    def given(*words: str) -> Any:
+        args = build_parser().parse_args(["serve", str(tmp_path), *words])
+        effective(args).put_into(args)
+        return args
+
+    assert table.AUDIT_KINDS == AUDIT_KINDS
+    server = start()
+    with audited(given(), server.services, None) as log:
+        assert log is None
+        assert replaced(server) == []
+    words = ("--access-log", str(tmp_path / "log"), "--audit", "mount", "--audit", "remove")
+    with audited(given(*words), server.services, None):
+        server.status("rmdir", v3.RMDIR3args(server.dirop(server.mount(), "none")))
+        server.create(server.mount(), "file")
+    with (
+        pytest.raises(OSError, match=r"cannot write the access log: .*/none/log: no such file .*; name a file in a"),
+        audited(given("--access-log", str(tmp_path / "none/log")), server.services, None),
+    ):
+        pass
+    found = [json.loads(line)["operation"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert found == ["MNT", "RMDIR", "MNT"]
+
+
+@each_case(
+    ("settings", "fault"),
+    [
+        ('access-log = "log"', ""),
+        ('access-log = "journal"', ""),
+        ('audit = ["mount"]', "1: audit has no effect without access-log; set it"),
+        ('access-log = "none/log"', "1: there is no directory {0}/none; make it"),
+        ('access-log = "data"', "1: {0}/data is no regular file; name another one"),
+        ('access-log = "log"\naudit = ["read"]', "2: audit is 'read'; write"),
+    ],
+)
+def test_mistakes_about_the_access_log_are_found(tmp_path: Path, settings: str, fault: str) -> None:
+    (tmp_path / "data").mkdir(exist_ok=True)
+    file = tmp_path / "c.toml"
+    file.write_text(f'{settings}\nstate-dir = "state"\n[[export]]\nname = "/a"\ndirectory = "data"\n')
+    args = build_parser().parse_args(["serve", "--config", str(file)])
+    found = effective(args)
+    found.put_into(args)
+    told = [str(each).removeprefix(f"{file}:") for each in find_mistakes(args, found)]
+    assert [each[: len(fault.format(tmp_path))] for each in told] == ([fault.format(tmp_path)] if fault else [])
