@@ -231,6 +231,22 @@ async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file
 
 
 @in_virtual_time
+async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanwhile(file: Path) -> None:
+    before = FILE + 'hosts = ["192.0.2.1"]\naccess = "ro"\n'
+    reloading = Reloading(file)
+    await reloading.again(before)
+    (tree,) = reloading.services.nfs.exports.trees
+    terms = tree.export
+    for after in (
+        FILE + 'hosts = ["*"]\nsec = ["krb5p"]\n',
+        FILE + '[[export.rule]]\nhosts = ["192.0.2.2"]\naccess = "none"\n[[export.rule]]\nsec = ["krb5p"]\n',
+    ):
+        assert "needs a restart" in (await reloading.again(after))[-1]
+        assert reloading.events.pop()["applied"] == []
+        assert [tree.export for tree in reloading.services.nfs.exports.trees] == [terms]
+
+
+@in_virtual_time
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO
