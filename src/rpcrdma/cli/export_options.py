@@ -29,6 +29,7 @@ __all__ = [
     "existing_directory",
     "export_name",
     "fsspec_url",
+    "host_or_network",
     "parse_export",
     "parse_root",
     "parse_security",
@@ -188,11 +189,13 @@ def _parse_hosts(text: str) -> list[str]:
     hosts = [each.replace("[", "").replace("]", "") for each in text.split(",")]
     if not all(hosts):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty host: write 192.0.2.7,10.0.0.0/8,[2001:db8::]/32")
-    return hosts
+    return [host_or_network(host) for host in hosts]
 
 
 _HOSTS: Final = re.compile(r"(.+):hosts=((?:[^:\[\]]|\[[0-9a-fA-F:.]*\])*)", re.DOTALL)
 """A list of hosts at the end of an export, with the addresses of IPv6 in brackets."""
+_HOST_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
+_NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 _SWITCHES: Final = {"ro": ("access", "ro"), "rw": ("access", "rw")}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
@@ -267,6 +270,26 @@ def directory_path(text: str) -> Path:
     if text.startswith("~"):
         raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
     return Path(text)
+
+
+def host_or_network(text: str) -> str:
+    """Parses one of the hosts of a rule: an address, a network, the name of a host, or * for all.
+
+    The system's resolver takes more for addresses than people do: 010.0.0.1 for 8.0.0.1, and 10.1 for 10.0.0.1.
+    """
+    import ipaddress  # noqa: PLC0415 - only a server has hosts
+
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        if text != ALL_HOSTS and (not _HOST_NAME.fullmatch(text) or _NUMBER.fullmatch(text.rpartition(".")[2])):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
+                f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
+            ) from None
+    if "%" in text:
+        raise argparse.ArgumentTypeError(f"{text!r}: rules do not tell interfaces apart: leave out % and what follows")
+    return text
 
 
 def principal(text: str) -> str:

@@ -14,6 +14,7 @@ from rpcrdma.cli.export_options import (
     default_state_dir,
     directory_path,
     fsspec_url,
+    host_or_network,
     parse_security,
     principal,
 )
@@ -321,6 +322,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
     Setting(
         name="hosts",
         many=True,
+        parse=host_or_network,
         metavar="HOST/NET",
         option="--allow",
         default=(),

@@ -272,7 +272,13 @@ def _within(host: str, networks: Iterable[Network]) -> bool:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    return any(address.version == network.version and address in network for network in networks)
+    return any(address.version == network.version and address in network for network in map(_as_ipv4, networks))
+
+
+def _as_ipv4(network: Network) -> Network:
+    """Returns a network of IPv4 for one of IPv4-mapped addresses, as `_within` takes hosts with these."""
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    return network if mapped is None else ipaddress.IPv4Network((mapped, network.prefixlen - 96))
 
 
 def parse_network(text: str) -> Network:
