@@ -155,8 +155,8 @@ xprtsec = "tls"
         "error: c.toml:3: workers: '0' is not a number of at least 1",
         "error: c.toml:12: the name /in is that of an earlier export (c.toml:7); give each its own",
         "warning: c.toml:4: absent: no such file or directory; make the directory, or name another one",
-        f"error: c.toml:7: {holds_state}",
         'warning: c.toml:15: squash "none" lets every host act as root in /in; name hosts, or ask for krb5 or mtls',
+        f"error: c.toml:7: {holds_state}",
         f"error: c.toml:12: {holds_state}",
         "warning: c.toml:12: in/below lies within the export /in, whose terms hold for it as well; compare both",
         "error: c.toml:19: TLS takes a certificate of this host; name its files (--tls-cert, --tls-key)",
@@ -180,6 +180,17 @@ def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Pa
     assert ran.status == (2 if told else 0), ran.err
     assert told in ran.err
     assert not (file.parent / "state").exists(), "a check changes nothing"
+
+
+def test_the_state_is_exported_neither_by_a_symbolic_link_nor_at_the_start(command: Command, file: Path) -> None:
+    (file.parent / "link").symlink_to(file.parent)
+    for directory in ("link", "one/..", "."):
+        export = f'[[export]]\nname = "/x"\ndirectory = "{directory}"\n'
+        file.write_text(f'listen = ["tcp://127.0.0.1:0"]\nstate-dir = "state"\n{export}')
+        for options in ([], ["--check"]):
+            ran = command.run("serve", "--config", str(file), *options)
+            assert ran.status == 2, directory
+            assert f"c.toml:3: /x has the directory of the server's state, {file.parent}/state; set" in ran.err
 
 
 def test_a_check_finds_a_state_directory_that_cannot_be_made_or_used(command: Command, file: Path) -> None:

@@ -27,7 +27,7 @@ from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import find_mistakes, no_exports, report
+from rpcrdma.cli.settings.check import exposed_state, find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
@@ -115,7 +115,9 @@ def run(args: argparse.Namespace) -> int:
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    if (status := report([*found.faults, *no_exports(args, found)], as_json=False)) is not ExitStatus.DONE:
+    # A reload would refuse such a file, too.
+    exposed = [] if args.config is None else exposed_state(found)
+    if (status := report([*found.faults, *no_exports(args, found), *exposed], as_json=False)) is not ExitStatus.DONE:
         return status
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)

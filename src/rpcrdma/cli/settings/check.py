@@ -19,7 +19,7 @@ from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["as_entries", "find_mistakes", "first_ones", "no_exports", "report"]
+__all__ = ["as_entries", "exposed_state", "find_mistakes", "first_ones", "no_exports", "report"]
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
@@ -37,6 +37,7 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
         return faults
     for export in found.exports:
         faults += _faults_of_export(export, found, names)
+    faults += exposed_state(found)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
     admin = found.server["admin"]
@@ -99,12 +100,29 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
-    state, directory = Path(found.server["state-dir"].value).absolute(), export.source
-    if isinstance(directory, Path) and state.is_relative_to(directory.absolute()):
-        text = (
-            f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not exported"
-        )
-        yield Mistake(place, text)
+
+
+def exposed_state(found: Effective) -> Iterator[Mistake]:
+    """Finds exports that have the directory of the server's state in them, also by way of symbolic links.
+
+    Whoever reads the key of file handles there can make handles.
+
+    Args:
+        found: the settings.
+
+    Yields:
+        The mistakes, in the order of the exports.
+    """
+    state = _real(found.server["state-dir"].value)
+    for export in found.exports:
+        if isinstance(export.source, Path) and state.is_relative_to(_real(export.source)):
+            text = f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not"
+            yield Mistake(export.origins[""], f"{text} exported")
+
+
+def _real(path: Path | str) -> Path:
+    """Returns the absolute path without symbolic links, a circle of which stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _fault_of_url(export: Exported) -> str | None:
@@ -146,8 +164,8 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
     by_directory: dict[Path, Exported] = {}
     local = [export for export in exports if isinstance(export.source, Path)]
-    for export in sorted(local, key=lambda export: len(Path(export.source).absolute().parts)):
-        directory = Path(export.source).absolute()
+    for export in sorted(local, key=lambda export: len(_real(export.source).parts)):
+        directory = _real(export.source)
         above = next((by_directory[each] for each in (directory, *directory.parents) if each in by_directory), None)
         if above is not None:
             text = f"{directory} lies within the export {above.name}, whose terms hold for it as well; compare both"
