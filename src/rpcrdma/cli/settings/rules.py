@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames, Network
@@ -11,6 +13,9 @@ from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
 __all__ = ["contradictions", "covers", "doubts"]
+
+_NETWORKS_KEPT: Final = 1 << 14
+"""Networks that are parsed once, though each rule is compared with all above it."""
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
@@ -86,6 +91,7 @@ def _is_within(host: str, networks: list[Network]) -> bool:
     )
 
 
+@lru_cache(_NETWORKS_KEPT)
 def _network(host: str) -> Network | None:
     """Returns the network of an address or network; None for the name of a host."""
     try:
