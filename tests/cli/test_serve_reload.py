@@ -105,7 +105,7 @@ class Reloading:
         self.server: Any = FakeServer()
         self.state = open_state(path.parent / "state", bytes)
         weakref.finalize(self, self.state.close)
-        waiting = WaitingExports(args.exports)
+        waiting = WaitingExports(args.exports, self.reload.names)
         ready = waiting.ready()
         self.services = build_services(ready, state=self.state)
         weakref.finalize(self, self.services.nfs.exports.close)
@@ -244,6 +244,29 @@ async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanw
         assert "needs a restart" in (await reloading.again(after))[-1]
         assert reloading.events.pop()["applied"] == []
         assert [tree.export for tree in reloading.services.nfs.exports.trees] == [terms]
+
+
+@in_virtual_time
+async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: list[str] = []
+
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        if not addresses:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 0)) for each in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    addresses[:] = ["192.0.2.1"]
+    reloading = Reloading(file)
+    await reloading.again(FILE + '[[export.rule]]\nhosts = ["untrusted.example"]\naccess = "none"\n')
+    # A reload without an answer hands the addresses on to the next one.
+    for found, expected in (([], "192.0.2.1"), ([], "192.0.2.1"), (["192.0.2.2"], "192.0.2.2"), ([], "192.0.2.2")):
+        addresses[:] = found
+        await reloading.again()
+        (tree,) = reloading.services.nfs.exports.trees
+        assert [str(each) for rule in tree.export.rules for each in rule.hosts or ()] == [f"{expected}/32"]
 
 
 @in_virtual_time

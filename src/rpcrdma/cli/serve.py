@@ -160,7 +160,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
-        waiting = WaitingExports(args.exports)
+        waiting = WaitingExports(args.exports, None if reload is None else reload.names)
         if not (ready := waiting.ready()):
             return console.error("no directory of the exports is there", "make or mount one")
         services = build_services(ready, state=state)
