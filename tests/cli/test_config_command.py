@@ -359,6 +359,18 @@ def test_a_server_serves_the_exports_of_its_file(
             ["insecure for some clients of /a cannot be expressed; none has it"],
         ),
         ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
+        ("/a (rw,mp)", {"access": "rw", "mount-point": True}, []),
+        (
+            "/a (sec=krb5p,rw,no_root_squash,sync,mp)",
+            {"access": "rw", "squash": "none", "sec": ["krb5p"], "sync": True, "mount-point": True},
+            [],
+        ),
+        ("/a (rw,mp=/b)", {"access": "rw"}, ["the option mp=/b cannot"]),
+        (
+            "/a h(ro,mountpoint) n(rw)",
+            {"access": "none", "mount-point": True, "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
+            [],
+        ),
         ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
         ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
         (
