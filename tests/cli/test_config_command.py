@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
@@ -302,7 +303,14 @@ def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
     assert ran.err.endswith("config show lists the known ones\n")
 
 
-def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
+def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for there in (False, True):
+        # FILE has a rule of Kerberos.
+        monkeypatch.setattr(check, "is_installed", lambda package, there=there: there or package != "gssapi")
+        ran = command.run("serve", "--config", str(file), "--check")
+        assert ("error: " + f"{file}:7: Kerberos takes the package gssapi; " in ran.err, ran.status) == (
+            (False, 0) if there else (True, 2)
+        )
     ran = command.run("serve", "--config", str(file), "--check", "--json")
     assert ran.status == 0
     (fault,) = json.loads(ran.text)["faults"]

@@ -20,6 +20,7 @@ from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
 from rpcrdma.cli.waiting_exports import WaitingExports
@@ -186,8 +187,14 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
     ],
 )
 def test_a_change_that_the_server_cannot_take_is_named_with_its_line(
-    file: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, waiting: str | None
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+    new: str,
+    waiting: str | None,
 ) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda _package: True)
     file.write_text(FILE)
     caplog.clear()
 
