@@ -22,7 +22,7 @@ from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -384,7 +384,8 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
         "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
     ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
-    assert {setting.renewal for setting in (*OF_EXPORTS, *OF_RULES)} == {Renewal.HANG_UP}
+    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
+    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
 
 
 @pytest.mark.thorough
