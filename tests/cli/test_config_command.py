@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
@@ -313,7 +314,14 @@ def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
     assert ran.err.endswith("config show lists the known ones\n")
 
 
-def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
+def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for there in (False, True):
+        # FILE has a rule of Kerberos.
+        monkeypatch.setattr(check, "is_installed", lambda package, there=there: there or package != "gssapi")
+        ran = command.run("serve", "--config", str(file), "--check")
+        assert ("error: " + f"{file}:7: Kerberos takes the package gssapi; " in ran.err, ran.status) == (
+            (False, 0) if there else (True, 2)
+        )
     ran = command.run("serve", "--config", str(file), "--check", "--json")
     assert ran.status == 0
     (fault,) = json.loads(ran.text)["faults"]
@@ -370,6 +378,18 @@ def test_a_server_serves_the_exports_of_its_file(
             ["insecure for some clients of /a cannot be expressed; none has it"],
         ),
         ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
+        ("/a (rw,mp)", {"access": "rw", "mount-point": True}, []),
+        (
+            "/a (sec=krb5p,rw,no_root_squash,sync,mp)",
+            {"access": "rw", "squash": "none", "sec": ["krb5p"], "sync": True, "mount-point": True},
+            [],
+        ),
+        ("/a (rw,mp=/b)", {"access": "rw"}, ["the option mp=/b cannot"]),
+        (
+            "/a h(ro,mountpoint) n(rw)",
+            {"access": "none", "mount-point": True, "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
+            [],
+        ),
         ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
         ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
         (

@@ -157,7 +157,11 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
             "4: mount-point is for a directory; leave it out beside a url",
         ),
         (GOOD + "fsspec-valid = 1", "4: fsspec-valid is for a url; leave it out beside a directory"),
-        ('workers = 1\nnfs = "3"\nworkers = 2\n', "3: this is no TOML, column 12: cannot overwrite a value"),
+        (
+            'workers = 1\nnfs = "3"\nworkers = 2\n',
+            "3: this is no TOML, column 12: cannot overwrite a value; give each key once",
+        ),
+        ("nfs = v3", "1: this is no TOML, column 7: invalid value; write texts in quotes"),
         ("a = [1,\n", "1: this is no TOML: invalid value"),
         ("= 1", "1: this is no TOML, column 1: invalid statement"),
         ("a = " + "[" * 5000 + "]" * 5000, "1: lists or tables are nested too deeply; write them flat"),

@@ -20,8 +20,9 @@ from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -186,8 +187,14 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
     ],
 )
 def test_a_change_that_the_server_cannot_take_is_named_with_its_line(
-    file: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, waiting: str | None
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+    new: str,
+    waiting: str | None,
 ) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda _package: True)
     file.write_text(FILE)
     caplog.clear()
 
@@ -416,7 +423,8 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
         "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
     ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
-    assert {setting.renewal for setting in (*OF_EXPORTS, *OF_RULES)} == {Renewal.HANG_UP}
+    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
+    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
 
 
 @pytest.mark.thorough

@@ -204,7 +204,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             exports = ServedExports(services, nfs4, waiting, ready, server.settle)
             registered = await _started(register(args.register, offered, server), server)
             metrics = await _started(_start_metrics(args, server, health), server, registered)
-            answers = start_admin(args, server, services, nfs4, lambda: exports.waiting.absent, reload)
+            answers = start_admin(args, server, services, nfs4, health.away, reload)
             admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.

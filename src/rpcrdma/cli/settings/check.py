@@ -19,7 +19,12 @@ from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["as_entries", "exposed_state", "find_mistakes", "first_ones", "no_exports", "report"]
+__all__ = ["as_entries", "exposed_state", "find_mistakes", "first_ones", "is_installed", "no_exports", "report"]
+
+
+def is_installed(package: str) -> bool:
+    """Returns whether Python finds a package, without importing it."""
+    return importlib.util.find_spec(package) is not None
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
@@ -47,8 +52,17 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):
         faults.append(Mistake(keytab.origin, f"{keytab.value} cannot be read; name a keytab that this user may read"))
+    rules = [rule for export in found.exports for rule in export.admitting]
+    proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
+    if proved is not None and not is_installed("gssapi"):
+        faults.append(
+            Mistake(
+                proved.origins["sec"],
+                "Kerberos takes the package gssapi; pip install gssapi, or apt-get install python3-gssapi",
+            )
+        )
     metrics = found.server["metrics"]
-    if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
+    if metrics.value is not None and not is_installed("prometheus_client"):
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
     faults += _faults_of_access_log(found)
     return faults
@@ -127,7 +141,7 @@ def _real(path: Path | str) -> Path:
 
 def _fault_of_url(export: Exported) -> str | None:
     """Returns a mistake if a package is missing for one of the protocols of a URL; the store itself is not asked."""
-    if importlib.util.find_spec("fsspec") is None:
+    if not is_installed("fsspec"):
         return "a url takes the package fsspec; install it"
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
 

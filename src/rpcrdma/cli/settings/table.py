@@ -238,8 +238,9 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         many=True,
         metavar="KIND",
         default=AUDIT_KINDS,
-        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated (default: all)",
-        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; without it all",
+        default_text="all",
+        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated",
+        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,
@@ -251,10 +252,23 @@ NAME_OF_EXPORT: Final = Setting(
     parse=absolute_export_name,
     option=None,
     help="the name under which clients mount the export: /NAME, or / for the root",
+    renewal=Renewal.HANG_UP,
 )
 SOURCES_OF_EXPORT: Final = (
-    Setting(name="directory", parse=directory_path, option=None, help="the directory of this machine"),
-    Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
+    Setting(
+        name="directory",
+        parse=directory_path,
+        option=None,
+        help="the directory of this machine",
+        renewal=Renewal.HANG_UP,
+    ),
+    Setting(
+        name="url",
+        parse=fsspec_url,
+        option=None,
+        help="the URL of a file system of fsspec, which is read-only",
+        renewal=Renewal.HANG_UP,
+    ),
 )
 """The settings of which an export has exactly one."""
 

@@ -60,7 +60,7 @@ class AccessTerms:
     hosts: tuple[Network, ...] | None = None
     """The networks of the callers; None: all hosts, and without a network no host."""
     principals: tuple[str, ...] = ()
-    """The principals that RPCSEC_GSS proves: "user@REALM", or "*@REALM" for all of a realm; empty: every caller."""
+    """The principals that RPCSEC_GSS proves: `user@REALM`, or `*@REALM` for all of a realm; empty: every caller."""
     certificates: tuple[str, ...] = ()
     """The names, one of which the certificate of the caller's host must have: DNS names, IP addresses or URIs; empty:
     every host."""
@@ -291,7 +291,7 @@ def parse_network(text: str) -> Network:
 
 
 def check_principal(text: str) -> str:
-    """Returns a principal of a rule: "user@REALM", or "*@REALM" for all principals of a realm.
+    """Returns a principal of a rule: `user@REALM`, or `*@REALM` for all principals of a realm.
 
     Raises:
         ValueError: the text is neither.
