@@ -231,6 +231,24 @@ async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file
 
 
 @in_virtual_time
+async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_elsewhere_or_nowhere(
+    file: Path,
+) -> None:
+    (file.parent / "two").rmdir()
+    file.write_text(FILE + TWO + TWO.replace("two", "three"))
+    reloading = Reloading(file)
+    (one,) = reloading.services.nfs.exports.trees
+    (file.parent / "one").rename(file.parent / "moved")
+    for name in ("two", "three"):
+        (file.parent / name).mkdir()
+        assert [export.name for export in await reloading.exports.look()] == [f"/{name}"]
+        # A reload alone takes another directory, and lets go of the present one.
+        assert next(iter(reloading.services.nfs.exports.trees)) is one
+        (file.parent / "one").mkdir(exist_ok=True)
+    assert reloading.names == ["/one", "/two", "/three"]
+
+
+@in_virtual_time
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO

@@ -59,14 +59,14 @@ class JointExports:
         """The objects that decide which calls may use the exports."""
         return [self.local.admission, self._remote.admission]
 
-    def plan(self, exports: Sequence[Export]) -> PlannedJoint:
+    def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
         """See `LocalExports.plan`.
 
         Raises:
             ValueError, OSError: as for the class.
         """
         check_names(exports)
-        local = self.local.plan([export for export in exports if export.url is None])
+        local = self.local.plan([export for export in exports if export.url is None], stay=stay)
         try:
             remote = self._remote.plan([export for export in exports if export.url is not None])
         except BaseException:
