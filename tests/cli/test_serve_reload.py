@@ -235,8 +235,8 @@ async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_
     file: Path,
 ) -> None:
     (file.parent / "two").rmdir()
-    file.write_text(FILE + TWO + TWO.replace("two", "three"))
     reloading = Reloading(file)
+    await reloading.again(FILE + TWO + TWO.replace("two", "three"))
     (one,) = reloading.services.nfs.exports.trees
     (file.parent / "one").rename(file.parent / "moved")
     for name in ("two", "three"):
