@@ -44,6 +44,8 @@ class JointExports:
     def __init__(self, exports: Sequence[Export], state: ServerState, *, local: LocalExports | None = None) -> None:
         self.local = LocalExports([], state) if local is None else local
         self._remote = FsspecExports([], state)
+        if self.local.admission.observer is not None:
+            self._remote.admission.watch(self.local.admission.observer)
         self._in_remote: frozenset[bytes] = frozenset()
         self._trees: list[Tree] = [*self.local.trees]
         if local is None:
