@@ -249,6 +249,27 @@ async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_
 
 
 @in_virtual_time
+async def test_hosts_keep_their_addresses_in_a_reload_while_no_name_server_answers(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: dict[str, str] = {}
+
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host not in addresses:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (addresses[host], 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    reloading = Reloading(file)
+    admitted = []
+    for present in ({"one": "192.0.2.7"}, {"one": "192.0.2.8"}, {}):
+        addresses = present
+        assert (await reloading.again(FILE + 'hosts = ["one"]\n' + TWO))[-1] == f"STATUS={LISTENING}"
+        admitted.append(reloading.services.nfs.exports.trees[0].export.hosts)
+    assert [str(hosts and hosts[0]) for hosts in admitted] == ["192.0.2.7/32", "192.0.2.8/32", "192.0.2.8/32"]
+
+
+@in_virtual_time
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO

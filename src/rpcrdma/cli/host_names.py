@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import TypeAlias
 
 from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
@@ -41,6 +42,13 @@ class HostNames:
         self._queue: deque[str] = deque()
         """Those of them that no thread is busy with."""
         self._threads = 0
+
+    def outdated(self) -> HostNames:
+        """Copies the names with their addresses, which count as old: each is looked up again when it is wanted."""
+        names = HostNames(self._clock)
+        with self._changed:
+            names._found = {name: (-inf, addresses) for name, (_, addresses) in self._found.items()}
+        return names
 
     def look_up(self, hosts: Iterable[str]) -> None:
         """Looks up the names among hosts whose addresses are unknown or old, all at once, and waits for the answers."""

@@ -66,6 +66,11 @@ class RunningServer:
         """The state of the server, in a line for people."""
         return f"listening at {', '.join(self._server.listening)}"
 
+    @property
+    def names(self) -> HostNames:
+        """The names of hosts in the exports, with their addresses."""
+        return self._exports.waiting.names
+
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
         """Returns the settings that the running server can take, and the changes that need a restart.
 

@@ -35,6 +35,10 @@ class Reloadable(Protocol):
     def status(self) -> str:
         """A line for the service manager."""
 
+    @property
+    def names(self) -> HostNames:
+        """See `RunningServer.names`."""
+
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
         """See `RunningServer.takes`."""
 
@@ -94,7 +98,9 @@ class ConfigurationReload:
         Returns:
             A line about what could not be applied, "" if there is nothing; whether the settings are in use.
         """
-        args, names = argparse.Namespace(**vars(self._given)), HostNames()
+        args = argparse.Namespace(**vars(self._given))
+        # Hosts keep their addresses where no name server answers now.
+        names = server.names.outdated()
         # Disks and name servers may take their time, and calls go on.
         found, faults = await asyncio.to_thread(_examined, args, names)
         _log(faults)
