@@ -10,6 +10,7 @@ import socket
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -379,8 +380,12 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
     def unfit() -> None:
         raise HostAuthenticationFailed("no certificate in s.pem")
 
+    noted: list[list[str]] = []
+    database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
+    reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
     reloading._renew = unfit  # type: ignore[method-assign]
-    *_, status = await reloading.again(FILE.replace("info", "error") + TWO)
+    *_, status = await reloading.again(FILE.replace("info", "error").replace(":0", ":2049") + TWO)
+    assert noted == [["tcp://127.0.0.1:2049"], []], "clients are found again by the addresses that stay"
     assert status.startswith("STATUS=reload refused: default: no certificate in s.pem")
     assert reloading.names == ["/one"]
     assert logging.getLogger().level != logging.ERROR
