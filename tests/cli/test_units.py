@@ -52,7 +52,7 @@ def test_the_command_of_a_unit_is_one_of_ours_and_found_by_its_name(name: str) -
 @EACH_UNIT
 def test_a_reload_checks_the_configuration_of_the_start_before_the_signal(name: str) -> None:
     unit = settings(name)
-    assert unit["ExecReload"] == [f"{unit['ExecStart'][0]} --check", "kill -HUP $MAINPID"]
+    assert unit["ExecReload"] == [f"{unit['ExecStart'][0]} --check", 'sh -c "kill -HUP $MAINPID"']
 
 
 def test_the_server_of_the_machine_has_the_capabilities_to_act_as_its_callers_and_no_others() -> None:

@@ -240,7 +240,7 @@ class _Conversations:
         assert set(sessions) == {number for client in clients for number in client.sessions}
         assert state.sessions._promised == sum(session.promised for session in sessions.values())
         assert not any(slot.state is SlotState.BUSY for session in sessions.values() for slot in session.slots)
-        assert {each for each in state._held.values() if isinstance(each, Delegation) and not each.revoked} == set(
+        assert {each for each in state._held.values() if isinstance(each, Delegation) and each.lost is None} == set(
             state.delegations
         )
         opens = [each for each in state._held.values() if isinstance(each, Open)]

@@ -124,7 +124,7 @@ def test_idle_connections_take_little_and_hold_up_nobody(
 ) -> None:
     raise_file_limit(count + MARGIN_FILES)
     # All come from one address.
-    limits = ("--connections", str(count + 10), "--connections-per-host", str(count))
+    limits = ("--connections", str(count + 10), "--connections-per-host", str(count + 10))
     with serving(tmp_path, *limits) as served:
         before = served.resident_octets
         with crowd(served.ports[0], count, "--rpcrdma-version", version) as kept:

@@ -84,10 +84,12 @@ def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
 
 
 PROGRAM = """
-import multiprocessing, os, sys, threading, warnings
+import logging, multiprocessing, os, sys, threading, warnings
 import rpcrdma.sync as sync
 from rpcrdma.errors import LocalProtocolError
 url, folder = sys.argv[1:]
+# Development mode warns of turns of an event loop that a busy machine makes long.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 def in_child(work):
     child = os.fork()

@@ -204,7 +204,7 @@ def _show_clients(found: Mapping[str, Any]) -> None:
     console.table(rows, headings=headings, right=range(2, 7))
     if not found["clients"]:
         return
-    console.write("\n")
+    console.data("")
     columns = (
         "client", "address", "name", "principal", "version", "sessions", "slots", "calls", "opens", "locks",
         "delegations", "lease",
