@@ -10,6 +10,7 @@ import socket
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -238,7 +239,10 @@ async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file
 
 
 @in_virtual_time
-async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanwhile(file: Path) -> None:
+async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanwhile(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda _package: True)
     before = FILE + 'hosts = ["192.0.2.1"]\naccess = "ro"\n'
     reloading = Reloading(file)
     await reloading.again(before)
@@ -274,6 +278,24 @@ async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
         await reloading.again()
         (tree,) = reloading.services.nfs.exports.trees
         assert [str(each) for rule in tree.export.rules for each in rule.hosts or ()] == [f"{expected}/32"]
+
+
+@in_virtual_time
+async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_elsewhere_or_nowhere(
+    file: Path,
+) -> None:
+    (file.parent / "two").rmdir()
+    reloading = Reloading(file)
+    await reloading.again(FILE + TWO + TWO.replace("two", "three"))
+    (one,) = reloading.services.nfs.exports.trees
+    (file.parent / "one").rename(file.parent / "moved")
+    for name in ("two", "three"):
+        (file.parent / name).mkdir()
+        assert [export.name for export in await reloading.exports.look()] == [f"/{name}"]
+        # A reload alone takes another directory, and lets go of the present one.
+        assert next(iter(reloading.services.nfs.exports.trees)) is one
+        (file.parent / "one").mkdir(exist_ok=True)
+    assert reloading.names == ["/one", "/two", "/three"]
 
 
 @in_virtual_time
@@ -386,8 +408,12 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
     def unfit() -> None:
         raise HostAuthenticationFailed("no certificate in s.pem")
 
+    noted: list[list[str]] = []
+    database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
+    reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
     reloading._renew = unfit  # type: ignore[method-assign]
-    *_, status = await reloading.again(FILE.replace("info", "error") + TWO)
+    *_, status = await reloading.again(FILE.replace("info", "error").replace(":0", ":2049") + TWO)
+    assert noted == [["tcp://127.0.0.1:2049"], []], "clients are found again by the addresses that stay"
     assert status.startswith("STATUS=reload refused: default: no certificate in s.pem")
     assert reloading.names == ["/one"]
     assert logging.getLogger().level != logging.ERROR

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name, protects
 
 __all__ = [
     "ALL_HOSTS",
@@ -36,6 +36,10 @@ __all__ = [
     "principal",
     "served_directory",
 ]
+
+_ACCESS: Final = ("none", "ro", "rw")
+_SQUASH: Final = ("all", "root", "none")
+"""From the fewest rights to the most."""
 
 ALL_HOSTS: Final = "*"
 """The host that stands for all."""
@@ -102,6 +106,15 @@ class ExportedRule:
         """Whether calls of every host can match it."""
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
+    def gives_less_than(self, other: ExportedRule) -> bool:
+        """Returns whether a caller has more rights by another rule, or needs less proof."""
+        return other.access != "none" and (
+            _ACCESS.index(other.access) > _ACCESS.index(self.access)
+            or _SQUASH.index(other.squash) > _SQUASH.index(self.squash)
+            or not protects(other.xprtsec, self.xprtsec)
+            or not {*other.flavors} <= {*self.flavors}
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported(ExportedRule):
@@ -134,6 +147,16 @@ class Exported(ExportedRule):
     def all_hosts(self) -> list[str]:
         """The hosts of all rules."""
         return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
+
+    @property
+    def restrained_hosts(self) -> list[str]:
+        """The hosts of rules in whose absence a later rule might give them more."""
+        restraining = [
+            rule
+            for number, rule in enumerate(self.rules)
+            if any(rule.gives_less_than(later) for later in (*self.rules[number + 1 :], self))
+        ]
+        return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def is_read_only(self) -> bool:

@@ -148,6 +148,7 @@ class RunningServer:
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
+            await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
         server.require(least)
         server.stop_listening(*(url for url in self._listens_at if url not in at))

@@ -162,7 +162,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         waiting = WaitingExports(args.exports, None if reload is None else reload.names)
         if not (ready := waiting.ready()):
-            return console.error("no directory of the exports is there", "make or mount one")
+            return console.error("no export can be served", "the warnings above have the causes")
         services = build_services(ready, state=state)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:

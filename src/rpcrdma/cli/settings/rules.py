@@ -104,7 +104,8 @@ def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> 
     _, unknown = names.networks_of(host for host in rule.hosts if host != ALL_HOSTS)
     for error in unknown:
         text = f"{describe(error)[0]}; correct the name, or write its address"
-        yield Mistake(rule.origins["hosts"], text, is_warning=export.missing == "skip")
+        serves = export.missing == "skip" and error.filename not in export.restrained_hosts
+        yield Mistake(rule.origins["hosts"], text, is_warning=serves)
 
 
 def _trusts_all(rule: ExportedRule) -> bool:
