@@ -127,6 +127,8 @@ def test_an_administrator_sees_clients_and_revokes_the_state_of_one(
         unknown = command.run("admin", "revoke", first["id"][:-1], *options)
         assert (unknown.status, unknown.out) == (1, b"")
         assert "there is no client" in unknown.err
+        # The first table has this address, whose client of version 4 is revoked by its id.
+        assert "hint: rpcrdma admin clients lists the ids" in unknown.err
         said = command.done("admin", "revoke", first["id"], *options).text
         assert said == rf"revoked of {first['id']} (node1 \x1b[2J at 127.0.0.1): 1 open, 1 lock, 0 delegations" + "\n"
         assert other.run(putfh(handle), wanted).status == "OK"

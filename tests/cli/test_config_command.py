@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
@@ -155,8 +156,8 @@ xprtsec = "tls"
         "error: c.toml:3: workers: '0' is not a number of at least 1",
         "error: c.toml:12: the name /in is that of an earlier export (c.toml:7); give each its own",
         "warning: c.toml:4: absent: no such file or directory; make the directory, or name another one",
-        f"error: c.toml:7: {holds_state}",
         'warning: c.toml:15: squash "none" lets every host act as root in /in; name hosts, or ask for krb5 or mtls',
+        f"error: c.toml:7: {holds_state}",
         f"error: c.toml:12: {holds_state}",
         "warning: c.toml:12: in/below lies within the export /in, whose terms hold for it as well; compare both",
         "error: c.toml:19: TLS takes a certificate of this host; name its files (--tls-cert, --tls-key)",
@@ -180,6 +181,17 @@ def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Pa
     assert ran.status == (2 if told else 0), ran.err
     assert told in ran.err
     assert not (file.parent / "state").exists(), "a check changes nothing"
+
+
+def test_the_state_is_exported_neither_by_a_symbolic_link_nor_at_the_start(command: Command, file: Path) -> None:
+    (file.parent / "link").symlink_to(file.parent)
+    for directory in ("link", "one/..", "."):
+        export = f'[[export]]\nname = "/x"\ndirectory = "{directory}"\n'
+        file.write_text(f'listen = ["tcp://127.0.0.1:0"]\nstate-dir = "state"\n{export}')
+        for options in ([], ["--check"]):
+            ran = command.run("serve", "--config", str(file), *options)
+            assert ran.status == 2, directory
+            assert f"c.toml:3: /x has the directory of the server's state, {file.parent}/state; set" in ran.err
 
 
 def test_a_check_finds_a_state_directory_that_cannot_be_made_or_used(command: Command, file: Path) -> None:
@@ -302,7 +314,14 @@ def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
     assert ran.err.endswith("config show lists the known ones\n")
 
 
-def test_a_check_as_json_is_one_object(command: Command, file: Path) -> None:
+def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for there in (False, True):
+        # FILE has a rule of Kerberos.
+        monkeypatch.setattr(check, "is_installed", lambda package, there=there: there or package != "gssapi")
+        ran = command.run("serve", "--config", str(file), "--check")
+        assert ("error: " + f"{file}:7: Kerberos takes the package gssapi; " in ran.err, ran.status) == (
+            (False, 0) if there else (True, 2)
+        )
     ran = command.run("serve", "--config", str(file), "--check", "--json")
     assert ran.status == 0
     (fault,) = json.loads(ran.text)["faults"]
@@ -359,6 +378,18 @@ def test_a_server_serves_the_exports_of_its_file(
             ["insecure for some clients of /a cannot be expressed; none has it"],
         ),
         ("/a host(rw)", {"access": "rw", "hosts": ["host"]}, []),
+        ("/a (rw,mp)", {"access": "rw", "mount-point": True}, []),
+        (
+            "/a (sec=krb5p,rw,no_root_squash,sync,mp)",
+            {"access": "rw", "squash": "none", "sec": ["krb5p"], "sync": True, "mount-point": True},
+            [],
+        ),
+        ("/a (rw,mp=/b)", {"access": "rw"}, ["the option mp=/b cannot"]),
+        (
+            "/a h(ro,mountpoint) n(rw)",
+            {"access": "none", "mount-point": True, "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
+            [],
+        ),
         ("/a 10.0.0.1/255.255.0.0(ro)", {"access": "ro", "hosts": ["10.0.0.0/16"]}, []),
         ("/a h1(rw) h2(rw) h1(rw)", {"access": "rw", "hosts": ["h1", "h2"]}, []),
         (

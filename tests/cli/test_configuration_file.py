@@ -115,6 +115,11 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ("[[rule]]", "1: unknown key 'rule'; rpcrdma config show lists the known ones"),
         (GOOD + "rule = 1", "4: rule is no array of tables; write [[export.rule]] before each rule of the export"),
         (GOOD + '[[export.rule]]\nname = "/b"', "5: name belongs to an export; write it below [[export]]"),
+        *(
+            (GOOD + f'hosts = ["h", "{host}"]', f"4: hosts: '{host}' is no host: write an address")
+            for host in ("010.0.0.1", "10.1", "0x7f000001", "10.0.0.0/33", "*.example.org", "@group", "[::1]", "a b")
+        ),
+        (GOOD + 'hosts = ["fe80::1%lo"]', "4: hosts: 'fe80::1%lo': rules do not tell interfaces apart"),
         (GOOD + "[[export.rule]]\nhots = []", "5: unknown key 'hots'; did you mean hosts?"),
         (
             GOOD + "[[export.rule]]\nsync = false",
@@ -152,7 +157,11 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
             "4: mount-point is for a directory; leave it out beside a url",
         ),
         (GOOD + "fsspec-valid = 1", "4: fsspec-valid is for a url; leave it out beside a directory"),
-        ('workers = 1\nnfs = "3"\nworkers = 2\n', "3: this is no TOML, column 12: cannot overwrite a value"),
+        (
+            'workers = 1\nnfs = "3"\nworkers = 2\n',
+            "3: this is no TOML, column 12: cannot overwrite a value; give each key once",
+        ),
+        ("nfs = v3", "1: this is no TOML, column 7: invalid value; write texts in quotes"),
         ("a = [1,\n", "1: this is no TOML: invalid value"),
         ("= 1", "1: this is no TOML, column 1: invalid statement"),
         ("a = " + "[" * 5000 + "]" * 5000, "1: lists or tables are nested too deeply; write them flat"),

@@ -325,7 +325,7 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
     for words, complaint in (
         ([*state, str(tmp_path / "missing")], f"{tmp_path / 'missing'}: no such file or directory\n"),
         ([*state, "--export", "a=relative/x"], f"{Path.cwd() / 'relative' / 'x'}: no such file or directory\n"),
-        ([*state, "--allow", "300.1.2.3/x", str(data)], "300.1.2.3/x: neither an address"),
+        ([*state, "--allow", "nobody.invalid", str(data)], "nobody.invalid: neither an address"),
         ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
         ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
         ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),

@@ -60,6 +60,8 @@ def test_a_server_is_ready_while_the_exports_are_there_that_must_be(
     health.look()
     cause = f"/must is away: {tmp_path}/must: no such file or directory"
     assert health.state().unready == cause
+    # What `rpcrdma admin` shows.
+    assert sorted(health.away()) == ["/late", "/may", "/must"]
     assert caplog.messages == [f"/may is away: {tmp_path}/may: no such file or directory", cause]
     (tmp_path / "must").mkdir()
     health.look()

@@ -10,6 +10,7 @@ import socket
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +21,9 @@ from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -105,7 +107,7 @@ class Reloading:
         self.server: Any = FakeServer()
         self.state = open_state(path.parent / "state", bytes)
         weakref.finalize(self, self.state.close)
-        waiting = WaitingExports(args.exports)
+        waiting = WaitingExports(args.exports, self.reload.names)
         ready = waiting.ready()
         self.services = build_services(ready, state=self.state)
         weakref.finalize(self, self.services.nfs.exports.close)
@@ -186,8 +188,14 @@ async def test_the_command_line_goes_before_a_changed_file(file: Path) -> None:
     ],
 )
 def test_a_change_that_the_server_cannot_take_is_named_with_its_line(
-    file: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, waiting: str | None
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+    new: str,
+    waiting: str | None,
 ) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda _package: True)
     file.write_text(FILE)
     caplog.clear()
 
@@ -228,6 +236,66 @@ async def test_exports_and_their_terms_are_taken_at_once_and_all_else_waits(file
     assert reloading.events.pop()["applied"] == ["a rule of /one"]
     (tree,) = reloading.services.nfs.exports.trees
     assert [rule.read_only for rule in tree.export.rules] == [True]
+
+
+@in_virtual_time
+async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanwhile(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda _package: True)
+    before = FILE + 'hosts = ["192.0.2.1"]\naccess = "ro"\n'
+    reloading = Reloading(file)
+    await reloading.again(before)
+    (tree,) = reloading.services.nfs.exports.trees
+    terms = tree.export
+    for after in (
+        FILE + 'hosts = ["*"]\nsec = ["krb5p"]\n',
+        FILE + '[[export.rule]]\nhosts = ["192.0.2.2"]\naccess = "none"\n[[export.rule]]\nsec = ["krb5p"]\n',
+    ):
+        assert "needs a restart" in (await reloading.again(after))[-1]
+        assert reloading.events.pop()["applied"] == []
+        assert [tree.export for tree in reloading.services.nfs.exports.trees] == [terms]
+
+
+@in_virtual_time
+async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: list[str] = []
+
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        if not addresses:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 0)) for each in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    addresses[:] = ["192.0.2.1"]
+    reloading = Reloading(file)
+    await reloading.again(FILE + '[[export.rule]]\nhosts = ["untrusted.example"]\naccess = "none"\n')
+    # A reload without an answer hands the addresses on to the next one.
+    for found, expected in (([], "192.0.2.1"), ([], "192.0.2.1"), (["192.0.2.2"], "192.0.2.2"), ([], "192.0.2.2")):
+        addresses[:] = found
+        await reloading.again()
+        (tree,) = reloading.services.nfs.exports.trees
+        assert [str(each) for rule in tree.export.rules for each in rule.hosts or ()] == [f"{expected}/32"]
+
+
+@in_virtual_time
+async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_elsewhere_or_nowhere(
+    file: Path,
+) -> None:
+    (file.parent / "two").rmdir()
+    reloading = Reloading(file)
+    await reloading.again(FILE + TWO + TWO.replace("two", "three"))
+    (one,) = reloading.services.nfs.exports.trees
+    (file.parent / "one").rename(file.parent / "moved")
+    for name in ("two", "three"):
+        (file.parent / name).mkdir()
+        assert [export.name for export in await reloading.exports.look()] == [f"/{name}"]
+        # A reload alone takes another directory, and lets go of the present one.
+        assert next(iter(reloading.services.nfs.exports.trees)) is one
+        (file.parent / "one").mkdir(exist_ok=True)
+    assert reloading.names == ["/one", "/two", "/three"]
 
 
 @in_virtual_time
@@ -340,8 +408,12 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
     def unfit() -> None:
         raise HostAuthenticationFailed("no certificate in s.pem")
 
+    noted: list[list[str]] = []
+    database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
+    reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
     reloading._renew = unfit  # type: ignore[method-assign]
-    *_, status = await reloading.again(FILE.replace("info", "error") + TWO)
+    *_, status = await reloading.again(FILE.replace("info", "error").replace(":0", ":2049") + TWO)
+    assert noted == [["tcp://127.0.0.1:2049"], []], "clients are found again by the addresses that stay"
     assert status.startswith("STATUS=reload refused: default: no certificate in s.pem")
     assert reloading.names == ["/one"]
     assert logging.getLogger().level != logging.ERROR
@@ -377,7 +449,8 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
         "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
     ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
-    assert {setting.renewal for setting in (*OF_EXPORTS, *OF_RULES)} == {Renewal.HANG_UP}
+    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
+    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
 
 
 @pytest.mark.thorough

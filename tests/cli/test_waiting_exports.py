@@ -11,22 +11,25 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.server import NfsServices, build_services
 from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.host_identity import CallOrigin
+from support.cases import each_case
 
 
-def waiting(folder: Path, text: str) -> WaitingExports:
+def waiting(folder: Path, text: str, names: HostNames | None = None) -> WaitingExports:
     file = folder / "c.toml"
     file.write_text(text)
     found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
     assert found.faults == []
-    return WaitingExports(found.exports)
+    return WaitingExports(found.exports, names)
 
 
 def table(name: str, *more: str) -> str:
@@ -68,7 +71,7 @@ def test_an_export_is_served_when_its_directory_is_there(
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         directory = tmp_path / "dirs/late/b"
         assert caplog.messages == [
-            f"/late/b is not served: {directory}: no such file or directory; it will be when the directory is there"
+            f"/late/b is not served: {directory}: no such file or directory; it will be once that is mended"
         ]
         above = PseudoRoot(services.nfs.exports, 5)
         number, a = above.root.attributes().number, above.at((b"a",))
@@ -125,6 +128,44 @@ def test_hosts_without_an_address_are_admitted_once_they_have_one(
             (ipaddress.ip_network("192.0.2.7/32"), ipaddress.ip_network("192.0.2.1/32")),
         ]
         assert services.nfs.local.admission._known == {}, "an earlier refusal is forgotten"
+
+
+RULE = '[[export.rule]]\nhosts = ["one"]\n'
+
+
+@each_case(
+    ("terms", "waits"),
+    [
+        (f'{RULE}access = "none"', True),
+        (f'{RULE}access = "ro"', True),
+        (f'{RULE}squash = "all"', True),
+        (f'{RULE}xprtsec = "mtls"', True),
+        (f'{RULE}sec = ["krb5p"]', True),
+        (f'{RULE}access = "ro"\n[[export.rule]]\naccess = "none"', True),
+        (f'access = "ro"\n{RULE}access = "rw"\nsquash = "none"', False),
+        (f'access = "none"\n{RULE}access = "ro"', False),
+    ],
+)
+def test_no_host_has_the_rights_of_a_later_rule_because_its_name_has_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terms: str, waits: bool
+) -> None:
+    known: list[Any] = []
+
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        if not known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return known
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    (tmp_path / "dirs/a").mkdir(parents=True, exist_ok=True)
+    names = HostNames()
+    found = waiting(tmp_path, table("/a", terms), names)
+    assert [export.name for export in found.ready()] == ([] if waits else ["/a"])
+    (mistake,) = (each for each in doubts(found._exports[0], names) if "host name" in each.text)
+    assert mistake.is_warning is not waits
+    known.append((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0)))
+    (export,) = found.ready()
+    assert [str(each) for each in export.rules[0].hosts or ()] == ["192.0.2.7/32"]
 
 
 def test_a_mount_point_is_served_while_something_is_mounted_there(

@@ -130,7 +130,7 @@ OF_INDEX = {
 """Distributions that the index of Python has; it has none of this project."""
 OF_DEBIAN = """
 clang cpp gcc ibverbs-providers iperf3 libclang-rt-dev libfabric-bin libibverbs1 libkrb5-dev libnfs13 librdmacm1
-openssh-sftp-server python3 python3-dev python3-gssapi python3-pip python3-venv sshfs
+openssh-sftp-server python3 python3-dev python3-gssapi python3-pip python3-venv rpcbind sshfs
 """
 HINT = re.compile(r"\b(pip|apt-get|apt) install ([^`\"();,|\n]*)")
 

@@ -40,6 +40,9 @@ _EXAMPLES = """\
 _EXAMPLES_OF_EXPORTS = """\
   rpcrdma config exports > /etc/rpcrdma/exports.d/moved.toml
   rpcrdma config exports /etc/exports.d/home.exports
+
+Warnings name each client and option that is left out, since a table cannot
+express it; the exit status is 1 then.
 """
 _EXAMPLES_OF_UNIT = """\
   mkdir -p /etc/systemd/system/rpcrdma.service.d

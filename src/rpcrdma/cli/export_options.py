@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name, protects
 
 __all__ = [
     "ALL_HOSTS",
@@ -29,12 +29,17 @@ __all__ = [
     "existing_directory",
     "export_name",
     "fsspec_url",
+    "host_or_network",
     "parse_export",
     "parse_root",
     "parse_security",
     "principal",
     "served_directory",
 ]
+
+_ACCESS: Final = ("none", "ro", "rw")
+_SQUASH: Final = ("all", "root", "none")
+"""From the fewest rights to the most."""
 
 ALL_HOSTS: Final = "*"
 """The host that stands for all."""
@@ -101,6 +106,15 @@ class ExportedRule:
         """Whether calls of every host can match it."""
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
+    def gives_less_than(self, other: ExportedRule) -> bool:
+        """Returns whether a caller has more rights by another rule, or needs less proof."""
+        return other.access != "none" and (
+            _ACCESS.index(other.access) > _ACCESS.index(self.access)
+            or _SQUASH.index(other.squash) > _SQUASH.index(self.squash)
+            or not protects(other.xprtsec, self.xprtsec)
+            or not {*other.flavors} <= {*self.flavors}
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported(ExportedRule):
@@ -133,6 +147,16 @@ class Exported(ExportedRule):
     def all_hosts(self) -> list[str]:
         """The hosts of all rules."""
         return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
+
+    @property
+    def restrained_hosts(self) -> list[str]:
+        """The hosts of rules in whose absence a later rule might give them more."""
+        restraining = [
+            rule
+            for number, rule in enumerate(self.rules)
+            if any(rule.gives_less_than(later) for later in (*self.rules[number + 1 :], self))
+        ]
+        return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def is_read_only(self) -> bool:
@@ -188,11 +212,13 @@ def _parse_hosts(text: str) -> list[str]:
     hosts = [each.replace("[", "").replace("]", "") for each in text.split(",")]
     if not all(hosts):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty host: write 192.0.2.7,10.0.0.0/8,[2001:db8::]/32")
-    return hosts
+    return [host_or_network(host) for host in hosts]
 
 
 _HOSTS: Final = re.compile(r"(.+):hosts=((?:[^:\[\]]|\[[0-9a-fA-F:.]*\])*)", re.DOTALL)
 """A list of hosts at the end of an export, with the addresses of IPv6 in brackets."""
+_HOST_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
+_NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 _SWITCHES: Final = {"ro": ("access", "ro"), "rw": ("access", "rw")}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
@@ -267,6 +293,26 @@ def directory_path(text: str) -> Path:
     if text.startswith("~"):
         raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
     return Path(text)
+
+
+def host_or_network(text: str) -> str:
+    """Parses one of the hosts of a rule: an address, a network, the name of a host, or * for all.
+
+    The system's resolver takes more for addresses than people do: 010.0.0.1 for 8.0.0.1, and 10.1 for 10.0.0.1.
+    """
+    import ipaddress  # noqa: PLC0415 - only a server has hosts
+
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        if text != ALL_HOSTS and (not _HOST_NAME.fullmatch(text) or _NUMBER.fullmatch(text.rpartition(".")[2])):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
+                f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
+            ) from None
+    if "%" in text:
+        raise argparse.ArgumentTypeError(f"{text!r}: rules do not tell interfaces apart: leave out % and what follows")
+    return text
 
 
 def principal(text: str) -> str:

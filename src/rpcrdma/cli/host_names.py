@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import math
 import os
 import socket
 import threading
@@ -36,17 +37,28 @@ class HostNames:
         """The addresses of names, with the time of the answer."""
         self._faults: dict[str, str] = {}
         """The causes of the newest failures."""
+        self._names: set[str] = set()
+        """The names that were looked up last."""
         self._asked: dict[str, None] = {}
         """Names without an answer yet."""
         self._queue: deque[str] = deque()
         """Those of them that no thread is busy with."""
         self._threads = 0
 
+    def renewed(self) -> HostNames:
+        """Returns an object that looks up all names again; they keep their addresses while that is impossible."""
+        renewed = HostNames(self._clock)
+        with self._changed:
+            found = {name: each for name, (_, each) in self._found.items() if name in self._names}
+        renewed._found = {name: (-math.inf, each) for name, each in found.items()}
+        return renewed
+
     def look_up(self, hosts: Iterable[str]) -> None:
         """Looks up the names among hosts whose addresses are unknown or old, all at once, and waits for the answers."""
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if _network(host) is None}
         with self._changed:
+            self._names = names
             old_s = self._clock() - HOST_NAME_VALID_S
             wanted = {name for name in names if name not in self._found or self._found[name][0] <= old_s}
             for name in wanted - self._asked.keys():

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.export_options import Exported, ExportedRule
@@ -93,24 +92,22 @@ class RunningServer:
         return found._replace(server=server, exports=tuple(exports)), waiting
 
     def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
-        """Returns an export with the terms that it can have without a restart, and the changes that need one.
+        """Returns an export as the server can take it without a restart, and the changes of it that need one.
 
-        Nothing is returned for a new export that needs one.
+        One of them leaves the export with all its present terms, since some new terms may open to everybody what others
+        close. Nothing is returned for a new export that needs a restart.
         """
-        kept: dict[str, Any] = {}
-        waiting = []
         place = export.origins[""]
+        waiting = []
         for name in self._lacks(export):
-            kept[name] = getattr(old, name, None)
             origin = export.origins[name]
             waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
-        for rule in export.rules:
-            if self._lacks(rule):
-                kept["rules"] = getattr(old, "rules", ())
-                waiting.append(_restart(rule.origins[""], f"a rule of {export.name}"))
-        if waiting and old is None:
-            return [], waiting
-        return [replace(export, **kept)], waiting
+        waiting += [
+            _restart(rule.origins[""], f"a rule of {export.name}") for rule in export.rules if self._lacks(rule)
+        ]
+        if waiting:
+            return ([] if old is None else [old]), waiting
+        return [export], waiting
 
     def _lacks(self, rule: ExportedRule) -> list[str]:
         """Returns the terms of a rule for which the server has had no keys or certificates at its start."""
@@ -151,6 +148,7 @@ class RunningServer:
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
+            await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
         server.require(least)
         server.stop_listening(*(url for url in self._listens_at if url not in at))

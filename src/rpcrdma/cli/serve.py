@@ -27,7 +27,7 @@ from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import find_mistakes, no_exports, report
+from rpcrdma.cli.settings.check import exposed_state, find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
@@ -115,7 +115,9 @@ def run(args: argparse.Namespace) -> int:
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    if (status := report([*found.faults, *no_exports(args, found)], as_json=False)) is not ExitStatus.DONE:
+    # A reload would refuse such a file, too.
+    exposed = [] if args.config is None else exposed_state(found)
+    if (status := report([*found.faults, *no_exports(args, found), *exposed], as_json=False)) is not ExitStatus.DONE:
         return status
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
@@ -158,9 +160,9 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
-        waiting = WaitingExports(args.exports)
+        waiting = WaitingExports(args.exports, None if reload is None else reload.names)
         if not (ready := waiting.ready()):
-            return console.error("no directory of the exports is there", "make or mount one")
+            return console.error("no export can be served", "the warnings above have the causes")
         services = build_services(ready, state=state)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
@@ -202,7 +204,7 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
             exports = ServedExports(services, nfs4, waiting, ready, server.settle)
             registered = await _started(register(args.register, offered, server), server)
             metrics = await _started(_start_metrics(args, server, health), server, registered)
-            answers = start_admin(args, server, services, nfs4, lambda: exports.waiting.absent, reload)
+            answers = start_admin(args, server, services, nfs4, health.away, reload)
             admin = await _started(answers, server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.

@@ -7,13 +7,12 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma import __version__
-from rpcrdma.cli.export_options import Exported
 from rpcrdma.commands import console
 from rpcrdma.errors import ConnectFailed
 
@@ -50,7 +49,7 @@ async def start_admin(
     server: Server,
     services: NfsServices,
     nfs4: Nfs4Service | None,
-    absent: Callable[[], Sequence[Exported]],
+    away: Callable[[], Mapping[str, str]],
     reload: ConfigurationReload | None,
 ) -> AdminSocket | None:
     """Listens at the admin socket.
@@ -60,7 +59,7 @@ async def start_admin(
         server: the server.
         services: its services of version 3.
         nfs4: that of version 4; None: it is not offered.
-        absent: returns the exports that are not served yet.
+        away: returns the causes by the names of the exports whose files cannot be reached.
         reload: reads the configuration again; None: there is no file.
 
     Returns:
@@ -75,7 +74,7 @@ async def start_admin(
         return None
     from rpcrdma.aio.server.admin_socket import AdminSocket  # noqa: PLC0415
 
-    answers = _Answers(args, server, services, nfs4, absent, reload)
+    answers = _Answers(args, server, services, nfs4, away, reload)
     admin = AdminSocket(path, answers.handlers)
     try:
         admin.start()
@@ -97,14 +96,14 @@ class _Answers:
         server: Server,
         services: NfsServices,
         nfs4: Nfs4Service | None,
-        absent: Callable[[], Sequence[Exported]],
+        away: Callable[[], Mapping[str, str]],
         reload: ConfigurationReload | None,
     ) -> None:
         self._args = args
         self._server = server
         self._mount = services.mount
         self._nfs4 = nfs4
-        self._absent = absent
+        self._away = away
         self._reload = reload
         self._started_s = time.monotonic()
         self.handlers = {
@@ -116,7 +115,8 @@ class _Answers:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         found = self._server.statistics()
-        absent = {export.name for export in self._absent()}
+        names = {export.name for export in self._args.exports}
+        absent = sorted(names & self._away().keys())
         now_s = time.monotonic()
         grace = None
         clients = 0
@@ -142,7 +142,7 @@ class _Answers:
             "connections": {"rdma": found.rdma.connections, "tcp": found.tcp.connections},
             "calls": {"rdma": found.rdma.calls, "tcp": found.tcp.calls, "running": found.calls_running},
             "memory": {"used_bytes": found.buffer_octets_lent, "limit_bytes": found.buffer_octets_max},
-            "exports": {"available": len(self._args.exports) - len(absent), "absent": sorted(absent)},
+            "exports": {"available": len(names) - len(absent), "absent": absent},
         }
 
     async def _clients(self, _request: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class _Answers:
             from rpcrdma.nfs.v4.server.client_reports import held_by_export  # noqa: PLC0415
 
             held = await asyncio.to_thread(held_by_export, self._nfs4.state, time.monotonic())
-        absent = {export.name for export in self._absent()}
+        away = self._away()
         exports = []
         for export in self._args.exports:
             of_export = held.get(export_identity(export.name))
@@ -183,7 +183,7 @@ class _Answers:
                     "name": export.name,
                     "source": export.shown,
                     "access": "ro" if export.is_read_only else "rw",
-                    "available": export.name not in absent,
+                    "available": export.name not in away,
                     **({"opens": 0, "locks": 0, "delegations": 0} if of_export is None else asdict(of_export)),
                 }
             )
@@ -203,7 +203,10 @@ class _Answers:
                 return {"client": found.id, "address": found.address, "name": found.name, **lost, "mounts": []}
         mounts = self._mount.forget_host(name)
         if not mounts:
-            raise LookupError(f"there is no client {name!r}; rpcrdma admin clients lists them")
+            raise LookupError(
+                f"there is no client of version 4 with the id {name!r}, nor a mount of version 3 by a host of this "
+                "address; rpcrdma admin clients lists the ids, and the mounts"
+            )
         _tell(f"host {name}", {"mounts": len(mounts)})
         return {
             "client": name, "address": name, "name": "", "opens": 0, "locks": 0, "delegations": 0, "mounts": mounts,

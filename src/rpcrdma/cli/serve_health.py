@@ -124,17 +124,20 @@ class ServerHealth:
         """Takes the server for one that stops."""
         self._unready = "the server stops"
 
+    def away(self) -> dict[str, str]:
+        """Returns the causes by the names of the exports whose files cannot be reached now; never waits."""
+        away = dict(self._away)
+        looking = self._looking
+        if looking is not None and self._clock() - looking[1] >= _HANGS_S:
+            away[looking[0]] = "its file system does not answer"
+        return away | {export.name: "it is not served yet" for export in self._absent()}
+
     def state(self) -> Health:
         """Returns the present state; never waits."""
         from rpcrdma.aio.server.metrics import Health  # noqa: PLC0415
 
-        away = self._away
-        looking = self._looking
-        if looking is not None and self._clock() - looking[1] >= _HANGS_S:
-            away = {**away, looking[0]: "its file system does not answer"}
         exports = [*self._exports()]
-        absent = {export.name: "it is not served yet" for export in self._absent()}
-        away = away | absent
+        away = self.away()
         lacking = [export.name for export in exports if export.missing == "fail" and export.name in away]
         unready = self._unready or "".join(f"{name} is away: {away[name]}" for name in lacking[:1])
         return Health(

@@ -54,6 +54,8 @@ class ConfigurationReload:
         self._given = given
         self._in_use = found
         self._requested = asyncio.Event()
+        self.names = HostNames()
+        """Looks up the names of hosts of the settings in use."""
         self.on_end: Callable[[bool], None] | None = None
         """Is called at the end of each reading: whether the settings of the files are in use."""
         self.last: tuple[float, str] | None = None
@@ -94,7 +96,7 @@ class ConfigurationReload:
         Returns:
             A line about what could not be applied, "" if there is nothing; whether the settings are in use.
         """
-        args, names = argparse.Namespace(**vars(self._given)), HostNames()
+        args, names = argparse.Namespace(**vars(self._given)), self.names.renewed()
         # Disks and name servers may take their time, and calls go on.
         found, faults = await asyncio.to_thread(_examined, args, names)
         _log(faults)
@@ -123,7 +125,7 @@ class ConfigurationReload:
         at_once = [each.name for each in OF_SERVER if each.renewal in {Renewal.HANG_UP, Renewal.INCREASE}]
         applied = [name for name in at_once if fitting.server[name].value != before.server[name].value]
         applied += changes
-        self._in_use = fitting
+        self._in_use, self.names = fitting, names
         _log(waiting)
         report(
             {"event": "reload", "ok": True, "applied": applied, "needs_restart": as_entries(first_ones(waiting)[0])},

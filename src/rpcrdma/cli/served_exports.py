@@ -65,7 +65,7 @@ class ServedExports:
             before = tuple(self.waiting.absent)
             ready = await asyncio.to_thread(self.waiting.ready)
             if ready != self._served:
-                change = self._change(ready)
+                change = self._change(ready, stay=True)
                 await asyncio.to_thread(change.plan)
                 self._install(change, ready)
             return [export for export in before if export not in self.waiting.absent]
@@ -100,10 +100,10 @@ class ServedExports:
                 except Exception:  # the other exports are served already
                     _LOGGER.exception("cannot close removed exports")
 
-    def _change(self, ready: list[Export]) -> ExportsChange:
+    def _change(self, ready: list[Export], *, stay: bool = False) -> ExportsChange:
         from rpcrdma.nfs.server.exports_change import ExportsChange  # noqa: PLC0415
 
-        return ExportsChange(self._services, self._nfs4, ready)
+        return ExportsChange(self._services, self._nfs4, ready, stay=stay)
 
     def _install(self, change: ExportsChange, ready: list[Export]) -> None:
         change.install(time.time_ns())

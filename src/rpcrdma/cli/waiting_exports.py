@@ -31,7 +31,8 @@ class WaitingExports:
         self.absent = list(exports)
         """Those that are not served yet."""
         self._exports = list(exports)
-        self._names = names or HostNames()
+        self.names = names or HostNames()
+        """Looks up the names of their hosts."""
         self._made: dict[str, Export] = {}
         """Those that can be served, by name."""
         self._unresolved: set[str] = set()
@@ -47,7 +48,7 @@ class WaitingExports:
             OSError: an export with `missing` "fail" has no directory, or a host without an address.
         """
         # At once, so that all of them together wait for their name servers once.
-        self._names.look_up(host for export in self._exports for host in export.all_hosts)
+        self.names.look_up(host for export in self._exports for host in export.all_hosts)
         for export in tuple(self.absent):
             try:
                 self._made[export.name] = self._new(export)
@@ -56,7 +57,7 @@ class WaitingExports:
                     raise
                 if not self._told:
                     _LOGGER.warning(
-                        "%s is not served: %s; it will be when the directory is there", export.name, describe(error)[0]
+                        "%s is not served: %s; it will be once that is mended", export.name, describe(error)[0]
                     )
             else:
                 self.absent.remove(export)
@@ -69,7 +70,7 @@ class WaitingExports:
     def _admit_hosts(self, exported: Exported) -> None:
         """Takes the addresses that the hosts of an export have by now."""
         before = self._made[exported.name]
-        export, unknown = _export(exported, before.directory, self._names)
+        export, unknown = _export(exported, before.directory, self.names)
         if not unknown and exported.name in self._unresolved:
             self._unresolved.remove(exported.name)
             _LOGGER.info("all hosts of %s have addresses now", exported.name)
@@ -77,7 +78,10 @@ class WaitingExports:
             self._made[exported.name] = export
 
     def _new(self, exported: Exported) -> Export:
-        export, unknown = _export(exported, served_directory(exported), self._names)
+        # A host must not have the rights of a later rule because its name has no address.
+        for error in self.names.networks_of(exported.restrained_hosts)[1]:
+            raise error
+        export, unknown = _export(exported, served_directory(exported), self.names)
         if unknown:
             if exported.missing == "fail":
                 raise unknown[0]

@@ -22,6 +22,7 @@ from rpcrdma.nfs.mount import MNTPATHLEN
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.audit import AUDIT_KINDS, Audit
 from rpcrdma.nfs.server.audit_of_compounds import watch_compounds
+from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v4.server.service import HANDLERS
 from rpcrdma.rpc.auth import AuthGss, AuthSys, LocalUser
@@ -194,6 +195,18 @@ def test_refused_calls_are_recorded_and_those_that_the_kernel_refuses_are_not(
     refused = {"kind": "refused", **mine, "status": "EACCES"}
     hosts = ["192.0.2.9", "192.0.2.9", "192.0.2.7"]
     assert it.taken() == [{**refused, "host": host} for host in hosts]
+
+
+def test_refusals_of_an_export_of_a_url_that_a_reload_adds_are_recorded(made: Callable[..., Audited]) -> None:
+    it = made("refused")
+    nowhere = (ip_network("192.0.2.1/32"),)
+    change = ExportsChange(
+        it.server.services, it.four, [Export(name="/u", url="file:///usr", read_only=True, hosts=nowhere)]
+    )
+    change.plan()
+    change.install(1)
+    assert it.server.call("mnt", "/u", as_=ALICE).fhs_status.name == "MNT3ERR_ACCES"
+    assert [(record["export"], record["status"]) for record in it.taken()] == [("/u", "EACCES")]
 
 
 def test_a_call_with_another_flavor_is_recorded_with_its_refusal(made: Callable[..., Audited]) -> None:

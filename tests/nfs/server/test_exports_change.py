@@ -249,6 +249,21 @@ def test_a_call_that_runs_ends_under_the_old_exports_and_then_its_files_close(ch
     assert descriptors() == before
 
 
+@each_case("url", [False, True])
+def test_an_export_that_is_back_is_served_though_a_call_that_began_before_has_left_its_objects(
+    changing: Changing, url: bool
+) -> None:
+    more = [Export(name="/u", url=f"file://{changing.place}/c", read_only=True)] if url else []
+    changing.to(*changing.exports, *more)
+    file = changing.file("u" if url else "a")
+    removal = changing.plan(changing.exports[1])
+    removal.install(6)
+    changing.plan(*changing.exports, *more).install(7)
+    assert changing.server.getattr_status(file) == "OK"
+    assert removal.retire(close=True) == []
+    assert changing.server.getattr_status(file) == "OK"
+
+
 def test_unstable_data_of_a_removed_export_is_on_the_disk_before_and_a_fault_changes_nothing(
     changing: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,11 +119,19 @@ def test_the_list_of_mounts_is_bounded(server: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:
-    server = start(hosts=(parse_network("192.0.2.0/24"), parse_network("2001:db8::/32")))
-    for inside in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::9", "2001:db8::9%eth0"):
+    networks = "192.0.2.0/24", "::ffff:203.0.113.0/120", "2001:db8::/32"
+    server = start(hosts=tuple(map(parse_network, networks)))
+    for inside in (
+        "192.0.2.7",
+        "::ffff:192.0.2.7",
+        "203.0.113.7",
+        "::ffff:203.0.113.7",
+        "2001:db8::9",
+        "2001:db8::9%eth0",
+    ):
         root = server.mount(peer=inside)
         assert server.getattr_status(root, peer=inside) == "OK"
-    for outside in ("192.0.3.7", "::1", "::ffff:198.51.100.1", "", "unix"):
+    for outside in ("192.0.3.7", "::1", "::ffff:198.51.100.1", "203.0.112.7", "", "unix"):
         assert mount_status(server, "/", peer=outside) == "MNT3ERR_ACCES"
         assert server.getattr_status(root, peer=outside) == "ACCES"
         assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 4096), peer=outside) == "ACCES"

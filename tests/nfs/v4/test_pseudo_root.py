@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_each_export_has_a_file_system_id_and_covers_a_number_of_the_directory_a
         b"a": (a[0], 0, a[2]),
         b"b": (b[0], 0, b[2]),
     }
+
+
+def test_a_call_that_asks_in_the_midst_of_a_change_finds_no_export(serve: Callable[..., Served]) -> None:
+    above = serve({"name": "/a"}).server.service.exports
+    handle = above.at((b"a",)).handle
+
+    class Changing(dict[bytes, tuple[bytes, ...]]):
+        def get(self, *key: Any) -> Any:
+            above._roots = {}
+            return super().get(*key)
+
+    above._paths = Changing(above._paths)
+    assert above.export_of(handle) is None
 
 
 def test_nothing_is_changed_in_the_pseudo_root(serve: Callable[..., Served]) -> None:

@@ -18,6 +18,7 @@ from support.nfs4_client import (
     close,
     free_stateid,
     lock,
+    locku,
     open_,
     putfh,
     read,
@@ -137,6 +138,20 @@ def test_a_client_that_completes_its_reclaim_without_knowing_of_its_loss_does_no
     assert client.run(reclaim_complete()).status == "OK"
     assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
     assert client.run(free_stateid(again)).status == "OK"
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
+
+
+def test_a_client_that_loses_nothing_by_a_revocation_may_reclaim_what_it_opens_later(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    holder = Holder(path)
+    for step in ((FILE, locku(holder.locked, 0, 100), close(holder.opened)), (OTHER, close(holder.reader))):
+        assert holder.client.run(*step).status == "OK"
+    assert holder.other.run(OTHER, open_(b"w", WRITE)).status == "DELAY"
+    for _ in range(3):
+        holder.pass_time(LEASE_S / 2 + 1)
+        holder.client.run(), holder.other.run()
+    assert holder.client.run(test_stateid(holder.delegation)).value(55) == ["DELEG_REVOKED"]
+    assert holder.revoke() == (0, 0, 0)
     assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
 
 

@@ -19,7 +19,12 @@ from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["as_entries", "find_mistakes", "first_ones", "no_exports", "report"]
+__all__ = ["as_entries", "exposed_state", "find_mistakes", "first_ones", "is_installed", "no_exports", "report"]
+
+
+def is_installed(package: str) -> bool:
+    """Returns whether Python finds a package, without importing it."""
+    return importlib.util.find_spec(package) is not None
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
@@ -37,6 +42,7 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
         return faults
     for export in found.exports:
         faults += _faults_of_export(export, found, names)
+    faults += exposed_state(found)
     faults += _directories_within(found.exports)
     faults += _faults_of_state(found.server["state-dir"])
     admin = found.server["admin"]
@@ -46,8 +52,17 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     keytab = found.server["keytab"]
     if keytab.value is not None and not os.access(keytab.value, os.R_OK):
         faults.append(Mistake(keytab.origin, f"{keytab.value} cannot be read; name a keytab that this user may read"))
+    rules = [rule for export in found.exports for rule in export.admitting]
+    proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
+    if proved is not None and not is_installed("gssapi"):
+        faults.append(
+            Mistake(
+                proved.origins["sec"],
+                "Kerberos takes the package gssapi; pip install gssapi, or apt-get install python3-gssapi",
+            )
+        )
     metrics = found.server["metrics"]
-    if metrics.value is not None and importlib.util.find_spec("prometheus_client") is None:
+    if metrics.value is not None and not is_installed("prometheus_client"):
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
     faults += _faults_of_access_log(found)
     return faults
@@ -99,17 +114,34 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
-    state, directory = Path(found.server["state-dir"].value).absolute(), export.source
-    if isinstance(directory, Path) and state.is_relative_to(directory.absolute()):
-        text = (
-            f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not exported"
-        )
-        yield Mistake(place, text)
+
+
+def exposed_state(found: Effective) -> Iterator[Mistake]:
+    """Finds exports that have the directory of the server's state in them, also by way of symbolic links.
+
+    Whoever reads the key of file handles there can make handles.
+
+    Args:
+        found: the settings.
+
+    Yields:
+        The mistakes, in the order of the exports.
+    """
+    state = _real(found.server["state-dir"].value)
+    for export in found.exports:
+        if isinstance(export.source, Path) and state.is_relative_to(_real(export.source)):
+            text = f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not"
+            yield Mistake(export.origins[""], f"{text} exported")
+
+
+def _real(path: Path | str) -> Path:
+    """Returns the absolute path without symbolic links, a circle of which stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _fault_of_url(export: Exported) -> str | None:
     """Returns a mistake if a package is missing for one of the protocols of a URL; the store itself is not asked."""
-    if importlib.util.find_spec("fsspec") is None:
+    if not is_installed("fsspec"):
         return "a url takes the package fsspec; install it"
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
 
@@ -146,8 +178,8 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
 def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
     by_directory: dict[Path, Exported] = {}
     local = [export for export in exports if isinstance(export.source, Path)]
-    for export in sorted(local, key=lambda export: len(Path(export.source).absolute().parts)):
-        directory = Path(export.source).absolute()
+    for export in sorted(local, key=lambda export: len(_real(export.source).parts)):
+        directory = _real(export.source)
         above = next((by_directory[each] for each in (directory, *directory.parents) if each in by_directory), None)
         if above is not None:
             text = f"{directory} lies within the export {above.name}, whose terms hold for it as well; compare both"

@@ -65,6 +65,11 @@ _AS_KEYS: Final = {
 }
 """The keys for options with other names."""
 _PLACE_IN_TOML: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_REMEDIES_OF_TOML: Final = {
+    "cannot overwrite a value": "; give each key once",
+    "invalid value": "; write texts in quotes, and true, false and numbers without",
+}
+"""What follows the messages of `tomllib` about the usual mistakes."""
 
 
 class Value(NamedTuple):
@@ -179,7 +184,10 @@ class _File:
         cause = message if found is None else found[1]
         line = int(found[2]) if found is not None and found[2] else text.count("\n") + (not text.endswith("\n"))
         column = f", column {found[3]}" if found is not None and found[3] else ""
-        self._fault_at(max(line, 1), f"this is no TOML{column}: {cause[:1].lower()}{cause[1:]}")
+        cause = cause[:1].lower() + cause[1:]
+        self._fault_at(
+            max(line, 1), f"this is no TOML{column}: {cause}{_REMEDIES_OF_TOML.get(cause, '') if column else ''}"
+        )
 
     def _read_exports(self, tables: Any) -> None:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

@@ -28,10 +28,14 @@ _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "root_squash": ("squash", "root"),
     "no_root_squash": ("squash", "none"),
     "all_squash": ("squash", "all"),
+    "mp": ("mount-point", True),
+    "mountpoint": ("mount-point", True),
 }
 """Options with a term of ours: its key and its value."""
 _OF_WHOLE_EXPORT: Final = {"sync": "async", "reserved-port": "insecure"}
 """Terms that rules cannot have, which are true without an option, and the options that make them false."""
+_OF_ALL_FLAVORS: Final = frozenset({"sync", "mount-point"})
+"""Terms that hold for all flavors, also behind `sec=`; the others hold for those of the `sec=` before them."""
 _DEFAULTS: Final[dict[str, Any]] = {
     "access": "ro",
     "squash": "root",
@@ -108,6 +112,10 @@ class _Line:
             self._fault(f"no client of {path} can be expressed; the line is left out")
             return None
         head: dict[str, Any] = {"name": name, "directory": path}
+        # A term of the whole export: what one client must not see without its file system, no other client sees.
+        mounted = [terms.pop("mount-point", False) for _, terms in groups]
+        if any(mounted):
+            head["mount-point"] = True
         if len(groups) == 1:
             hosts, terms = groups[0]
             return _table("[[export]]", head | terms | ({} if hosts == [""] else {"hosts": hosts}))
@@ -188,13 +196,15 @@ class _Line:
         """Returns the terms of a client's options; None if a table would grant them to more callers than the line."""
         terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
         sections = 0
-        for option in filter(None, options.split(",")):
+        words = [*filter(None, options.split(","))]
+        several = sum(word.startswith("sec=") for word in words) > 1
+        for option in words:
             word, _, value = option.partition("=")
-            if word in _TERMS:
-                if sections:
+            if word in _TERMS and not value:
+                key, meant = _TERMS[word]
+                if several and sections and key not in _OF_ALL_FLAVORS:
                     self._fault(f"{word} after sec= is for some flavors alone; write an export for each")
                     return None
-                key, meant = _TERMS[word]
                 terms[key] = meant
             elif word in _NUMBERS and re.fullmatch(r"-?[0-9]+", value) and abs(int(value)) < 1 << 32:
                 # Linux takes -2 for the last but one number.

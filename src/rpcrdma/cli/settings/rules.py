@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames, Network
@@ -11,6 +13,9 @@ from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
 __all__ = ["contradictions", "covers", "doubts"]
+
+_NETWORKS_KEPT: Final = 1 << 14
+"""Networks that are parsed once, though each rule is compared with all above it."""
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
@@ -86,6 +91,7 @@ def _is_within(host: str, networks: list[Network]) -> bool:
     )
 
 
+@lru_cache(_NETWORKS_KEPT)
 def _network(host: str) -> Network | None:
     """Returns the network of an address or network; None for the name of a host."""
     try:
@@ -98,7 +104,8 @@ def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> 
     _, unknown = names.networks_of(host for host in rule.hosts if host != ALL_HOSTS)
     for error in unknown:
         text = f"{describe(error)[0]}; correct the name, or write its address"
-        yield Mistake(rule.origins["hosts"], text, is_warning=export.missing == "skip")
+        serves = export.missing == "skip" and error.filename not in export.restrained_hosts
+        yield Mistake(rule.origins["hosts"], text, is_warning=serves)
 
 
 def _trusts_all(rule: ExportedRule) -> bool:

@@ -14,6 +14,7 @@ from rpcrdma.cli.export_options import (
     default_state_dir,
     directory_path,
     fsspec_url,
+    host_or_network,
     parse_security,
     principal,
 )
@@ -237,8 +238,9 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         many=True,
         metavar="KIND",
         default=AUDIT_KINDS,
-        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated (default: all)",
-        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; without it all",
+        default_text="all",
+        help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated",
+        file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}",
     ),
     *HOST_SETTINGS,
     LOG_LEVEL,
@@ -250,10 +252,23 @@ NAME_OF_EXPORT: Final = Setting(
     parse=absolute_export_name,
     option=None,
     help="the name under which clients mount the export: /NAME, or / for the root",
+    renewal=Renewal.HANG_UP,
 )
 SOURCES_OF_EXPORT: Final = (
-    Setting(name="directory", parse=directory_path, option=None, help="the directory of this machine"),
-    Setting(name="url", parse=fsspec_url, option=None, help="the URL of a file system of fsspec, which is read-only"),
+    Setting(
+        name="directory",
+        parse=directory_path,
+        option=None,
+        help="the directory of this machine",
+        renewal=Renewal.HANG_UP,
+    ),
+    Setting(
+        name="url",
+        parse=fsspec_url,
+        option=None,
+        help="the URL of a file system of fsspec, which is read-only",
+        renewal=Renewal.HANG_UP,
+    ),
 )
 """The settings of which an export has exactly one."""
 
@@ -321,6 +336,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
     Setting(
         name="hosts",
         many=True,
+        parse=host_or_network,
         metavar="HOST/NET",
         option="--allow",
         default=(),

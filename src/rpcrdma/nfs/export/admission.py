@@ -56,10 +56,22 @@ class HostAdmission:
         self._identity_of = identity_of
         self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
+        self.observer: Callable[[Any], Any] | None = None
+        """That of `watch`; None: there is none."""
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
         self.latest = Grant(ServingUser())
         """The newest grant: the calls of a connection follow each other, and this one holds for all that have the same
         terms, origin and credential."""
+
+    def watch(self, observer: Callable[[Any], Any]) -> None:
+        """Has an observer of `check` and `check_mount` from now on.
+
+        Args:
+            observer: returns the function that takes the place of one of these methods, which it is given.
+        """
+        self.observer = observer
+        for name in ("check", "check_mount"):
+            setattr(self, name, observer(getattr(self, name)))
 
     def forget(self) -> None:
         """Drops all decisions, after the terms of an export have changed."""

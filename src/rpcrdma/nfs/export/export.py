@@ -60,7 +60,7 @@ class AccessTerms:
     hosts: tuple[Network, ...] | None = None
     """The networks of the callers; None: all hosts, and without a network no host."""
     principals: tuple[str, ...] = ()
-    """The principals that RPCSEC_GSS proves: "user@REALM", or "*@REALM" for all of a realm; empty: every caller."""
+    """The principals that RPCSEC_GSS proves: `user@REALM`, or `*@REALM` for all of a realm; empty: every caller."""
     certificates: tuple[str, ...] = ()
     """The names, one of which the certificate of the caller's host must have: DNS names, IP addresses or URIs; empty:
     every host."""
@@ -272,7 +272,13 @@ def _within(host: str, networks: Iterable[Network]) -> bool:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    return any(address.version == network.version and address in network for network in networks)
+    return any(address.version == network.version and address in network for network in map(_as_ipv4, networks))
+
+
+def _as_ipv4(network: Network) -> Network:
+    """Returns a network of IPv4 for one of IPv4-mapped addresses, as `_within` takes hosts with these."""
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    return network if mapped is None else ipaddress.IPv4Network((mapped, network.prefixlen - 96))
 
 
 def parse_network(text: str) -> Network:
@@ -285,7 +291,7 @@ def parse_network(text: str) -> Network:
 
 
 def check_principal(text: str) -> str:
-    """Returns a principal of a rule: "user@REALM", or "*@REALM" for all principals of a realm.
+    """Returns a principal of a rule: `user@REALM`, or `*@REALM` for all principals of a realm.
 
     Raises:
         ValueError: the text is neither.

@@ -102,6 +102,9 @@ class FsspecExports:
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
         """See `tree.Exports.locate`."""
         node = self.parts.nodes.held.get(handle)
+        if node is not None and node.tree.gone:
+            # As in `LocalExports.locate`.
+            node = None
         tree = self._tree_of(handle) if node is None else node.tree
         if tree.gone:
             raise Refused(errno.ESTALE)

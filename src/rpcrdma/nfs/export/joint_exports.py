@@ -44,6 +44,8 @@ class JointExports:
     def __init__(self, exports: Sequence[Export], state: ServerState, *, local: LocalExports | None = None) -> None:
         self.local = LocalExports([], state) if local is None else local
         self._remote = FsspecExports([], state)
+        if self.local.admission.observer is not None:
+            self._remote.admission.watch(self.local.admission.observer)
         self._in_remote: frozenset[bytes] = frozenset()
         self._trees: list[Tree] = [*self.local.trees]
         if local is None:
@@ -59,14 +61,14 @@ class JointExports:
         """The objects that decide which calls may use the exports."""
         return [self.local.admission, self._remote.admission]
 
-    def plan(self, exports: Sequence[Export]) -> PlannedJoint:
+    def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
         """See `LocalExports.plan`.
 
         Raises:
             ValueError, OSError: as for the class.
         """
         check_names(exports)
-        local = self.local.plan([export for export in exports if export.url is None])
+        local = self.local.plan([export for export in exports if export.url is None], stay=stay)
         try:
             remote = self._remote.plan([export for export in exports if export.url is not None])
         except BaseException:

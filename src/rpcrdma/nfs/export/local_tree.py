@@ -82,11 +82,12 @@ class LocalExports:
         """The objects that decide which calls may use the exports."""
         return [self.admission]
 
-    def plan(self, exports: Sequence[Export]) -> list[tuple[LocalTree, Export]]:
+    def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
         """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
 
         Args:
             exports: directories of this machine, each with a name of its own.
+            stay: whether an export that is served keeps its tree without a look at the path of its directory.
 
         Returns:
             The trees in order, each with the terms that it gets.
@@ -102,7 +103,7 @@ class LocalExports:
                 self.parts.callers.try_out(export)
                 assert export.directory is not None
                 tree = self._trees.get(export_identity(export.name))
-                if tree is None or not tree.stands_for(export.directory):
+                if tree is None or not (stay or tree.stands_for(export.directory)):
                     before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks)
                     if before is not None and before.root.handle == tree.root.handle:
                         _LOGGER.warning(
@@ -188,6 +189,9 @@ class LocalExports:
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
         """See `tree.Exports.locate`."""
         node = self.nodes.held.get(handle)
+        if node is not None and node.tree.gone:
+            # A call that began before the change has left it here; the export may be back, with another tree.
+            node = None
         tree = self._tree_of(handle) if node is None else node.tree
         if tree.gone:
             raise Refused(errno.ESTALE)

@@ -84,8 +84,7 @@ class Audit:
             setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
         if "refused" in self.kinds:
             for admission in services.nfs.exports.admissions:
-                for name in ("check", "check_mount"):
-                    setattr(admission, name, self._of_admission(getattr(admission, name)))
+                admission.watch(self._of_admission)
 
     def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
         @functools.wraps(handler)

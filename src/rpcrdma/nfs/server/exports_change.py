@@ -25,12 +25,17 @@ class ExportsChange:
         services: the services of version 3 and MOUNT.
         nfs4: the service of version 4 over the same exports; None: it is not offered.
         exports: all exports from then on.
+        stay: whether directories that are served stay without a look at their paths, which may lead elsewhere by now,
+            or nowhere; then `exports` has each one that is served, with its directory.
     """
 
-    def __init__(self, services: NfsServices, nfs4: Nfs4Service | None, exports: Sequence[Export]) -> None:
+    def __init__(
+        self, services: NfsServices, nfs4: Nfs4Service | None, exports: Sequence[Export], *, stay: bool = False
+    ) -> None:
         self._services = services
         self._nfs4 = nfs4
         self._exports = exports
+        self._stay = stay
         present = services.nfs.exports
         if not isinstance(present, JointExports) and any(export.url is not None for export in exports):
             present = JointExports([], present.parts.state, local=present)
@@ -48,7 +53,7 @@ class ExportsChange:
             ValueError: two exports have one name.
             OSError: a directory or a URL cannot be exported, or data of a leaving export is lost. Nothing has changed.
         """
-        planned = self._planned = self._served.plan(self._exports)
+        planned = self._planned = self._served.plan(self._exports, stay=self._stay)
         pairs = [*planned.local, *planned.remote] if isinstance(planned, PlannedJoint) else planned
         leaving = set(self._served.trees) - {tree for tree, _ in pairs}
         try:

@@ -143,7 +143,8 @@ class PseudoRoot(Exports):
     def export_of(self, handle: bytes) -> Tree | None:
         """The export whose root has this handle; None if none has."""
         path = self._paths.get(handle)
-        return None if path is None else self._roots[path]
+        # A worker thread may ask in the midst of `renew`.
+        return None if path is None else self._roots.get(path)
 
     def is_export(self, node: Node) -> bool:
         """Whether an object is the root of an export."""

@@ -233,6 +233,8 @@ class State:
                 self.revoke(held)
 
             self._in_steps(self.states(client), revoke)
+        # All may have ended by the client meanwhile, or been lost before: then it learns of nothing that it could free.
+        self.keep_if_aware(client)
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
