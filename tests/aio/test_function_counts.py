@@ -51,8 +51,8 @@ MOST = {
     ("WRITE 1 MiB", "2"): Most(1289, 434, (84, 132), (22, 34)),
     ("v4 GETATTR", "1"): Most(402, 309, (79, 53), (19, 32)),
     ("v4 GETATTR", "2"): Most(401, 308, (80, 54), (19, 32)),
-    ("v4 READ 4 KiB", "1"): Most(630, 500, (115, 92), (23, 39)),
-    ("v4 READ 4 KiB", "2"): Most(527, 433, (96, 87), (22, 38)),
+    ("v4 READ 4 KiB", "1"): Most(508, 413, (98, 81), (23, 38)),
+    ("v4 READ 4 KiB", "2"): Most(508, 413, (99, 82), (23, 38)),
 }
 """For each call and version of RPC-over-RDMA. Both versions send 4 KiB in a message."""
 
