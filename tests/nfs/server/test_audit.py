@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
+from conversation import with_version_4
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.settings import table
@@ -23,7 +23,6 @@ from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.audit import AUDIT_KINDS, Audit
 from rpcrdma.nfs.server.audit_of_compounds import watch_compounds
 from rpcrdma.nfs.server.exports_change import ExportsChange
-from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v4.server.service import HANDLERS
 from rpcrdma.rpc.auth import AuthGss, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -55,14 +54,11 @@ class Audited:
 
     def __init__(self, server: Any, place: Path, *kinds: str) -> None:
         self.server = server
-        self.four = build_nfs4(server.services.nfs, server.state, place, os.urandom, lambda: 0.0, lambda: 0)
+        self.conversation = with_version_4(server, place)
         self.lines: list[bytes] = []
         audit = Audit(kinds or AUDIT_KINDS, self.lines.append, lambda: 1_700_000_000_123_456_789)
         audit.watch(server.services)
-        watch_compounds(audit, self.four)
-        self.conversation = Conversation()
-        self.four._recalls = self.conversation.recalled
-        self.conversation.service, self.conversation.state = self.four, self.four.state
+        watch_compounds(audit, self.conversation.service)
 
     def client(self) -> Client:
         return self.conversation.client(credential=ALICE).start()
@@ -95,7 +91,7 @@ def made(start: Any, tree: Path, tmp_path: Path) -> Any:
 
     yield make
     for each in servers:
-        each.four.close()
+        each.conversation.service.close()
 
 
 def test_changes_by_version_3_are_recorded(made: Callable[..., Audited], tree: Path) -> None:
@@ -201,7 +197,9 @@ def test_refusals_of_an_export_of_a_url_that_a_reload_adds_are_recorded(made: Ca
     it = made("refused")
     nowhere = (ip_network("192.0.2.1/32"),)
     change = ExportsChange(
-        it.server.services, it.four, [Export(name="/u", url="file:///usr", read_only=True, hosts=nowhere)]
+        it.server.services,
+        it.conversation.service,
+        [Export(name="/u", url="file:///usr", read_only=True, hosts=nowhere)],
     )
     change.plan()
     change.install(1)
@@ -249,7 +247,7 @@ def test_calls_that_are_not_wanted_are_not_touched(made: Callable[..., Audited])
     it = made("rename")
     assert replaced(it.server) == ["rename"]
     assert "mnt" not in vars(it.server.services.mount)
-    assert [number for number in HANDLERS if it.four.handlers[number] is not HANDLERS[number]] == [29]
+    assert [number for number in HANDLERS if it.conversation.service.handlers[number] is not HANDLERS[number]] == [29]
     it.server.mount("/data")
     assert it.taken() == []
 

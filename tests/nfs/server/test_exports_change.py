@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
+from conversation import with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.exports_change import ExportsChange
-from rpcrdma.nfs.server.services import build_nfs4
 from served_directory import Server
 from support.cases import each_case
 from support.nfs4_client import (
@@ -60,11 +59,9 @@ class Changing:
             (place / name / "file").chmod(0o666)
         self.exports = [self.export("a"), self.export("b")]
         self.server = Server(self.exports, place / "state")
-        self.service = build_nfs4(self.server.services.nfs, self.server.state, None, os.urandom, lambda: 0.0, lambda: 5)
-        conversation = self.conversation = Conversation()
-        self.service._recalls = conversation.recalled  # type: ignore[assignment]
-        conversation.service, conversation.state = self.service, self.service.state
-        self.client: Client = conversation.client().start()
+        self.conversation = with_version_4(self.server, None, now_ns=5)
+        self.service = self.conversation.service
+        self.client: Client = self.conversation.client().start()
 
     def export(self, name: str, **terms: Any) -> Export:
         return Export(**{"name": f"/{name}", "directory": self.place / name, "root_squash": False} | terms)

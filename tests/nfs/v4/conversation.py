@@ -150,10 +150,11 @@ class Conversation:
         return Client(lambda octets: self.answer(octets, own, credential, **more), name.encode(), verifier)
 
 
-def with_version_4(server: Any, directory: Path, now_s: float = 0.0) -> Conversation:
+def with_version_4(server: Any, directory: Path | None, now_s: float = 0.0, now_ns: int = 0) -> Conversation:
     """Conversations with version 4 beside the version 3 of `server`."""
-    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: 0)
+    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: now_ns)
     conversation = Conversation()
+    weakref.finalize(conversation, service.state.database.close)
     service._recalls = conversation.recalled
     conversation.service, conversation.state = service, service.state
     return conversation
