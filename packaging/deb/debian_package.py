@@ -132,7 +132,8 @@ def build(directory: Path) -> Path:
     # With the packages of the tree alone.
     alone = (sys.executable, "-S", "-m", "rpcrdma")
     for shell, path in SHELLS.items():
-        _write(tree / path, _output(*alone, "completion", shell, PYTHONPATH=str(tree / LIBRARY)))
+        found = _output(*alone, "completion", shell, PYTHONPATH=str(tree / LIBRARY), PYTHONDONTWRITEBYTECODE="1")
+        _write(tree / path, found)
     _make_manual(directory / "manual", tree / "usr/share/man")
     documents = tree / "usr/share/doc/rpcrdma"
     _write(documents / "copyright", _copyright(tree / LIBRARY))

