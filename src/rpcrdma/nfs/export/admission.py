@@ -12,7 +12,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.export.export import AccessTerms, ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
-from rpcrdma.nfs.export.tree import Refused
+from rpcrdma.nfs.export.tree import Refused, Tree
 from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -20,7 +20,7 @@ from rpcrdma.rpc.host_identity import CallOrigin, XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from rpcrdma.wire.peer_text import printable
 
-__all__ = ["HostAdmission"]
+__all__ = ["AdmittedExports", "HostAdmission"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NETWORKS_SHOWN_MAX = 8
@@ -244,6 +244,24 @@ class HostAdmission:
         """Logs the refusals that were held back."""
         with self._guard:
             self._log.flush()
+
+
+class AdmittedExports:
+    """The methods of `tree.Exports` by which an admission decides."""
+
+    admission: HostAdmission
+
+    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
+        """See `tree.Exports.admit`."""
+        return self.admission.check(tree.export, context, version)
+
+    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
+        """See `tree.Exports.admit_mount`."""
+        return self.admission.check_mount(tree.export, context, version)
+
+    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
+        """See `tree.Exports.flavors`."""
+        return self.admission.flavors(tree.export, context)
 
 
 def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:

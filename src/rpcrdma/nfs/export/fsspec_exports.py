@@ -6,20 +6,19 @@ import errno
 from collections.abc import Callable, Collection, Sequence
 
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.nfs.export.admission import HostAdmission
+from rpcrdma.nfs.export.admission import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import Refused, Tree
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["FsspecExports"]
 
 
-class FsspecExports:
+class FsspecExports(AdmittedExports):
     """The exported file systems of fsspec of a server: see `tree.Exports`. Thread-safe.
 
     `clock` gives seconds, that of the running event loop by default.
@@ -78,18 +77,6 @@ class FsspecExports:
             self.parts.blocks.drop_all()
         for tree in gone:
             tree.store.flush()
-
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit`."""
-        return self.admission.check(tree.export, context, version)
-
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit_mount`."""
-        return self.admission.check_mount(tree.export, context, version)
-
-    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
-        return self.admission.flavors(tree.export, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from rpcrdma.nfs.export.admission import HostAdmission
+from rpcrdma.nfs.export.admission import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_handle import export_identity
@@ -24,9 +24,8 @@ from rpcrdma.nfs.export.local_xattrs import Xattrs
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused, Tree
+from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused
 from rpcrdma.nfs.export.user_groups import UserGroups
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["LocalExports", "LocalNode", "LocalTree"]
@@ -48,7 +47,7 @@ class LocalTree(PartedTree[LocalNode]):
     NODE = LocalNode
 
 
-class LocalExports:
+class LocalExports(AdmittedExports):
     """All exported directories of a server: see `tree.Exports`. Thread-safe.
 
     Raises:
@@ -160,18 +159,6 @@ class LocalExports:
             for tree in gone:
                 tree.close()
         return failures
-
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit`."""
-        return self.admission.check(tree.export, context, version)
-
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit_mount`."""
-        return self.admission.check_mount(tree.export, context, version)
-
-    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
-        return self.admission.flavors(tree.export, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """See `tree.Exports.file_of`."""

@@ -463,7 +463,7 @@ def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: i
         return Payload(front + reply.reduced[_STAT_AT:], items)
     enc = Encoder()
     enc.reduced += front + head[_STAT_AT:]
-    encode_body(enc, gss, service, sequence, b"".join(reply.gather())[REPLY_HEADER_OCTETS:])
+    encode_body(enc, gss, service, sequence, reply.joined()[REPLY_HEADER_OCTETS:])
     return enc
 
 

@@ -105,7 +105,7 @@ class ProtectedCall:
         if self._has_body:
             inner = Encoder()
             procedure.encode_args(inner, args)
-            self._content = b"".join(inner.gather())
+            self._content = inner.joined()
         return len(self._content or b"")
 
     def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
