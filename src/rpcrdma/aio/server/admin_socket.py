@@ -1,7 +1,7 @@
 """A local socket over which the owner of a server asks about it: one request and one answer in JSON, each a line.
 
 The socket has mode 0600, and each connection is of the user that owns the server, or of root. A connection carries one
-request. Beyond ADMIN_CONNECTIONS_MAX a newcomer is closed at once: unlike those of a network, its users can be told.
+request. While ADMIN_CONNECTIONS_MAX connections are open, further ones are closed at once: all users are local.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SocketInUse(OSError):
 
 @contextlib.contextmanager
 def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a socket; a path of any length fits into the 107 octets of an address that way.
+    """Opens the directory of a socket, so that its address stays below 108 octets, however long the path is.
 
     Yields:
         The descriptor of the directory, and an address of the socket while the context lasts.

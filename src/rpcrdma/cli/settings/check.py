@@ -119,7 +119,7 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
 def exposed_state(found: Effective) -> Iterator[Mistake]:
     """Finds exports that have the directory of the server's state in them, also by way of symbolic links.
 
-    Whoever reads the key of file handles there can make handles.
+    A client that reads the key of file handles there can make handles of its own.
 
     Args:
         found: the settings.
