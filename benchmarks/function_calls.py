@@ -1,13 +1,14 @@
-"""How many functions one call enters, in Python and in C, at the client and in the server's event loop.
+"""How many functions one call enters, in Python and in C, at the client and at the server.
 
 Unlike a time, this count is the same on a busy machine and on a slow one: it shows the functions that a change adds to
 the path of a call. The counts of different Python functions and of their modules show the length of the path that a
 reader follows to understand a call. A function that fewer than half of the calls enter is not part of the path.
 
-Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both: a
-Python function at its entry, and a function in C when Python calls it, such as a method of a dictionary. Classes are
-not functions. Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced,
-and the functions in C that the loop calls. Versions of RPC-over-RDMA stand side by side.
+Client and server run in one event loop, so that no scheduler decides how much one wake-up finds, and `sys.setprofile`
+counts a Python function at its entry, and a function in C when Python calls it, such as a method of a dictionary, for
+the end in whose context it runs. Classes are not functions. Worker threads of the server are not counted, nor are
+functions of the event loop, which may be replaced, and the functions in C that the loop calls. Versions of
+RPC-over-RDMA stand side by side.
 
 With `--provider verbs` the calls go over the RDMA device in memory of the tests. A call into it counts as the one
 function in C that it is with the extension module; the functions of the device itself are not counted.
@@ -23,10 +24,10 @@ import os
 import secrets
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,8 @@ LARGE_CALLS = 50
 VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", Session.__module__, __name__)
 """First parts of the names of modules that are not counted: the event loop's, and those of this program."""
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+AT_SERVER = ContextVar("AT_SERVER", default=False)
 DEVICE = ("support.device_in_memory", "support.memory_of_device")
 
 
@@ -78,7 +81,7 @@ class Row:
 
 
 class Counting:
-    """Counts how often one thread enters each function: code objects with modules, and names of functions in C."""
+    """Counts how often one end enters each function: code objects with modules, and names of functions in C."""
 
     def __init__(self, calls: int) -> None:
         self.calls = calls
@@ -87,17 +90,8 @@ class Counting:
         self.entered_c: Counter[str] = Counter()
         self.modules: dict[CodeType, str] = {}
 
-    def start(self) -> None:
-        """Counts from here on in the thread that calls this."""
-        self.entered.clear()
-        self.entered_c.clear()
-        sys.setprofile(self._count)
-
-    def stop(self) -> None:
-        """Ends the counting of the thread that calls this."""
-        sys.setprofile(None)
-
-    def _count(self, frame: FrameType, event: str, argument: Any) -> None:
+    def count(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Counts what a profile tells."""
         if event not in {"call", "c_call"}:
             return
         module = frame.f_globals["__name__"]
@@ -148,65 +142,30 @@ def both_ends(provider: str) -> tuple[ProviderChoice, ProviderChoice]:
     return VerbsProvider(device), VerbsProvider(device)
 
 
-class ServerThread:
-    """A server of one directory, in a thread with an event loop of its own, while the context is entered."""
-
-    def __init__(self, directory: Path, version: str, provider: ProviderChoice) -> None:
-        self._directory = directory
-        self._options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider, rpcrdma_version=version))
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        self._loop: asyncio.AbstractEventLoop
-        self._ended: asyncio.Event
-        self.addresses: nfs_servers.ServerAddresses
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        with (
-            tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
-            contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
-        ):
-            services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
-            urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-            clocks = time.monotonic, time.time_ns
-            nfs4 = build_nfs4(services.nfs, state, Path(state_directory), secrets.token_bytes, *clocks)
-            async with rpcrdma.serve([*services, nfs4], urls, options=self._options) as server:
-                self.addresses = nfs_servers.ServerAddresses(*server.listening, os.getpid())
-                self._ready.set()
-                await self._ended.wait()
-            nfs4.close()
-            services.nfs.close()
-
-    def in_loop(self, function: Callable[[], None]) -> None:
-        """Runs `function` in the server's loop and waits for its end."""
-        done = threading.Event()
-
-        def run() -> None:
-            function()
-            done.set()
-
-        self._loop.call_soon_threadsafe(run)
-        done.wait()
-
-    def __enter__(self) -> ServerThread:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
+def write_file(path: Path) -> None:
+    path.write_bytes(bytes(LARGE_OCTETS))
 
 
-@contextlib.contextmanager
-def served(version: str, provider: ProviderChoice) -> Iterator[ServerThread]:
-    """A server of a directory in memory with one file, "data", of 1 MiB."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
-        Path(directory, "data").write_bytes(bytes(LARGE_OCTETS))
-        with ServerThread(Path(directory), version, provider) as server:
-            yield server
+@contextlib.asynccontextmanager
+async def served(version: str, provider: ProviderChoice) -> AsyncIterator[nfs_servers.ServerAddresses]:
+    """A server of a directory in memory with one file, "data", of 1 MiB; what it starts runs in its context."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=MEMORY) as directory,
+        tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
+        contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
+    ):
+        write_file(Path(directory, "data"))
+        services = build_services([Export(name="/", directory=Path(directory), root_squash=False)], state=state)
+        urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+        clocks = time.monotonic, time.time_ns
+        nfs4 = build_nfs4(services.nfs, state, Path(state_directory), secrets.token_bytes, *clocks)
+        options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider, rpcrdma_version=version))
+        at_server = AT_SERVER.set(True)
+        async with rpcrdma.serve([*services, nfs4], urls, options=options) as server:
+            AT_SERVER.reset(at_server)
+            yield nfs_servers.ServerAddresses(*server.listening, os.getpid())
+        nfs4.close()
+        services.nfs.close()
 
 
 Key = tuple[str, int]
@@ -232,32 +191,30 @@ def calls(
     return found
 
 
-async def count(
-    server: ServerThread, version: str, provider: ProviderChoice, names: Sequence[str]
-) -> dict[Key, tuple[Counting, Counting]]:
+async def count(version: str, provider: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
     """For each kind of call, or those of `names`, the counts at client and server, summed over all its calls."""
-    handle = await nfs_servers.file_handle(server.addresses.tcp)
+    client, at_server = both_ends(provider)
+    options = rpcrdma.ConnectOptions(provider=client, rpcrdma_version=version)
     counted = {}
-    options = rpcrdma.ConnectOptions(provider=provider, rpcrdma_version=version)
-    async with (
-        rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection,
-        rpcrdma.connect(server.addresses.rdma, NFS_V4, options=options) as connection_4,
-    ):
-        session = await Session(connection_4).start(b"function calls", "data")
-        for key, call in calls(connection, handle, session).items():
-            if names and key[0] not in names:
-                continue
-            for _ in range(WARM_UP_CALLS):
-                await call()
-            number = LARGE_CALLS if key[1] == LARGE_OCTETS else CALLS
-            at_client, at_server = Counting(number), Counting(number)
-            server.in_loop(at_server.start)
-            at_client.start()
-            for _ in range(number):
-                await call()
-            at_client.stop()
-            server.in_loop(at_server.stop)
-            counted[key] = at_client, at_server
+    async with served(version, at_server) as server:
+        handle = await nfs_servers.file_handle(server.tcp)
+        async with (
+            rpcrdma.connect(server.rdma, v3.PROGRAM, options=options) as connection,
+            rpcrdma.connect(server.rdma, NFS_V4, options=options) as connection_4,
+        ):
+            session = await Session(connection_4).start(b"function calls", "data")
+            for key, call in calls(connection, handle, session).items():
+                if names and key[0] not in names:
+                    continue
+                for _ in range(WARM_UP_CALLS):
+                    await call()
+                number = LARGE_CALLS if key[1] == LARGE_OCTETS else CALLS
+                ends = Counting(number), Counting(number)
+                sys.setprofile(lambda *told, ends=ends: ends[AT_SERVER.get()].count(*told))
+                for _ in range(number):
+                    await call()
+                sys.setprofile(None)
+                counted[key] = ends
     return counted
 
 
@@ -269,11 +226,7 @@ def entered(client: Counting, server: Counting) -> tuple[float, ...]:
 
 def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = (), provider: str = "iwarp") -> list[Row]:
     """The rows of all kinds of call, or of those with `names`; those of each call together."""
-    counted = {}
-    for version in versions:
-        client, at_server = both_ends(provider)
-        with served(version, at_server) as server:
-            counted[version] = asyncio.run(count(server, version, client, names))
+    counted = {version: asyncio.run(count(version, provider, names)) for version in versions}
     return [
         Row(
             name,
@@ -302,9 +255,7 @@ def print_table(table: list[Row]) -> None:
 
 def print_functions(name: str, version: str, provider: str) -> None:
     """Prints the functions that one kind of call enters, and how often, and the modules."""
-    client, at_server = both_ends(provider)
-    with served(version, at_server) as server:
-        ((_, sides),) = asyncio.run(count(server, version, client, [name])).items()
+    ((_, sides),) = asyncio.run(count(version, provider, [name])).items()
     for side, counting in zip(("client", "server"), sides, strict=True):
         in_python, in_c = counting.averages()
         print(
