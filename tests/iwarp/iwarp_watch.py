@@ -17,7 +17,8 @@ def fields_of(*objects: Any) -> dict[str, Any]:
 def assert_new(qp: IwarpQueuePair) -> None:
     """A queue pair that has neither sent nor received has all its fields, and nothing in them."""
     assert (qp.wants_close, qp.timed, qp._ended, qp._full_operation, qp._asked) == (False, True, False, False, False)
-    assert (qp._startup_filled, len(qp._startup), qp._peer_data, qp._agreement) == (0, 533, b"", None)
+    exchange = qp._exchange
+    assert (len(exchange.next_buffer()), exchange.peer_data, exchange.agreement) == (533, b"", None)
     assert (qp._nudge_at_s, qp._startup_ends_s, list(qp.completions), qp.events) == (None, None, [], [])
     receiver = qp._receiver
     fields = fields_of(qp._sender, receiver, receiver.direct, receiver.tagged, receiver.untagged)

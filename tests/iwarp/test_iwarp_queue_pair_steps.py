@@ -152,7 +152,6 @@ def test_a_start_up_frame_may_come_octet_by_octet(role: MpaRole) -> None:
         assert events_of(qp) == []
     give(qp, frame[-1:])
     assert state_of(qp) is (State.OPEN if role is MpaRole.INITIATOR else State.REQUESTED)
-    assert qp._startup_filled == 0
     assert offers(qp) == [STARTUP_ROOM]
 
 
@@ -169,14 +168,14 @@ def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     assert state_of(qp) is State.MUTE
     assert events_of(qp) == [ESTABLISHED]
     assert offers(qp) == [IDLE]
-    assert qp._agreement is not None
+    assert qp._exchange.agreement is not None
     # It may not speak yet.
     assert not qp._sender.open
     assert send(qp) == b""
     give(qp, fpdu(tagged(0, 0, 0)))
     assert state_of(qp) is State.OPEN
     assert qp._sender.open
-    assert (qp._agreement, qp._request, len(qp._startup)) == (None, None, 0)
+    assert (qp._exchange.agreement, qp._exchange.request, len(qp._exchange.next_buffer())) == (None, None, 0)
     assert events_of(qp) == []
     assert send(qp) == fpdu(untagged(3, 0, 1, b"hello"))
 

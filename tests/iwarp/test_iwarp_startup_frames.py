@@ -23,7 +23,6 @@ from rpcrdma.iwarp.startup import (
     conclude,
     decode_startup_frame,
     encode_startup_frame,
-    private_data_room,
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import Code
@@ -85,8 +84,6 @@ def test_private_data_has_512_octets_at_most() -> None:
     assert size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=512)) == 532
     with pytest.raises(RemoteProtocolError, match="513 octets"):
         size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=513))
-    assert private_data_room(enhanced=True) == 508
-    assert private_data_room(enhanced=False) == 512
 
 
 @pytest.mark.req("EM-3")

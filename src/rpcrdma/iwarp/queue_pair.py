@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
+from rpcrdma.iwarp.exchange import StartupExchange
 from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.native_receiver import NativeReceiver
 from rpcrdma.iwarp.native_sender import NativeSender
@@ -32,23 +33,17 @@ from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
-    HEADER_OCTETS,
-    PRIVATE_DATA_OCTETS_MAX,
     FrameKind,
     MpaAgreement,
     StartupFrame,
     StartupRefused,
     answer,
-    ask,
     conclude,
-    decode_startup_frame,
     encode_startup_frame,
-    private_data_room,
-    size_startup_frame,
 )
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
-from rpcrdma.iwarp.work import ReadWork, Work
+from rpcrdma.iwarp.work import MESSAGE_OCTETS_MAX, ReadWork, Work, check_remote, ready_work
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
@@ -65,9 +60,6 @@ from rpcrdma.wire.native import Native, NativeSend
 
 __all__ = ["IwarpQueuePair"]
 
-_READY_HANDLE = 1
-"""The steering tag of RTR frames: its value has no meaning, but some RNICs refuse 0."""
-
 _DISCARD = memoryview(bytearray(1 << 12))
 """Octets that arrive after the end are received here and never read."""
 
@@ -76,8 +68,6 @@ _STARTING = frozenset(
 )
 
 _REMOTE_WRITE = int(Access.REMOTE_WRITE)
-_MESSAGE_OCTETS_MAX = 0xFFFFFFFF
-_OFFSET_END = 1 << 64
 
 
 class IwarpQueuePair:
@@ -137,17 +127,11 @@ class IwarpQueuePair:
         # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
-        self._agreement: MpaAgreement | None = None
-        self._peer_data = b""
-        self._request: StartupFrame | None = None
-        self._startup = bytearray(HEADER_OCTETS + PRIVATE_DATA_OCTETS_MAX + 1)
-        self._startup_filled = 0
-        if role is MpaRole.INITIATOR:
+        self._exchange = StartupExchange(role, config, private_data)
+        self.state = State.AWAITING_REQUEST
+        if self._exchange.request is not None:
             self.state = State.AWAITING_REPLY
-            self._request = ask(config, private_data)
-            self._put_startup_frame(self._request)
-        else:
-            self.state = State.AWAITING_REQUEST
+            self._sender.out.put(encode_startup_frame(self._exchange.request))
 
     # Work
 
@@ -166,7 +150,7 @@ class IwarpQueuePair:
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
     ) -> None:
         length = sum(map(len, gather))
-        if length > _MESSAGE_OCTETS_MAX:
+        if length > MESSAGE_OCTETS_MAX:
             raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
         self._asked = True
         if self._ended:
@@ -182,7 +166,7 @@ class IwarpQueuePair:
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
         length = sum(map(len, gather))
-        _check_remote(handle, offset, length)
+        check_remote(handle, offset, length)
         if self._ended:
             self.completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
         else:
@@ -191,19 +175,16 @@ class IwarpQueuePair:
             )
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        _check_remote(handle, offset, length)
+        check_remote(handle, offset, length)
         if not sink.rights & _REMOTE_WRITE:
             raise LocalProtocolError("the sink of an RDMA Read is not registered for remote writing")
         if sink_start < 0 or sink_start + length > sink.length:
             raise LocalProtocolError(f"{length} octets at {sink_start} are not within a sink of {sink.length}")
-        self._post(ReadWork(wr, READ_REQUEST, length, handle, offset, sink.handle, sink.offset + sink_start))
-
-    def _post(self, work: Work) -> None:
-        if not self._ended:
-            self._sender.send_queue.append(work)
+        if self._ended:
+            self.completions.append(Completion(wr, Verb.RDMA_READ, Status.FLUSHED))
         else:
-            assert work.verb is not None
-            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+            work = ReadWork(wr, READ_REQUEST, length, handle, offset, sink.handle, sink.offset + sink_start)
+            self._sender.send_queue.append(work)
 
     # Octets in
 
@@ -213,7 +194,7 @@ class IwarpQueuePair:
             return self._receiver.next_buffers()
         if self._ended:
             return [_DISCARD]
-        return [memoryview(self._startup)[self._startup_filled :]]
+        return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
         """Processes `octets`, more than 0, received into the buffers of `next_buffers` in order."""
@@ -329,9 +310,9 @@ class IwarpQueuePair:
     def _all_sent(self) -> None:
         state = self.state
         if state is State.REPLYING:
-            assert self._agreement is not None
+            assert self._exchange.agreement is not None
             self._full_operation = True
-            if self._agreement.ready_frame is None:
+            if self._exchange.agreement.ready_frame is None:
                 self._move(Input.REPLY_OUT)
                 self._established()
             else:
@@ -358,34 +339,21 @@ class IwarpQueuePair:
         self._move(Input.REJECT)
 
     def _reply(self, private_data: bytes, *, reject: bool) -> None:
-        assert self._request is not None
-        reply, agreement = answer(self._request, self.config, private_data, reject=reject)
-        self._put_startup_frame(reply)
+        assert self._exchange.request is not None
+        reply, agreement = answer(self._exchange.request, self.config, private_data, reject=reject)
+        self._sender.out.put(encode_startup_frame(reply))
         if not reject:
+            self._receiver.ready_frame = agreement.ready_frame
             self._enter_full_operation(agreement)
 
-    def _put_startup_frame(self, frame: StartupFrame) -> None:
-        room = private_data_room(enhanced=frame.enhanced is not None)
-        if len(frame.private_data) > room:
-            raise LocalProtocolError(f"{len(frame.private_data)} octets of private data, more than {room}")
-        self._sender.out.put(encode_startup_frame(frame))
-
     def _startup_received(self, octets: int) -> None:
-        self._startup_filled += octets
-        data = memoryview(self._startup)[: self._startup_filled]
         if self.state not in {State.AWAITING_REPLY, State.AWAITING_REQUEST}:
             self._end("the peer sent before it was its turn", by_peer=True, protocol_error=True)
             return
-        kind = FrameKind.REPLY if self.role is MpaRole.INITIATOR else FrameKind.REQUEST
         try:
-            size = size_startup_frame(kind, data)
-            if len(data) < size:
-                return
-            frame = decode_startup_frame(kind, data)
-            if kind is FrameKind.REQUEST:
-                self._requested(frame)
-            else:
-                self._replied(frame)
+            frame = self._exchange.received(octets)
+            if frame is not None:
+                self._requested(frame) if frame.kind is FrameKind.REQUEST else self._replied(frame)
         except StartupRefused as refusal:
             self._sender.start(size_mulpdu(self._emss, markers=False), 0, crc=True, markers=False)
             self._terminate(TerminateFault(str(refusal), refusal.code))
@@ -395,8 +363,7 @@ class IwarpQueuePair:
     def _requested(self, request: StartupFrame) -> None:
         if request.enhanced is not None and not self.config.enhanced:
             raise RemoteProtocolError("the peer asks for enhanced set-up, which is off here", rfc="6581 10")
-        self._request = request
-        self._startup_filled = 0
+        self._exchange.request = request
         self._move(Input.REQUEST)
         self.events.append(ConnectRequested(private_data=request.private_data))
 
@@ -404,23 +371,17 @@ class IwarpQueuePair:
         if reply.reject:
             self._end("the peer rejected the connection", by_peer=True)
             return
-        assert self._request is not None
-        self._startup_filled = 0
-        agreement = conclude(self._request, reply, self.config)
-        self._peer_data = reply.private_data
+        assert self._exchange.request is not None
+        agreement = conclude(self._exchange.request, reply, self.config)
         self._enter_full_operation(agreement)
         if agreement.ready_frame is not None:
-            self._sender.send_queue.insert(0, _ready_work(agreement.ready_frame))
+            self._sender.send_queue.insert(0, ready_work(agreement.ready_frame))
         self._move(Input.REPLY_ACCEPTED)
         self._sender.open = True
         self._established()
 
     def _enter_full_operation(self, agreement: MpaAgreement) -> None:
-        self._agreement = agreement
-        if self.role is MpaRole.RESPONDER:
-            assert self._request is not None
-            self._peer_data = self._request.private_data
-            self._receiver.ready_frame = agreement.ready_frame
+        self._exchange.agreement = agreement
         self.crc = self._receiver.crc = agreement.crc
         self.inbound_reads = self._receiver.untagged.inbound_reads = agreement.inbound_reads
         self.outbound_reads = agreement.outbound_reads
@@ -428,12 +389,9 @@ class IwarpQueuePair:
         self._sender.start(mulpdu, agreement.outbound_reads, crc=agreement.crc, markers=agreement.markers)
 
     def _established(self) -> None:
+        data = self._exchange.peer_data
         self.events.append(
-            Established(
-                private_data=self._peer_data,
-                inbound_reads=self.inbound_reads,
-                outbound_reads=self.outbound_reads,
-            )
+            Established(private_data=data, inbound_reads=self.inbound_reads, outbound_reads=self.outbound_reads)
         )
 
     def _first_frame(self) -> None:
@@ -444,9 +402,7 @@ class IwarpQueuePair:
         elif self.state is State.MUTE:
             self._move(Input.FPDU)
         self._sender.open = True
-        # The start-up is over: thousands of connections need no memory for it.
-        self._startup = bytearray()
-        self._request = self._agreement = None
+        self._exchange.release()
 
     # Time
 
@@ -493,7 +449,7 @@ class IwarpQueuePair:
         Its arrival makes a peer read an earlier message that it has overlooked; see `IwarpConfig.nudge_after_s`.
         """
         if self.state is State.OPEN:
-            self._post(_ready_work(ReadyFrame.WRITE))
+            self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 
     def abort(self, reason: str) -> None:
         if self._ended:
@@ -540,23 +496,3 @@ class IwarpQueuePair:
         self._sender.flush()
         self._receiver.flush()
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
-
-
-def _ready_work(frame: ReadyFrame) -> Work:
-    """Returns the RTR frame that permits the responder to send (RFC 6581 section 9.2)."""
-    work: Work
-    if frame is ReadyFrame.READ:
-        work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)
-    elif frame is ReadyFrame.WRITE:
-        work = Work(None, Verb.RDMA_WRITE, WRITE, (), 0, _READY_HANDLE)
-    else:
-        work = Work(None, Verb.SEND, SEND, (), 0)
-    work.internal = True
-    return work
-
-
-def _check_remote(handle: int, offset: int, length: int) -> None:
-    if not (0 <= handle <= 0xFFFFFFFF and offset >= 0 and offset + length <= _OFFSET_END):
-        raise LocalProtocolError(f"no memory can be at handle {handle:#x}, offset {offset:#x}, length {length}")
-    if not 0 <= length <= _MESSAGE_OCTETS_MAX:
-        raise LocalProtocolError(f"{length} octets: DDP messages stay below 2^32")

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame
 from rpcrdma.iwarp.terminate import Code
 from rpcrdma.wire.buffers import Buffer
@@ -30,7 +30,6 @@ __all__ = [
     "conclude",
     "decode_startup_frame",
     "encode_startup_frame",
-    "private_data_room",
     "size_startup_frame",
 ]
 
@@ -111,9 +110,16 @@ class StartupRefused(RemoteProtocolError):
 
 
 def encode_startup_frame(frame: StartupFrame) -> bytes:
-    """Encodes the frame; the private data fits (see `private_data_room`)."""
+    """Encodes the frame.
+
+    Raises:
+        LocalProtocolError: it has more than 512 octets of private data, or 508 behind the enhanced words.
+    """
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
+    room = PRIVATE_DATA_OCTETS_MAX - _WORDS.size * (frame.enhanced is not None)
+    if len(data) > room:
+        raise LocalProtocolError(f"{len(data)} octets of private data, more than {room}")
     if frame.enhanced is not None:
         flags |= _ENHANCED
         inbound, outbound, peer_to_peer, ready = frame.enhanced
@@ -182,11 +188,6 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
     if length > PRIVATE_DATA_OCTETS_MAX:
         raise RemoteProtocolError(f"{length} octets of private data, more than 512", rfc="5044 7.1.1")
     return HEADER_OCTETS + length
-
-
-def private_data_room(*, enhanced: bool) -> int:
-    """Returns the octets of private data left to the upper layer: 512, or 508 behind the enhanced words."""
-    return PRIVATE_DATA_OCTETS_MAX - _WORDS.size * enhanced
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:

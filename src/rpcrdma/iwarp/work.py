@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma.iwarp.segments import encode_read_header
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.iwarp.config import ReadyFrame
+from rpcrdma.iwarp.segments import READ_REQUEST, SEND, WRITE, encode_read_header
 from rpcrdma.verbs.queue_pair import Status, Verb
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["ReadWork", "Work"]
+__all__ = ["MESSAGE_OCTETS_MAX", "ReadWork", "Work", "check_remote", "ready_work"]
+
+MESSAGE_OCTETS_MAX = 0xFFFFFFFF
+"""Octets of the longest DDP message."""
 
 _OFFSET_MASK = 0xFFFFFFFFFFFFFFFF
 """An RDMA Read of no octets may name the end of all memory."""
+
+_READY_HANDLE = 1
+"""The steering tag of RTR frames: its value has no meaning, but some RNICs refuse 0."""
 
 
 class Work:
@@ -79,3 +87,28 @@ class ReadWork(Work):
         self.sink_offset = sink_offset
         self.received = 0
         self.done = False
+
+
+def ready_work(frame: ReadyFrame) -> Work:
+    """Returns the RTR frame that permits the responder to send (RFC 6581 section 9.2)."""
+    work: Work
+    if frame is ReadyFrame.READ:
+        work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)
+    elif frame is ReadyFrame.WRITE:
+        work = Work(None, Verb.RDMA_WRITE, WRITE, (), 0, _READY_HANDLE)
+    else:
+        work = Work(None, Verb.SEND, SEND, (), 0)
+    work.internal = True
+    return work
+
+
+def check_remote(handle: int, offset: int, length: int) -> None:
+    """Checks that a message may name `length` octets of the peer's memory there.
+
+    Raises:
+        LocalProtocolError: no memory can be there, or no message is so long.
+    """
+    if not (0 <= handle <= 0xFFFFFFFF and offset >= 0 and offset + length <= _OFFSET_MASK + 1):
+        raise LocalProtocolError(f"no memory can be at handle {handle:#x}, offset {offset:#x}, length {length}")
+    if not 0 <= length <= MESSAGE_OCTETS_MAX:
+        raise LocalProtocolError(f"{length} octets: DDP messages stay below 2^32")
