@@ -134,7 +134,7 @@ def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
 
 def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = posted_by(joined.near, monkeypatch)
-    room = joined.near._send_room
+    room = joined.near._sends.room
     joined.near.heard = False
     joined.near.probe()
     joined.near.probe()
@@ -142,7 +142,7 @@ def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypa
     ((probe,),) = batches
     assert probe[1:3] == ((), joined.device.RDMA_WRITE)
     assert joined.near.heard
-    assert (joined.near._send_room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
+    assert (joined.near._sends.room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
     joined.near.probe()
     joined.near.abort("the end")
     assert not joined.near.completions

@@ -2,9 +2,8 @@
 
 It waits for nothing, where its driver `asks` in a thread if the device's call waits for the peer. The driver calls
 `poll` when the completion queue may hold something and `on_event` with each event of the connection manager, and the
-connection's owner takes completions and events. Short data is copied into registered slots; other data is pinned until
-its work request has completed. Receives of a pool have memory of their own (`device_receives`). A memory window is
-bound by a work request before the Send that names it.
+connection's owner takes completions and events. `device_sends` has the send queue, `device_receives` the memory of the
+receives of a pool. A memory window is bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
 then all outstanding work is reported as flushed.
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from rpcrdma.errors import LocalProtocolError
@@ -27,7 +26,6 @@ from rpcrdma.verbs.binding import (
     ManagerEventKind,
     MemoryWindow,
     Right,
-    SendWork,
     removal_of,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
@@ -36,12 +34,11 @@ from rpcrdma.verbs.device_memory import (
     SCATTER_ENTRIES,
     DeviceProtectionDomain,
     DeviceRegion,
-    MemorySlot,
-    MemorySlots,
     Pinned,
 )
 from rpcrdma.verbs.device_receives import DeviceReceives, PostedReceive
 from rpcrdma.verbs.device_registrations import KeptRegistrations
+from rpcrdma.verbs.device_sends import OWN, SEND_ENTRIES_MAX, SLOT_OCTETS, DeviceSend, DeviceSends
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.verbs.posting import EndState
 from rpcrdma.verbs.queue_pair import (
@@ -58,39 +55,12 @@ from rpcrdma.wire.buffers import Buffer, gather_length
 
 __all__ = ["DeviceQueuePair"]
 
-_SENDS = 128
-"""Work requests in the device's send queue; further ones wait here."""
 _RECEIVES = 1024
 """Receives in the device's receive queue: the credits of either direction, several times."""
-_ENTRIES = 16
-"""Pieces of memory that one Send or RDMA Write gathers; a longer Write is divided."""
 _READS = 32
 """RDMA Reads that either end may have outstanding, as with the software RNIC."""
-_SLOT_OCTETS = 4096 + 512
-"""Up to this length, 4 KiB of data and its headers, a copy costs less than a registration."""
 _COMPLETIONS = 64
 """Completions taken at once."""
-_OWN = object()
-"""The identifier of work requests that the owner of the queue pair has not posted; it gets no completion of them."""
-
-
-class _Send:
-    """Work of the send queue, as one or more work requests of the device, of which `left` have not completed.
-
-    `verb` None stands for the binding of a window.
-    """
-
-    __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
-
-    def __init__(self, wr: object, verb: Verb | None, length: int, *, signaled: bool) -> None:
-        self.wr = wr
-        self.verb = verb
-        self.length = length
-        self.signaled = signaled
-        self.pinned: list[Pinned] = []
-        self.slot: MemorySlot | None = None
-        self.left = 0
-        self.status = Status.FLUSHED
 
 
 class DeviceQueuePair:
@@ -114,25 +84,19 @@ class DeviceQueuePair:
         self.pd.binder = self
         self._binding = binding
         self._identifier = identifier
-        self._entries = min(_ENTRIES, device["max_entries"])
-        self._message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
-        self._send_room = min(_SENDS, device["max_queue_pair_work"])
-        self._receives_max = min(_RECEIVES, device["max_queue_pair_work"], device["max_completions"] - self._send_room)
-        receive_entries = min(SCATTER_ENTRIES, device["max_entries"])
+        self._sends = DeviceSends(self.pd, binding)
+        send_room, most = self._sends.room, device["max_entries"]
+        self._receives_max = min(_RECEIVES, device["max_queue_pair_work"], device["max_completions"] - send_room)
         self._device = identifier.queue_pair(
-            domain, self._send_room, self._receives_max, self._entries, receive_entries
+            domain, send_room, self._receives_max, min(SEND_ENTRIES_MAX, most), min(SCATTER_ENTRIES, most)
         )
         self.inbound_reads = min(_READS, device["max_inbound_reads"])
         self.outbound_reads = min(_READS, device["max_outbound_reads"])
         self._private_data = private_data
         self.completions: deque[Completion] = deque()
         self.events: list[QueuePairEvent] = []
-        self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
         self._receive_memory: DeviceReceives | None = None
         self._receives: deque[PostedReceive] = deque()
-        self._sends: deque[_Send] = deque()
-        self._unposted: deque[SendWork] = deque()
-        self._reads = 0
         self._leaving = False
         self.asks: Callable[[Callable[[], None]], bool] = _at_once
         """Makes the call that asks the peer for the connection; returns True if `asked` will report its end."""
@@ -161,12 +125,12 @@ class DeviceQueuePair:
     @property
     def idle(self) -> bool:
         """Whether the device has no work for the peer."""
-        return not self._sends or self.state is not EndState.ESTABLISHED
+        return not self._sends.queued or self.state is not EndState.ESTABLISHED
 
     @property
     def binds(self) -> bool:
         """Whether the device has not yet bound the window of some handle."""
-        return any(send.verb is None for send in self._sends)
+        return any(send.verb is None for send in self._sends.queued)
 
     # Posting
 
@@ -211,42 +175,34 @@ class DeviceQueuePair:
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
     ) -> None:
         opcode = self._binding.SEND if invalidate is None else self._binding.SEND_WITH_INVALIDATE
-        send = _Send(wr, Verb.SEND, gather_length(gather), signaled=signaled)
-        if send.length > _SLOT_OCTETS:
+        send = DeviceSend(wr, Verb.SEND, gather_length(gather), signaled=signaled)
+        if send.length > SLOT_OCTETS:
             gather = [b"".join(gather)]
         self._post(send, opcode, gather, invalidate or 0, 0)
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
-        send = _Send(wr, Verb.RDMA_WRITE, gather_length(gather), signaled=signaled)
+        send = DeviceSend(wr, Verb.RDMA_WRITE, gather_length(gather), signaled=signaled)
         self._post(send, self._binding.RDMA_WRITE, gather, handle, offset)
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         assert isinstance(sink, DeviceRegion)
-        send = _Send(wr, Verb.RDMA_READ, length, signaled=True)
+        send = DeviceSend(wr, Verb.RDMA_READ, length, signaled=True)
         if self.state is EndState.CLOSED or sink.pinned is None:
             self.completions.append(Completion(wr, Verb.RDMA_READ, Status.FLUSHED))
             return
         entry = sink.pinned.region, sink.pinned.start + sink_start, length
-        self._queue(send, self._binding.RDMA_READ, [entry], handle, offset)
+        self._sends.queue(send, self._binding.RDMA_READ, [entry], handle, offset)
 
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
         """See `WindowBinder`: the device binds it before it sends a message that is posted later."""
         if self.state is not EndState.CLOSED:
-            send = _Send(_OWN, None, 0, signaled=False)
-            send.left = 1
-            self._sends.append(send)
-            self._unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
+            self._sends.bind(window, entry, handle, rights)
 
     def unbind(self, window: MemoryWindow) -> None:
         """See `WindowBinder`."""
-        for work in self._unposted:
-            if work[-1] is window:
-                assert isinstance(work[0], _Send)
-                self._unposted.remove(work)
-                self._sends.remove(work[0])
-                break
+        self._sends.unbind(window)
 
     def probe(self) -> None:
         """Posts an RDMA Write without data, unless the device waits for the peer already.
@@ -254,49 +210,21 @@ class DeviceQueuePair:
         The peer acknowledges it without a look at its handle (IBA C9-88; iWARP likewise), or the device gives the peer
         up. The completion of an iWARP device says only that TCP has taken it.
         """
-        if self.state is EndState.ESTABLISHED and not self._sends:
-            self._queue(_Send(_OWN, Verb.RDMA_WRITE, 0, signaled=False), self._binding.RDMA_WRITE, [], 0, 0)
+        if self.state is EndState.ESTABLISHED and not self._sends.queued:
+            probe = DeviceSend(OWN, Verb.RDMA_WRITE, 0, signaled=False)
+            self._sends.queue(probe, self._binding.RDMA_WRITE, [], 0, 0)
 
-    def _post(self, send: _Send, opcode: int, gather: Sequence[Buffer], handle: int, offset: int) -> None:
+    def _post(self, send: DeviceSend, opcode: int, gather: Sequence[Buffer], handle: int, offset: int) -> None:
         if self.state is not EndState.CLOSED:
             try:
-                self._queue(send, opcode, self._pinned(send, gather), handle, offset)
+                self._sends.queue(send, opcode, self._sends.pinned(send, gather), handle, offset)
             except LocalProtocolError as error:
-                self._release(send)
+                self._sends.release(send)
                 self.abort(str(error))
             else:
                 return
         assert send.verb is not None
         self.completions.append(Completion(send.wr, send.verb, Status.FLUSHED))
-
-    def _pinned(self, send: _Send, gather: Sequence[Buffer]) -> list[Entry]:
-        """Returns the data in registered memory: copied into a slot, or where it is."""
-        if send.length <= _SLOT_OCTETS:
-            send.slot = slot = self._slots.take()
-            start = 0
-            for piece in gather:
-                slot.view[start : start + len(piece)] = piece
-                start += len(piece)
-            return [slot.entry(start)]
-        entries: list[Entry] = []
-        for piece in gather:
-            if piece:
-                pinned = self.pd.pin(piece, 0)
-                send.pinned.append(pinned)
-                entries.append((pinned.region, pinned.start, len(piece)))
-        return entries
-
-    def _queue(self, send: _Send, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
-        """Queues the device's work requests for `send`, each of a length and with entries that it takes."""
-        self._sends.append(send)
-        if len(entries) <= self._entries and send.length <= self._message_octets:
-            send.left = 1
-            self._unposted.append((send, tuple(entries), opcode, handle, offset))
-            return
-        for part in _divided(entries, self._entries, self._message_octets):
-            send.left += 1
-            self._unposted.append((send, tuple(part), opcode, handle, offset))
-            offset += sum(octets for _, _, octets in part)
 
     # Connecting and ending
 
@@ -335,29 +263,15 @@ class DeviceQueuePair:
                 self.asked(error)
         if self.state is not EndState.ESTABLISHED:
             return
-        works = self._next_works() if self._unposted else None
+        works = self._sends.next_works(self.outbound_reads) if self._sends.unposted else None
         if works:
             try:
                 self._device.post_sends(works)
             except OSError as error:
                 self._fail(error)
                 return
-        if self._leaving and not self._sends:
+        if self._leaving and not self._sends.queued:
             self._end("disconnected", by_peer=False)
-
-    def _next_works(self) -> list[SendWork]:
-        """Returns the work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
-        unposted = self._unposted
-        works: list[SendWork] = []
-        while unposted and self._send_room:
-            if unposted[0][2] == self._binding.RDMA_READ:
-                # Without any slot the device says that the Read is invalid.
-                if self._reads >= max(1, self.outbound_reads):
-                    break
-                self._reads += 1
-            works.append(unposted.popleft())
-            self._send_room -= 1
-        return works
 
     def asked(self, error: OSError | None) -> None:
         """Continues after the call that asks the peer for the connection: see `asks`.
@@ -447,12 +361,7 @@ class DeviceQueuePair:
         before, self.state = self.state, EndState.CLOSED
         if not self.asking:
             self._part(before, private_data)
-        self._unposted.clear()
-        while self._sends:
-            send = self._sends.popleft()
-            self._release(send)
-            if send.verb is not None and send.wr is not _OWN:
-                self.completions.append(Completion(send.wr, send.verb, send.status))
+        self._sends.flush(self.completions)
         while self._receives:
             receive = self._receives.popleft()
             if isinstance(receive.place, Pinned):
@@ -477,7 +386,7 @@ class DeviceQueuePair:
     def release(self) -> None:
         """Gives everything back that the device holds for it; called last, after the end."""
         self._device.close()
-        self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
+        self._sends.close()
         self._receive_memory = None
         self.pd.close()
 
@@ -506,7 +415,7 @@ class DeviceQueuePair:
             elif isinstance(work, PostedReceive):
                 self._received(work, octets, invalidated)
             else:
-                self._done(work)
+                self._sends.done(work, self.completions)
         if len(found) == _COMPLETIONS:
             return True
         if flushed and self.state is EndState.ESTABLISHED and not self.pd.device["iwarp"]:
@@ -529,31 +438,17 @@ class DeviceQueuePair:
         ended = invalidated if invalidated and self.pd.invalidated(invalidated) else None
         self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
-    def _done(self, send: _Send) -> None:
-        self._send_room += 1
-        self._reads -= send.verb is Verb.RDMA_READ
-        send.left -= 1
-        if send.left:
-            return
-        self._release(send)
-        send.status = Status.SUCCESS
-        # Linux's siw reports a Send before an RDMA Read that was posted earlier.
-        while self._sends and self._sends[0].status is Status.SUCCESS:
-            first = self._sends.popleft()
-            if first.signaled and first.verb is not None:
-                self.completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
-
-    def _failed(self, work: _Send | PostedReceive, status: int) -> None:
+    def _failed(self, work: DeviceSend | PostedReceive, status: int) -> None:
         """Ends the connection, with the reason in `status`, because the device could not do the work."""
-        if isinstance(work, _Send) and status == Work.REMOTE_ACCESS:
+        if isinstance(work, DeviceSend) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
-        if isinstance(work, _Send) and work.verb is None:
+        if isinstance(work, DeviceSend) and work.verb is None:
             reason = f"the device binds no memory window: {self._binding.status_text(status)}"
             self._end(reason, by_peer=False)
-        elif isinstance(work, _Send) and status in UNSENT:
+        elif isinstance(work, DeviceSend) and status in UNSENT:
             happened, remedy = UNSENT[Work(status)]
             self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
-        elif isinstance(work, _Send):
+        elif isinstance(work, DeviceSend):
             text = f"the device failed: {self._binding.status_text(status)}; see the kernel's log (dmesg)"
             self._end(REFUSALS.get(status, text), by_peer=False, protocol_error=status in REFUSALS)
         else:
@@ -564,31 +459,7 @@ class DeviceQueuePair:
         trouble = self.trouble()
         return f"{trouble}, bring its network interface up (ip link set INTERFACE up)" if trouble else ""
 
-    def _release(self, send: _Send) -> None:
-        while send.pinned:
-            self.pd.unpin(send.pinned.pop())
-        if send.slot is not None:
-            self._slots.give_back(send.slot)
-            send.slot = None
-
 
 def _at_once(ask: Callable[[], None]) -> bool:
     ask()
     return False
-
-
-def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:
-    """Divides a gather or scatter list into lists of at most this many entries and octets; at least one list."""
-    lists: list[list[Entry]] = [[]]
-    room = octets_max
-    for region, start, octets in entries:
-        left = octets
-        while left:
-            if len(lists[-1]) == entries_max or not room:
-                lists.append([])
-                room = octets_max
-            part = min(left, room)
-            lists[-1].append((region, start + octets - left, part))
-            left -= part
-            room -= part
-    return lists

@@ -1,0 +1,179 @@
+"""The send queue of an RDMA device's queue pair: the memory of posted work, its division, and its order of completion.
+
+Short data is copied into registered slots; other data is pinned until its work request has completed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from rpcrdma.verbs.binding import Binding, Entry, MemoryWindow, SendWork
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlot, MemorySlots, Pinned
+from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["OWN", "SENDS_MAX", "SEND_ENTRIES_MAX", "SLOT_OCTETS", "DeviceSend", "DeviceSends"]
+
+SENDS_MAX = 128
+"""Work requests in the device's send queue; further ones wait here."""
+SEND_ENTRIES_MAX = 16
+"""Pieces of memory that one Send or RDMA Write gathers; a longer Write is divided."""
+SLOT_OCTETS = 4096 + 512
+"""Up to this length, 4 KiB of data and its headers, a copy costs less than a registration."""
+OWN = object()
+"""The identifier of work requests that the owner of the queue pair has not posted; it gets no completion of them."""
+
+
+class DeviceSend:
+    """Work of the send queue, as one or more work requests of the device, of which `left` have not completed.
+
+    `verb` None stands for the binding of a window.
+    """
+
+    __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
+
+    def __init__(self, wr: object, verb: Verb | None, length: int, *, signaled: bool) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.length = length
+        self.signaled = signaled
+        self.pinned: list[Pinned] = []
+        self.slot: MemorySlot | None = None
+        self.left = 0
+        self.status = Status.FLUSHED
+
+
+class DeviceSends:
+    """`queued` is the work that has not completed, in the order of posting; `unposted` waits for room in the device."""
+
+    __slots__ = ("_binding", "_entries", "_message_octets", "_pd", "_reads", "_slots", "queued", "room", "unposted")
+
+    def __init__(self, pd: DeviceProtectionDomain, binding: Binding) -> None:
+        device = pd.device
+        self._pd = pd
+        self._binding = binding
+        self._entries = min(SEND_ENTRIES_MAX, device["max_entries"])
+        self._message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
+        self._slots = MemorySlots(pd, SLOT_OCTETS, 0)
+        self._reads = 0
+        self.room = min(SENDS_MAX, device["max_queue_pair_work"])
+        """Work requests that the device's send queue still takes."""
+        self.queued: deque[DeviceSend] = deque()
+        self.unposted: deque[SendWork] = deque()
+
+    def pinned(self, send: DeviceSend, gather: Sequence[Buffer]) -> list[Entry]:
+        """Returns the data in registered memory: copied into a slot, or where it is.
+
+        Raises:
+            LocalProtocolError: no more memory can be registered.
+        """
+        if send.length <= SLOT_OCTETS:
+            send.slot = slot = self._slots.take()
+            start = 0
+            for piece in gather:
+                slot.view[start : start + len(piece)] = piece
+                start += len(piece)
+            return [slot.entry(start)]
+        entries: list[Entry] = []
+        for piece in gather:
+            if piece:
+                pinned = self._pd.pin(piece, 0)
+                send.pinned.append(pinned)
+                entries.append((pinned.region, pinned.start, len(piece)))
+        return entries
+
+    def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
+        """Queues the device's work requests for `send`, each of a length and with entries that it takes."""
+        self.queued.append(send)
+        if len(entries) <= self._entries and send.length <= self._message_octets:
+            send.left = 1
+            self.unposted.append((send, tuple(entries), opcode, handle, offset))
+            return
+        for part in _divided(entries, self._entries, self._message_octets):
+            send.left += 1
+            self.unposted.append((send, tuple(part), opcode, handle, offset))
+            offset += sum(octets for _, _, octets in part)
+
+    def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
+        """Queues the binding of a window."""
+        send = DeviceSend(OWN, None, 0, signaled=False)
+        send.left = 1
+        self.queued.append(send)
+        self.unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
+
+    def unbind(self, window: MemoryWindow) -> None:
+        """Withdraws the binding of a window that was not posted."""
+        for work in self.unposted:
+            if work[-1] is window:
+                assert isinstance(work[0], DeviceSend)
+                self.unposted.remove(work)
+                self.queued.remove(work[0])
+                break
+
+    def next_works(self, reads_max: int) -> list[SendWork]:
+        """Returns the work for which the send queue has room, up to an RDMA Read beyond `reads_max` at a time."""
+        unposted = self.unposted
+        works: list[SendWork] = []
+        while unposted and self.room:
+            if unposted[0][2] == self._binding.RDMA_READ:
+                # Without any slot the device says that the Read is invalid.
+                if self._reads >= max(1, reads_max):
+                    break
+                self._reads += 1
+            works.append(unposted.popleft())
+            self.room -= 1
+        return works
+
+    def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
+        """Counts a completed work request of `send`, and reports work that has completed, in the order of posting."""
+        self.room += 1
+        self._reads -= send.verb is Verb.RDMA_READ
+        send.left -= 1
+        if send.left:
+            return
+        self.release(send)
+        send.status = Status.SUCCESS
+        # Linux's siw reports a Send before an RDMA Read that was posted earlier.
+        while self.queued and self.queued[0].status is Status.SUCCESS:
+            first = self.queued.popleft()
+            if first.signaled and first.verb is not None:
+                completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
+
+    def flush(self, completions: deque[Completion]) -> None:
+        """Ends all work, in the order of posting."""
+        self.unposted.clear()
+        while self.queued:
+            send = self.queued.popleft()
+            self.release(send)
+            if send.verb is not None and send.wr is not OWN:
+                completions.append(Completion(send.wr, send.verb, send.status))
+
+    def release(self, send: DeviceSend) -> None:
+        """Ends the use of the memory of `send`."""
+        while send.pinned:
+            self._pd.unpin(send.pinned.pop())
+        if send.slot is not None:
+            self._slots.give_back(send.slot)
+            send.slot = None
+
+    def close(self) -> None:
+        """Gives up the registered slots; called after `flush`."""
+        self._slots = MemorySlots(self._pd, SLOT_OCTETS, 0)
+
+
+def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:
+    """Divides a gather or scatter list into lists of at most this many entries and octets; at least one list."""
+    lists: list[list[Entry]] = [[]]
+    room = octets_max
+    for region, start, octets in entries:
+        left = octets
+        while left:
+            if len(lists[-1]) == entries_max or not room:
+                lists.append([])
+                room = octets_max
+            part = min(left, room)
+            lists[-1].append((region, start + octets - left, part))
+            left -= part
+            room -= part
+    return lists
