@@ -15,66 +15,17 @@ from rpcrdma.xdr.language.preprocessed import read_preprocessed
 
 __all__ = ["DEFINITIONS"]
 
+_WORDS = """
+const enum struct union switch case default typedef program version void pragma
+int unsigned hyper bool float double opaque string long char quadruple uint32
+limit ddp bound octets { } { } ( ) < > [ ] ; ; ; ; : ,
+= * . 0 1 2 3 -1 07 0xffffffff 99999999999999999999 TRUE FALSE
+a b c A B C E F P V 9 None None_ class mro value
+"""
 WORDS = (
-    *(
-        "const",
-        "enum",
-        "struct",
-        "union",
-        "switch",
-        "case",
-        "default",
-        "typedef",
-        "program",
-        "version",
-        "void",
-        "pragma",
-    ),
-    *("int", "unsigned", "hyper", "bool", "float", "double", "opaque", "string", "long", "char", "quadruple", "uint32"),
-    *(
-        "limit",
-        "ddp",
-        "bound",
-        "octets",
-        "{",
-        "}",
-        "{",
-        "}",
-        "(",
-        ")",
-        "<",
-        ">",
-        "[",
-        "]",
-        ";",
-        ";",
-        ";",
-        ";",
-        ":",
-        ",",
-    ),
-    *("=", "*", ".", "0", "1", "2", "3", "-1", "07", "0xffffffff", "99999999999999999999", "TRUE", "FALSE"),
-    *(
-        "a",
-        "b",
-        "c",
-        "A",
-        "B",
-        "C",
-        "E",
-        "F",
-        "P",
-        "V",
-        "9",
-        "None",
-        "None_",
-        "class",
-        "mro",
-        "value",
-        "n" * 60,
-        "m" * 130,
-    ),
-    *('"text"', "/*", "*/", "%", "\n", "#", "struct a {", "} ;", "typedef int", "case 0 :", "switch ( int d ) {"),
+    *_WORDS.split(),
+    *("n" * 60, "m" * 130, '"text"', "/*", "*/", "%", "\n", "#"),
+    *("struct a {", "} ;", "typedef int", "case 0 :", "switch ( int d ) {"),
     *("program P { version V {", "} = 1 ; } = 9 ;", "a F ( a ) = 1 ;", "a *", "a <>", "b [ 2 ] ;", "union"),
 )
 """What definitions consist of, and more often what closes something."""

@@ -84,18 +84,6 @@ def test_a_cut_places_the_octets_before_it_and_no_others() -> None:
     assert placed == [b"z" * 1000 + bytes(OCTETS - 1000)]
 
 
-def test_a_delayed_message_is_not_overtaken() -> None:
-    faults = Script(once(MessageKind.SEND, Delivery(delay_s=0.5), sender="client"))
-
-    async def use(fabric: Fabric, connection: Connection) -> None:
-        begun_s = now_s()
-        await asyncio.gather(*(connection.call(v3.NULL, None) for _ in range(8)))
-        assert now_s() - begun_s == pytest.approx(0.5, abs=0.001)
-        assert len([event for event in fabric.trace.events if event.kind is EventKind.FAULT]) == 1
-
-    world(use, faults=faults)
-
-
 def test_a_slow_registration_delays_its_call_and_a_failing_one_fails_it_alone() -> None:
     faults = Script()
 
@@ -130,16 +118,6 @@ def test_where_memory_is_exhausted_calls_that_need_none_go_on() -> None:
         client.registered_octets_max = OCTETS
         await connection.call(*read_of())
         assert client.registered_octets == fabric.node("server").registered_octets == 0
-
-    world(use)
-
-
-def test_a_stalled_host_answers_when_it_goes_on() -> None:
-    async def use(fabric: Fabric, connection: Connection) -> None:
-        fabric.node("server").stall(3.0)
-        begun_s = now_s()
-        await connection.call(v3.NULL, None)
-        assert now_s() - begun_s == pytest.approx(3.0, abs=0.001)
 
     world(use)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs import v3
 from rpcrdma.rpc.client_stub import ClientStub, WaitingCaller
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -182,3 +183,17 @@ def test_types_of_rpcgen_may_be_arguments_and_results() -> None:
         assert octets(encode, value) == bytes.fromhex(wire)
         assert whole(decode, bytes.fromhex(wire)) == value
     assert module.A.reply_bound(b"").results == 4 + 12
+
+
+PROCEDURES = """
+NULL GETATTR SETATTR LOOKUP ACCESS READLINK READ WRITE CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK READDIR
+READDIRPLUS FSSTAT FSINFO PATHCONF COMMIT
+"""
+
+
+def test_procedures_have_the_numbers_of_rfc_1813() -> None:
+    for number, name in enumerate(PROCEDURES.split()):
+        procedure = v3.PROGRAM.procedures[number]
+        assert (procedure.name, procedure.method) == (f"NFSPROC3_{name}", name.lower())
+        assert (procedure.program, procedure.version) == (100003, 3)
+        assert getattr(v3, name) is procedure

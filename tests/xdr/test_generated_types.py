@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import sys
 import tomllib
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, PlacedInOrder
+from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition
 from rpcrdma.xdr.language import compile_source
 from support.cases import each_case
 from support.compiled import assert_octets, load, octets, whole
@@ -374,36 +375,6 @@ def test_annotations_resolve_to_the_documented_types() -> None:
     assert typing.get_type_hints(module.u, vars(module))["value"] == module.s | int | None
 
 
-DDP = """
-typedef string path<8>;
-struct args { unsigned count; opaque data<8>; path where; bool last; };
-union choice switch (bool b) { case TRUE: opaque data<8>; case FALSE: void; };
-pragma ddp args.data; pragma ddp args.where; pragma ddp choice.data;
-"""
-
-
-@pytest.mark.req("V1-15", "V1-17", "V1-19", "V1-20", "V1-21", "V2-16", "V2-18", "V2-20", "V2-21")
-def test_ddp_members_are_recorded_and_not_copied() -> None:
-    module = load(DDP)
-    data = bytearray(b"data!")
-    payload = Encoder()
-    module.encode_args(payload, module.args(5, data, "here", True))
-    stream = bytes.fromhex("00000005 00000005 00000004 00000001")
-    assert bytes(payload.reduced) == stream
-    assert isinstance(payload.items[0].data, memoryview)
-    assert payload.items[0].data.obj is data
-    assert [(item.position, item.at) for item in payload.items] == [(8, 8), (20, 12)]
-    view = memoryview(data)
-    item = whole(module.decode_args, stream, placed=PlacedInOrder([view, memoryview(b"here")]))
-    assert item.data is view
-    assert item == module.args(5, data, "here", True)
-    # The discriminant of an arm stays.
-    payload = Encoder()
-    module.encode_choice(payload, module.choice(True, b"data"))
-    assert bytes(payload.reduced) == bytes.fromhex("00000001 00000004")
-    assert [item.position for item in payload.items] == [8]
-
-
 OPTIONAL = """
 struct holder { opaque data<8>; };
 struct args { holder *maybe; unsigned after; };
@@ -437,6 +408,27 @@ def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(po
         placed = PlacedByPosition({position: memoryview(stream)[position:end]})
         with pytest.raises(DecodeError):
             whole(module.decode_args, stream[:position] + stream[end:], placed=placed)
+
+
+OPAQUE = """
+struct fixed { int n; opaque a[16]; int m; };
+struct several { opaque a<16>; opaque b<16>; };
+union u switch (int n) { case 1: opaque a<16>; case 2: opaque b[16]; };
+pragma ddp several.b;
+"""
+
+
+def test_opaque_members_and_arms_take_octets_of_any_format() -> None:
+    module, doubles = load(OPAQUE), array.array("d", [1.0, 2.0])
+    uncounted = doubles.tobytes()
+    counted = b"\0\0\0\x10" + uncounted
+    for encode, value, expected in (
+        (module.encode_fixed, module.fixed(1, doubles, 2), b"\0\0\0\1" + uncounted + b"\0\0\0\2"),
+        (module.encode_several, module.several(doubles, doubles), counted + counted),
+        (module.encode_u, module.u(1, doubles), b"\0\0\0\1" + counted),
+        (module.encode_u, module.u(2, doubles), b"\0\0\0\2" + uncounted),
+    ):
+        assert octets(encode, value) == expected
 
 
 def test_pragma_limits_replace_those_of_typedefs() -> None:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import functools
 import json
 import math
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
+from rpcrdma.rpc.loaded_interface import load_interface
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader, JsonWriter, parse_json
 from rpcrdma.xdr.language.json_shape import arm_key, arm_of, data_paths, discriminant_key, shape
-from support.cases import each_case
 
-ROOT = Path(__file__).parents[2]
 EVERYTHING = """
 enum colour { RED = -1, GREEN = 2, ALSO_GREEN = 3 };
 typedef opaque key[5];
@@ -38,23 +34,12 @@ struct all {
 };
 pragma ddp all.placed;
 """
-SOURCES = {
-    "everything": EVERYTHING,
-    **{
-        path.stem: path.read_text()
-        for path in (
-            ROOT / "src/rpcrdma/nfs/v3/nfs3.x",
-            ROOT / "src/rpcrdma/nfs/mount3.x",
-            *(ROOT / "examples").rglob("*.x"),
-        )
-    },
-}
-LOADED = {name: load_interface(text, source_name=f"{name}.x") for name, text in SOURCES.items()}
+LOADED = load_interface(EVERYTHING, source_name="everything.x")
 BITS = {"i": 32, "I": 32, "q": 64, "Q": 64}
 
 
 @functools.cache
-def values(source: str, kind: model.Type, depth: int = 0) -> st.SearchStrategy[Any]:
+def values(kind: model.Type, depth: int = 0) -> st.SearchStrategy[Any]:
     """Values of a type; deep in a type that contains itself, optional ones are none."""
     match model.strip(kind):
         case model.Number("f"):
@@ -68,7 +53,7 @@ def values(source: str, kind: model.Type, depth: int = 0) -> st.SearchStrategy[A
         case model.Boolean():
             return st.booleans()
         case model.EnumRef(name):
-            return st.sampled_from(LOADED[source].classes[name])
+            return st.sampled_from(LOADED.classes[name])
         case model.FixedOpaque(length):
             return st.binary(min_size=length, max_size=length)
         case model.VariableOpaque(limit):
@@ -77,69 +62,55 @@ def values(source: str, kind: model.Type, depth: int = 0) -> st.SearchStrategy[A
             data = st.binary(max_size=min(limit, 12)) | st.text(max_size=min(limit, 40) // 4).map(str.encode)
             return data.map(lambda octets: octets.decode("utf-8", "surrogateescape"))
         case model.ClassRef(name):
-            return of_class(source, name, depth + 1)
+            return of_class(name, depth + 1)
         case model.Optional(element):
-            return st.none() if depth > 3 else st.none() | values(source, element, depth)
+            return st.none() if depth > 3 else st.none() | values(element, depth)
         case model.FixedArray(element, length):
-            return st.lists(values(source, element, depth), min_size=length, max_size=length)
+            return st.lists(values(element, depth), min_size=length, max_size=length)
         case model.VariableArray(element, limit):
-            return st.lists(values(source, element, depth), max_size=min(limit, 3))
+            return st.lists(values(element, depth), max_size=min(limit, 3))
         case model.LinkedList(entry, _, filled):
-            return st.lists(values(source, model.ClassRef(entry), depth), min_size=filled, max_size=3)
+            return st.lists(values(model.ClassRef(entry), depth), min_size=filled, max_size=3)
         case other:
             raise AssertionError(other)
 
 
-def of_class(source: str, name: str, depth: int) -> st.SearchStrategy[Any]:
-    made, item = LOADED[source].classes[name], LOADED[source].module.classes[name]
+def of_class(name: str, depth: int) -> st.SearchStrategy[Any]:
+    made, item = LOADED.classes[name], LOADED.module.classes[name]
     if isinstance(item, model.Struct):
-        return st.builds(made, **{member.name: values(source, member.type, depth) for member in item.members})
+        return st.builds(made, **{member.name: values(member.type, depth) for member in item.members})
 
     def chosen(tag: Any) -> st.SearchStrategy[Any]:
         arm = arm_of(item, int(tag))
         if arm is None:
             return st.nothing()
-        return st.builds(made, st.just(tag), st.none() if arm.type is None else values(source, arm.type, depth))
+        return st.builds(made, st.just(tag), st.none() if arm.type is None else values(arm.type, depth))
 
     labels = [value for arm in item.arms for value, _ in arm.values]
     kind = model.strip(item.discriminant.type)
-    tags = values(source, kind) if isinstance(kind, model.Boolean | model.EnumRef) else st.sampled_from([*labels, 9])
+    tags = values(kind) if isinstance(kind, model.Boolean | model.EnumRef) else st.sampled_from([*labels, 9])
     return tags.filter(lambda tag: arm_of(item, int(tag)) is not None).flatmap(chosen)
 
 
-def octets(loaded: LoadedInterface, name: str, value: Any) -> bytes:
+def octets(name: str, value: Any) -> bytes:
     encoder = Encoder()
-    loaded.classes[f"encode_{name}"](encoder, value)
+    LOADED.classes[f"encode_{name}"](encoder, value)
     return b"".join(bytes(part) for part in encoder.gather())
-
-
-def assert_survives(source: str, data: st.DataObject, *, hexadecimal: bool) -> None:
-    loaded = LOADED[source]
-    kinds = {**{name: model.ClassRef(name) for name in loaded.module.classes}, **loaded.module.aliases}
-    name = data.draw(st.sampled_from(sorted(kinds)))
-    before = octets(loaded, name, data.draw(values(source, kinds[name])))
-    decoder = Decoder(before)
-    received = loaded.classes[f"decode_{name}"](decoder)
-    decoder.done(name)
-    document = JsonWriter(loaded.module, hexadecimal=hexadecimal).write(kinds[name], received, "result")
-    text = json.dumps(document, allow_nan=False)
-    text.encode()
-    read = JsonReader(loaded.module, loaded.classes).read(kinds[name], parse_json(text, "result"), "result")
-    assert octets(loaded, name, read) == before
 
 
 @given(data=st.data(), hexadecimal=st.booleans())
 def test_values_of_every_type_survive_as_json(data: st.DataObject, *, hexadecimal: bool) -> None:
-    assert_survives("everything", data, hexadecimal=hexadecimal)
-
-
-@pytest.mark.thorough
-@each_case("source", [source for source in LOADED if source != "everything"])
-@given(data=st.data(), hexadecimal=st.booleans())
-def test_values_of_the_definitions_in_use_survive_as_json(
-    source: str, data: st.DataObject, *, hexadecimal: bool
-) -> None:
-    assert_survives(source, data, hexadecimal=hexadecimal)
+    kinds = {**{name: model.ClassRef(name) for name in LOADED.module.classes}, **LOADED.module.aliases}
+    name = data.draw(st.sampled_from(sorted(kinds)))
+    before = octets(name, data.draw(values(kinds[name])))
+    decoder = Decoder(before)
+    received = LOADED.classes[f"decode_{name}"](decoder)
+    decoder.done(name)
+    document = JsonWriter(LOADED.module, hexadecimal=hexadecimal).write(kinds[name], received, "result")
+    text = json.dumps(document, allow_nan=False)
+    text.encode()
+    read = JsonReader(LOADED.module, LOADED.classes).read(kinds[name], parse_json(text, "result"), "result")
+    assert octets(name, read) == before
 
 
 JSON = st.recursive(
@@ -154,12 +125,11 @@ JSON = st.recursive(
 
 @given(document=JSON, data=st.data())
 def test_any_document_is_read_or_refused_with_its_place(document: Any, data: st.DataObject) -> None:
-    loaded = LOADED["everything"]
-    name = data.draw(st.sampled_from(sorted(loaded.module.classes)))
+    name = data.draw(st.sampled_from(sorted(LOADED.module.classes)))
     refused = None
     try:
-        value = JsonReader(loaded.module, loaded.classes).read(model.ClassRef(name), document, "arguments")
-        octets(loaded, name, value)
+        value = JsonReader(LOADED.module, LOADED.classes).read(model.ClassRef(name), document, "arguments")
+        octets(name, value)
     except JsonMismatch as error:
         refused = error
     if refused is not None:
@@ -178,13 +148,11 @@ def test_any_text_is_json_or_refused(text: str) -> None:
 
 
 def test_shapes_and_paths_are_of_every_type() -> None:
-    for loaded in LOADED.values():
-        for name in loaded.module.classes:
-            json.dumps(shape(loaded.module, model.ClassRef(name)))
-    loaded = LOADED["everything"]
-    assert list(data_paths(loaded.module, model.ClassRef("all"), "r")) == [
+    for name in LOADED.module.classes:
+        json.dumps(shape(LOADED.module, model.ClassRef(name)))
+    assert list(data_paths(LOADED.module, model.ClassRef("all"), "r")) == [
         "r.k", "r.o", "r.i.rest", "r.u.k", "r.unions[].rest", "r.maybe", "r.placed",
     ]  # fmt: skip
-    union = loaded.module.classes["by_bool"]
+    union = LOADED.module.classes["by_bool"]
     assert isinstance(union, model.Union)
     assert (discriminant_key(union), arm_key(union, union.arms[0])) == ("value", "value_")
