@@ -116,8 +116,8 @@ def test_a_responder_with_enhanced_setup_off_closes_on_an_enhanced_request() -> 
 def test_an_initiator_without_enhanced_setup_speaks_revision_1() -> None:
     raw = peer(MpaRole.INITIATOR, IwarpConfig(enhanced=False), private_data=b"x" * 512)
     assert raw.take() == startup_frame("Req", 0x40, 1, b"x" * 512)
-    raw.give(startup_frame("Rep", 0x40, 1))
-    assert events_of(raw.qp) == [Established(private_data=b"", inbound_reads=32, outbound_reads=1)]
+    raw.give(startup_frame("Rep", 0x40, 1, b"y" * 512))
+    assert events_of(raw.qp) == [Established(private_data=b"y" * 512, inbound_reads=32, outbound_reads=1)]
 
 
 @pytest.mark.req("MPA-36")

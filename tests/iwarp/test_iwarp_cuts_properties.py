@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.verbs import Access, Completion, MemoryRegion, QueuePairEvent, SoftwareProtectionDomain
-from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
@@ -168,16 +167,3 @@ def test_frames_that_are_cut_do_what_whole_ones_do(
     octets = sum(full * count + last + 20 for _, full, count, last, _ in script)
     numbers = random.Random(seed)
     compare(script, fault, faulty, lambda: numbers.randint(1, max(largest, octets // 200)), crc=crc)
-
-
-@pytest.mark.thorough
-@pytest.mark.req("MPA-49", "DDP-7", "DDP-16", "RD-8")
-@each_case("fault", FAULTS)
-@each_case("octets", [1424, 10_402])
-@each_case("message", ["write", "read"])
-def test_each_fault_in_each_place_of_a_message(message: str, octets: int, fault: str) -> None:
-    """One of six full segments and a last one, with a message before and one behind."""
-    for faulty, last, at in itertools.product(range(7), (0, 2047, octets), (0, MEMORY_OCTETS - 25_000)):
-        script = [(message, 5000, 1, 5000, 100), (message, octets, 6, last, at), (message, 10, 1, 0, 0)]
-        for arriving in (1 << 20, 30_000):
-            compare(script, fault, 2 + faulty, lambda arriving=arriving: arriving, crc=True)

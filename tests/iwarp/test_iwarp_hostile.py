@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
 
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
-from rpcrdma.verbs import Access, Disconnected, SoftwareProtectionDomain, Status
+from rpcrdma.verbs import Access, SoftwareProtectionDomain, Status
 from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import (
@@ -20,7 +19,6 @@ from support.raw_iwarp import (
     events_of,
     fpdu,
     read_request,
-    startup_frame,
     tagged,
     terminate,
     untagged,
@@ -451,37 +449,3 @@ def test_a_good_frame_in_front_of_a_bad_one_is_delivered() -> None:
     assert bytes(victim.buffer[:5]) == b"good\0"
     assert [completion.status for completion in completions_of(victim.qp)] == [Status.SUCCESS]
     assert victim.take() == terminate(0x1203, untagged(3, 0, 1, b"bad"))
-
-
-@pytest.mark.req("MPA-49", "RD-15", "RD-17")
-@each_case("seed", range(200))
-def test_random_octets_never_do_anything_but_end_the_connection(seed: int) -> None:
-    source = random.Random(seed)
-    victim = Victim(sizes(source.randint), crc=source.random() < 0.5)
-    octets = bytearray(source.randbytes(source.randrange(1, 200)))
-    if source.random() < 0.7:
-        # Something like a header, so that the deeper checks are reached.
-        control = source.choice([1, 0x41, 0x81, 0xC1])
-        octets[:4] = struct.pack(">HBB", source.randrange(100), control, 0x40 | source.randrange(16))
-    victim.give(octets)
-    victim.take()
-    victim.qp.end_of_stream()
-    assert end_of(victim.qp)
-    assert victim.readable == bytes(LENGTH)
-    assert victim.writable == bytes(LENGTH)
-
-
-@pytest.mark.req("MPA-38", "MPA-40", "MPA-44")
-@each_case("role", list(MpaRole))
-@each_case("seed", range(100))
-def test_random_octets_during_start_up_end_the_connection_or_wait_for_more(role: MpaRole, seed: int) -> None:
-    source = random.Random(seed)
-    raw = RawPeer(role, SoftwareProtectionDomain(draws()), chunking=sizes(source.randint))
-    raw.take()
-    frame = bytearray(startup_frame("Rep" if role is MpaRole.INITIATOR else "Req", 0x50, 2, source.randbytes(12)))
-    for _ in range(source.randrange(4)):
-        frame[source.randrange(len(frame))] ^= 1 << source.randrange(8)
-    raw.give(frame + source.randbytes(source.randrange(3)))
-    raw.take()
-    raw.qp.end_of_stream()
-    assert sum(isinstance(event, Disconnected) for event in events_of(raw.qp)) == 1

@@ -12,7 +12,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from support.draws import draws
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged
+from support.raw_iwarp import completions_of, events_of
 
 MEMORY = 30_000
 ROOM = 9000
@@ -136,37 +136,3 @@ def test_a_read_behind_a_write_brings_what_was_written(written: int, read: int, 
     a.qp.post_read(2, a.sink_region, 0, read, b.region.handle, b.region.offset)
     pair.progress()
     assert a.sink[:read] == (data + bytes(MEMORY))[:read]
-
-
-@pytest.mark.req("MPA-49")
-@given(
-    frames=st.lists(
-        st.tuples(
-            st.sampled_from([0x01, 0x41, 0x81, 0xC1, 0xC2]),
-            st.integers(0x40, 0x4F) | st.integers(0, 255),
-            st.sampled_from([0, 1, 2, 0x1001, 0xFFFFFFFF]),
-            st.binary(max_size=40),
-        ),
-        max_size=6,
-    ),
-    cut=st.integers(1, 50),
-    crc=st.booleans(),
-)
-def test_frames_of_any_content_end_the_connection_or_do_what_is_allowed(
-    frames: list[tuple[int, int, int, bytes]], cut: int, crc: bool
-) -> None:
-    config = IwarpConfig(crc=crc)
-    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(draws(1)), config, chunking=lambda most: min(most, cut))
-    raw.connect(crc=crc)
-    raw.give(fpdu(tagged(0, 0, 0), crc=crc))
-    memory = bytearray(64)
-    raw.pd.register(memory, Access.REMOTE_READ)
-    for n in range(2):
-        raw.qp.post_receive(n, memoryview(bytearray(16)))
-    for control, opcode, word, rest in frames:
-        raw.give(fpdu(bytes([control, opcode]) + word.to_bytes(4, "big") + rest, crc=crc))
-        raw.take()
-    raw.qp.end_of_stream()
-    assert sum(isinstance(event, Disconnected) for event in events_of(raw.qp)) == 1
-    assert memory == bytes(64)
-    assert [completion.wr for completion in completions_of(raw.qp) if completion.verb is Verb.RECEIVE] == [0, 1]

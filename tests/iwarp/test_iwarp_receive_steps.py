@@ -243,18 +243,6 @@ def test_small_segments_of_a_send_fill_scattered_memory(octets: int) -> None:
 # Memory that ends, and rules that are broken, while the payload comes.
 
 
-def test_the_rest_of_a_payload_of_abandoned_memory_vanishes() -> None:
-    scene = Scene()
-    frame = scene.write(5000)
-    assert scene.step(frame[:1016]) == [4000, IDLE]
-    scene.raw.pd.abandon(scene.region)
-    assert scene.offers == [4000, IDLE]
-    assert scene.qp.next_buffers()[0].obj is not scene.memory
-    assert scene.step(frame[1016:]) == [IDLE]
-    assert scene.memory == b"\x55" * 1000 + bytes(99_000)
-    assert state_of(scene.qp) is State.OPEN
-
-
 @each_case(
     ("segment", "code"),
     [

@@ -115,24 +115,6 @@ def writes(
     return stream
 
 
-def test_a_new_sender_has_nothing_and_may_not_speak() -> None:
-    pd = SoftwareProtectionDomain(lambda bits: 0)
-    sender = Sender(pd, deque(), flush_each_message=False)
-    assert (sender.open, sender.drained, sender.under_way, sender.crc, sender.markers) == (
-        False,
-        False,
-        False,
-        True,
-        False,
-    )
-    assert (sender.outbound_reads, sender._frame_max, sender._tagged_max, sender._untagged_max) == (0, 0, 0, 0)
-    sender.start(1460, 3, crc=False, markers=True)
-    assert (sender.outbound_reads, sender.crc, sender.markers, sender.open) == (3, False, True, False)
-    sender.send_queue.append(Work(1, Verb.SEND, SEND, [b"x"], 1))
-    assert sender.next_gather(1 << 16) == []
-    assert len(sender.send_queue) == 1
-
-
 @each_case(
     ("emss", "limit", "markers", "sizes"),
     [
@@ -217,36 +199,6 @@ def test_one_frame_at_a_time_is_the_same_message(length: int) -> None:
         assert stream == whole
         assert not scene.sender.under_way
         assert scene.once(1) == b""
-
-
-PIECES = [
-    ([6, 6], [3, 3, 6]),
-    ([2, 10], [3, 3, 6]),
-    ([2, 2, 10], [1, 1, 3, 9]),
-    ([0, 4, 0, 0, 8, 0], [4, 8]),
-    ([0, 4, 0, 0, 8, 0], [2, 2, 4, 4]),
-    ([12], [4, 4, 4]),
-    ([1] * 12, [5, 7]),
-    ([5, 7], [12]),
-]
-
-
-@each_case(("lengths", "steps"), PIECES)
-def test_pieces_of_a_gather_list_are_taken_in_order(lengths: list[int], steps: list[int]) -> None:
-    sender = Scene().sender
-    data = pattern(sum(lengths), 5)
-    gather = []
-    at = 0
-    for length in lengths:
-        gather.append(data[at : at + length])
-        at += length
-    taken = 0
-    for step in steps:
-        pieces = sender._pieces(gather, step)
-        assert b"".join(pieces) == data[taken : taken + step]
-        assert all(pieces)
-        taken += step
-    assert sender._pieces(gather, 0) == []
 
 
 @each_case(
@@ -365,32 +317,6 @@ def test_messages_can_be_handed_out_one_by_one() -> None:
         writes(bytes(600)),
         b"",
     ]
-
-
-@each_case("length", [0, 50])
-@each_case("first", ["response", "send", "write", "read"])
-def test_the_first_message_of_all_is_handed_out_by_itself(first: str, length: int) -> None:
-    scene = Scene(one_message=True)
-    data = bytes(length)
-    shown = bytes(scene.memory[:length])
-    if first == "response":
-        scene.asked(length)
-    elif first == "send":
-        scene.send(1, [data])
-    elif first == "write":
-        scene.write(1, [data])
-    else:
-        scene.read(1, length)
-    scene.send(2, [b"second"])
-    expected = {
-        "response": fpdu(tagged(2, 4, 300, shown)),
-        "send": sends(data),
-        "write": writes(data),
-        "read": fpdu(read_request(1, 11, 6000, length, 9, 5000)),
-    }
-    assert scene.once() == expected[first]
-    assert scene.sender._message_ended
-    assert scene.once() == sends(b"second", 2 if first == "send" else 1)
 
 
 # Turns.
@@ -519,12 +445,3 @@ def test_a_flush_ends_all_work_in_order() -> None:
     sender = scene.sender
     assert not any((sender.send_queue, sender.in_flight, sender.reads, sender.responses))
     assert (sender.current, sender.under_way, sender.open) == (None, False, False)
-
-
-def test_a_sender_that_is_stopped_forgets_what_is_built() -> None:
-    scene = Scene()
-    scene.send("send", [bytes(300)])
-    scene.gather(1)
-    scene.sender.out.bytes_sent(10)
-    scene.sender.stop()
-    assert (scene.sender.out.pieces, scene.sender.out.built, scene.sender.out.sent) == ([], 10, 10)

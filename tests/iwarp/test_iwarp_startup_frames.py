@@ -79,20 +79,6 @@ def test_other_revisions_are_incompatible(revision: int) -> None:
         size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x40, revision)[:18])
 
 
-@pytest.mark.req("MPA-36", "MPA-44")
-def test_private_data_has_512_octets_at_most() -> None:
-    assert size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=512)) == 532
-    with pytest.raises(RemoteProtocolError, match="513 octets"):
-        size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=513))
-
-
-@pytest.mark.req("EM-3")
-@each_case("octets", range(4))
-def test_enhanced_frames_without_their_words_are_malformed(octets: int) -> None:
-    with pytest.raises(DecodeError, match="IRD and ORD"):
-        decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x10, 2, bytes(octets)))
-
-
 @pytest.mark.req("EM-2")
 def test_reserved_bits_are_not_looked_at() -> None:
     frame = decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x3F, 1, b"ab"))

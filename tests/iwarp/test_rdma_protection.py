@@ -10,9 +10,9 @@ import pytest
 
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
-from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status
+from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain
 from support.cases import each_case
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged, terminate, untagged
+from support.raw_iwarp import RawPeer, events_of, fpdu, read_request, tagged, terminate, untagged
 
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 SECRET = b"of the one connection and no other.."
@@ -57,35 +57,6 @@ def test_a_handle_is_worth_nothing_on_another_connection(name: str) -> None:
     assert events_of(owner.qp) == []
 
 
-@pytest.mark.req("V1-78", "RD-17")
-def test_completions_of_one_connection_do_not_show_on_another() -> None:
-    one, other = responder(1), responder(1 << 40)
-    one.give(fpdu(untagged(3, 0, 1, b"x")))
-    assert completions_of(other.qp) == []
-    one.give(fpdu(untagged(3, 0, 1)))
-    assert completions_of(one.qp)[0].status is Status.SUCCESS
-    assert [type(event) for event in events_of(one.qp)] == [Disconnected]
-    assert events_of(other.qp) == completions_of(other.qp) == []
-    other.give(fpdu(untagged(3, 0, 1, b"x")))
-    assert [completion.status for completion in completions_of(other.qp)] == [Status.SUCCESS]
-
-
-@pytest.mark.req("V1-78", "RD-17", "DDP-20")
-@each_case("name", ATTACKS)
-def test_a_handle_used_again_after_its_end_is_refused(name: str) -> None:
-    raw = responder(1)
-    memory = bytearray(SECRET)
-    region = raw.pd.register(memory, REMOTE)
-    code, segment = ATTACKS[name](region)
-    raw.pd.invalidate(region)
-    # Memory registered since, the very same even, is under another handle.
-    again = raw.pd.register(memory, REMOTE)
-    raw.give(fpdu(segment))
-    assert raw.take() == terminate(code, segment, read_header=name == "read")
-    assert memory == SECRET
-    assert again.handle in raw.pd.regions
-
-
 @pytest.mark.req("V1-78", "RD-17", "V2-95")
 def test_handles_and_addresses_follow_no_order() -> None:
     pd = SoftwareProtectionDomain(secrets.randbits)
@@ -100,35 +71,3 @@ def test_handles_and_addresses_follow_no_order() -> None:
             assert 800 <= sum(value >> bit & 1 for value in values) <= 1200
     steps = [b.handle - a.handle for a, b in itertools.pairwise(regions)]
     assert len(set(steps)) > 1990
-
-
-@pytest.mark.req("V1-78", "RD-17")
-def test_guessing_a_handle_ends_the_connection_at_the_first_guess() -> None:
-    raw = responder(1)
-    memory = bytearray(SECRET)
-    region = raw.pd.register(memory, REMOTE)
-    raw.give(b"".join(fpdu(tagged(0, guess, region.offset, b"\xff")) for guess in range(1, 200)))
-    raw.give(fpdu(tagged(0, region.handle, region.offset, b"\xff")))
-    assert memory == SECRET
-    assert [type(event) for event in events_of(raw.qp)] == [Disconnected]
-    assert raw.take() == terminate(0x1100, tagged(0, 1, region.offset, b"\xff"))
-
-
-@pytest.mark.req("V1-78", "RD-17")
-@each_case(
-    ("access", "attack"),
-    [
-        (Access.REMOTE_READ, "write"),
-        (Access.REMOTE_WRITE, "read"),
-        (Access.LOCAL_WRITE, "write"),
-        (Access.LOCAL_WRITE, "read"),
-    ],
-)
-def test_a_right_that_was_not_given_is_not_had(access: Access, attack: str) -> None:
-    raw = responder(1)
-    memory = bytearray(SECRET)
-    region = raw.pd.register(memory, access)
-    raw.give(fpdu(ATTACKS[attack](region)[1]))
-    assert memory == SECRET
-    assert SECRET[:10] not in raw.take()
-    assert [type(event) for event in events_of(raw.qp)] == [Disconnected]

@@ -9,7 +9,6 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -28,8 +27,6 @@ from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
 __all__ = ["VerbsProvider"]
-
-Address: TypeAlias = tuple[str, int]
 
 _LOGGER = logging.getLogger("rpcrdma.provider")
 _NAME = "verbs"
