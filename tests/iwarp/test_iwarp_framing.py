@@ -21,12 +21,6 @@ pytestmark = pytest.mark.in_python
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
 
 
-@pytest.mark.req("MPA-24", "DDP-1")
-@each_case("vector", VECTORS["crc"])
-def test_the_digest_is_crc_32c(vector: dict[str, Any]) -> None:
-    assert crc32c(bytes.fromhex(vector["data"])) == vector["value"]
-
-
 @pytest.mark.req("MPA-1", "MPA-7", "MPA-8", "MPA-24", "MPA-19")
 @each_case("vector", VECTORS["fpdu"])
 def test_frames_are_the_golden_octets(vector: dict[str, Any]) -> None:

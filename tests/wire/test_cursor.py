@@ -65,13 +65,6 @@ def test_offsets_in_errors_count_from_the_start_of_the_part() -> None:
         reader.u64("second")
 
 
-def test_a_part_reads_only_itself() -> None:
-    reader = Reader(DATA, 4, 12)
-    assert reader.remaining == 8
-    assert reader.octets(8, "all") == DATA[4:12]
-    assert reader.remaining == 0
-
-
 def test_views_are_not_copies_and_octets_are() -> None:
     memory = bytearray(DATA)
     reader = Reader(memory)

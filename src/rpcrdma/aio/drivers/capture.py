@@ -146,21 +146,11 @@ class CapturedStream:
 
     def sent(self, gather: Iterable[Buffer], octets: int) -> None:
         """Records the first `octets` octets of a gather list as sent."""
-        for buffer in gather:
-            if octets <= 0:
-                break
-            self._sent.pending += buffer[:octets]
-            octets -= len(buffer)
-        self._write_units(self._sent, self._received)
+        self._take(self._sent, self._received, gather, octets)
 
     def received(self, scatter: Iterable[Buffer], octets: int) -> None:
         """Records `octets` octets as received into a scatter list."""
-        for buffer in scatter:
-            if octets <= 0:
-                break
-            self._received.pending += buffer[:octets]
-            octets -= len(buffer)
-        self._write_units(self._received, self._sent)
+        self._take(self._received, self._sent, scatter, octets)
 
     def close(self) -> None:
         """Records the end of the connection."""
@@ -173,7 +163,12 @@ class CapturedStream:
             self._packet(direction, other, _FIN | _ACK, b"")
             direction.sequence = (direction.sequence + 1) & 0xFFFFFFFF
 
-    def _write_units(self, direction: _Direction, other: _Direction) -> None:
+    def _take(self, direction: _Direction, other: _Direction, buffers: Iterable[Buffer], octets: int) -> None:
+        for buffer in buffers:
+            if octets <= 0:
+                break
+            direction.pending += buffer[:octets]
+            octets -= len(buffer)
         while unit := direction.next_unit():
             direction.in_startup = False
             data = bytes(direction.pending[:unit])

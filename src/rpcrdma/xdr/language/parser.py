@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar, cast
 
 import lark
@@ -171,6 +171,11 @@ def _declaration(
     return syntax.Declaration(form, kind, _identifier(name), size)
 
 
+def _declares(form: syntax.Form, *kind: Any) -> Callable[[_Builder, list[Any]], syntax.Declaration]:
+    """Returns the method for a rule that declares an item of this form."""
+    return lambda _builder, items: _declaration(form, *kind, *items)
+
+
 class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     """One method a rule of the grammar; the text decides how deep the tree is."""
 
@@ -304,8 +309,11 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self._depths[id(body)] = depth
         return body
 
-    def members(self, items: list[Any]) -> list[Any]:
+    @staticmethod
+    def members(items: list[Any]) -> list[Any]:
         return items
+
+    arms = labels = members
 
     def member_split_by_semicolon(self, items: list[Any]) -> syntax.Declaration:
         kind, semicolon, name = items
@@ -324,14 +332,8 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviates(arm.place, "union lacks '{' before its first arm")
         return body
 
-    def arms(self, items: list[Any]) -> list[Any]:
-        return items
-
     def default_alone(self, items: list[Any]) -> list[Any]:
         self.deviates(items[0].place, "a union has at least one case before its default", "case N: void;")
-        return items
-
-    def labels(self, items: list[Any]) -> list[Any]:
         return items
 
     def arm(self, items: list[Any]) -> syntax.Arm:
@@ -360,26 +362,13 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
 
     # Declarations
 
-    def plain(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.PLAIN, *items)
-
-    def fixed_array(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.FIXED, *items)
-
-    def variable_array(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.VARIABLE, *items)
-
-    def optional(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.OPTIONAL, *items)
-
-    def fixed_opaque(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.FIXED, "opaque", *items)
-
-    def variable_opaque(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.VARIABLE, "opaque", *items)
-
-    def string(self, items: list[Any]) -> syntax.Declaration:
-        return _declaration(syntax.Form.VARIABLE, "string", *items)
+    plain = _declares(syntax.Form.PLAIN)
+    fixed_array = _declares(syntax.Form.FIXED)
+    variable_array = _declares(syntax.Form.VARIABLE)
+    optional = _declares(syntax.Form.OPTIONAL)
+    fixed_opaque = _declares(syntax.Form.FIXED, "opaque")
+    variable_opaque = _declares(syntax.Form.VARIABLE, "opaque")
+    string = _declares(syntax.Form.VARIABLE, "string")
 
     def void(self, items: list[lark.Token]) -> syntax.Declaration:
         return _declaration(syntax.Form.VOID, "void", items[0])
