@@ -9,7 +9,6 @@ from rpcrdma.iwarp.states import State
 from rpcrdma.iwarp.terminate import TerminateMessage
 from rpcrdma.iwarp.work import Work
 from rpcrdma.verbs import Access, Completion, Disconnected, Status, Verb
-from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
 from support.raw_iwarp import (
     completions_of,
@@ -177,38 +176,6 @@ def test_memory_withdrawn_during_a_read_is_not_shown_any_more(sent: int) -> None
     assert "memory was withdrawn during an RDMA Read" in event.reason
     assert place in event.reason
     assert (event.by_peer, event.protocol_error, raw.qp.wants_close) == (False, True, True)
-
-
-@pytest.mark.req("MPA-24", "RD-12")
-@each_case("markers", [False, True])
-@each_case("step", [1, 3, 7, 100, 131, 132, 133, 300])
-def test_memory_that_changes_while_it_is_read_is_sent_with_the_right_crc(step: int, markers: bool) -> None:
-    raw = connected(MpaRole.RESPONDER, emss=150, markers=markers)
-    memory = bytearray(401)
-    region = raw.pd.register(memory, Access.REMOTE_READ)
-    raw.give(fpdu(read_request(1, 5, 0, 401, region.handle, region.offset)))
-    raw.qp.post_send(None, [b"hello"])
-    stream = b""
-    while gather := raw.qp.next_gather(1 << 18):
-        octets = b"".join(gather)[:step]
-        stream += octets
-        raw.qp.bytes_sent(len(octets))
-        # Nothing of it went, and is asked for again, as when TCP's buffer is full.
-        raw.qp.next_gather(1 << 18)
-        memory[:] = bytes(octet + 1 & 0xFF for octet in memory)
-    position = frames = 0
-    while position < len(stream):
-        begin = position + 4 if markers and position % 512 == 0 else position
-        left = (int.from_bytes(stream[begin : begin + 2], "big") + 5) & ~3
-        end = begin
-        while left or (markers and end % 512 == 0):
-            left -= 0 if markers and end % 512 == 0 else 4
-            end += 4
-        assert stream[end : end + 4] == crc32c(stream[position:end]).to_bytes(4, "little")
-        position = end + 4
-        frames += 1
-    assert frames >= 5
-    assert raw.qp.state is State.OPEN
 
 
 @pytest.mark.req("RD-11", "RD-15", "DDP-13", "DDP-15", "RD-14", "MPA-50")

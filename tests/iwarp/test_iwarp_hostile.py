@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
@@ -283,55 +282,6 @@ def test_later_segments_of_a_write_against_the_rules(name: str, octets: int, chu
     victim.give(fpdu(tagged(0, WRITABLE, START, bytes(octets), last=False)) + fpdu(segment))
     assert_terminated(victim, terminate(code, segment))
     assert other == bytes(LENGTH)
-
-
-BULK_FLAWS = {
-    "CRC": {"flaw": 1},
-    "DDP version": {"ddp_version": 2},
-    "RDMAP version": {"rdmap_version": 2},
-    "opcode": {"opcode": 2},
-    "handle": {"handle": OTHERS},
-    "bounds": {"shift": 1 << 40},
-}
-BULK_CODES = {"DDP version": 0x1104, "RDMAP version": 0x0205, "opcode": 0x0206, "handle": 0x1100, "bounds": 0x1101}
-
-
-@pytest.mark.req("MPA-25", "MPA-49", "DDP-5", "DDP-16", "RD-16")
-@each_case("name", BULK_FLAWS)
-def test_bulk_in_its_course_is_checked_as_anything_else(name: str) -> None:
-    for wrong, lead in itertools.product(range(1, 6), (0, 100)):
-        assert_bulk_checked(name, wrong, lead, whole)
-    assert_bulk_checked(name, 2, 0, byte_by_byte)
-    for lead in (0, 100):
-        assert_bulk_checked(name, 3, lead, in_random_sizes)
-
-
-def assert_bulk_checked(name: str, wrong: int, lead: int, chunking: Chunking) -> None:
-    """A Write of six segments, of which `wrong` has the flaw; `lead` octets arrive before the rest."""
-    victim = Victim(chunking)
-    victim._register(OTHERS, Access.REMOTE_WRITE)
-    octets = 4200
-    region = victim.pd.register(bytearray(6 * octets), Access.REMOTE_WRITE)
-    stream = b""
-    expected = b""
-    for n in range(6):
-        flaws = BULK_FLAWS[name] if n == wrong else {}
-        segment = tagged(
-            flaws.get("opcode", 0),
-            flaws.get("handle", region.handle),
-            region.offset + n * octets + flaws.get("shift", 0),
-            bytes(octets),
-            last=n == 5,
-            ddp_version=flaws.get("ddp_version", 1),
-            rdmap_version=flaws.get("rdmap_version", 1),
-        )
-        if n == wrong:
-            expected = terminate(0x2002) if name == "CRC" else terminate(BULK_CODES[name], segment)
-        stream += fpdu(segment, flaw=flaws.get("flaw", 0))
-    # If its header arrives first, an FPDU and the next one's header are received as they lie in memory.
-    victim.give(stream[:lead])
-    victim.give(stream[lead:] + fpdu(untagged(3, 0, 1, b"done")))
-    assert_terminated(victim, expected)
 
 
 @pytest.mark.req("RD-8", "RD-16", "DDP-16", "DDP-9")

@@ -183,32 +183,6 @@ def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunki
     assert [bytes(buffers[0][:5]), bytes(buffers[3][:7])] == [data[:5], data[:7]]
 
 
-@pytest.mark.thorough
-@pytest.mark.req("DDP-7", "DDP-16", "RD-5", "MPA-29", "MPA-51")
-@cuts
-@each_case("crc", [True, False])
-@each_case("segment", [1, 5, 1428, 2100, 5000, 64754])
-def test_writes_are_placed_however_they_are_segmented(chunking: Chunking, crc: bool, segment: int) -> None:
-    raw = connected(MpaRole.RESPONDER, IwarpConfig(crc=crc), chunking=chunking, crc=crc)
-    octets = min(segment * 40, 140_000 if chunking is not byte_by_byte else 20_000) + 3
-    data = pattern(octets)
-    memory = bytearray(octets + 20)
-    region = raw.pd.register(memory, Access.REMOTE_WRITE)
-    buffer = bytearray(4)
-    raw.qp.post_receive("done", memoryview(buffer))
-    stream = b"".join(
-        fpdu(
-            tagged(0, region.handle, region.offset + 10 + at, data[at : at + segment], last=at + segment >= octets),
-            crc=crc,
-        )
-        for at in range(0, octets, segment)
-    )
-    raw.give(stream + fpdu(untagged(3, 0, 1, b"done"), crc=crc))
-    assert completions_of(raw.qp) == [Completion("done", Verb.RECEIVE, Status.SUCCESS, 4)]
-    assert memory == bytes(10) + data + bytes(10)
-    assert events_of(raw.qp) == []
-
-
 @pytest.mark.req("RD-10", "DDP-12", "DDP-5", "RD-2")
 @each_case("opcode", [3, 4, 5, 6])
 @cuts

@@ -22,7 +22,6 @@ from rpcrdma.verbs import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
 from support.cases import each_case
 from support.raw_iwarp import (
     bound_gather,
@@ -246,30 +245,6 @@ def test_a_read_needs_memory_that_the_peer_may_write() -> None:
     with pytest.raises(LocalProtocolError):
         qp.post_read(1, qp.pd.register(bytearray(8), Access.LOCAL_WRITE), 0, 8, 7, 0)
     assert send(qp) == b""
-
-
-@pytest.mark.req("DDP-14")
-def test_work_after_the_end_is_flushed_at_once() -> None:
-    qp = responder()
-    sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
-    pool = ReceivePool(64)
-    qp.abort("enough")
-    qp.post_receive("receive", memoryview(bytearray(8)))
-    qp.post_receives(3, pool)
-    qp.post_send("send", [b"x"])
-    qp.post_send("invalidate", [b"x"], invalidate=3)
-    qp.post_write("write", [b"x"], 7, 0)
-    qp.post_read("read", sink, 0, 8, 7, 0)
-    assert completions_of(qp) == [
-        Completion("receive", Verb.RECEIVE, Status.FLUSHED),
-        Completion("send", Verb.SEND, Status.FLUSHED),
-        Completion("invalidate", Verb.SEND, Status.FLUSHED),
-        Completion("write", Verb.RDMA_WRITE, Status.FLUSHED),
-        Completion("read", Verb.RDMA_READ, Status.FLUSHED),
-    ]
-    assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (0, None)
-    assert not qp._sender.send_queue
-    assert not qp._receiver.untagged.receives
 
 
 # The end.

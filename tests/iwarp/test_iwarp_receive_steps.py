@@ -314,23 +314,6 @@ def test_a_length_with_room_for_a_header_is_waited_for(length: int) -> None:
         assert scene.raw.take() == (terminate(0x1000) if told else b"")
 
 
-def test_sends_of_a_pool_take_one_receive_each() -> None:
-    scene = Scene()
-    scene.qp.post_receives(2, ReceivePool(64))
-    receiver = scene.qp._receiver
-    assert scene.step(fpdu(untagged(3, 0, 1, b"one"))) == [IDLE]
-    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (1, 0)
-    # In two segments: the long way.
-    assert scene.step(fpdu(untagged(3, 0, 2, b"tw", last=False))) == [IDLE]
-    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (0, 1)
-    assert scene.step(fpdu(untagged(3, 0, 2, b"o", offset=2))) == [IDLE]
-    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (0, 0)
-    delivered = completions_of(scene.qp)
-    assert [(bytes(each.wr[: each.length]), each.length) for each in delivered] == [(b"one", 3), (b"two", 3)]  # type: ignore[index]
-    feed(scene.qp, fpdu(untagged(3, 0, 3, b"x")))
-    assert scene.raw.take() == terminate(0x1202, untagged(3, 0, 3, b"x"))
-
-
 class CountedPool(ReceivePool):
     """Counts the buffers for messages that are known to be short, and those for other ones."""
 

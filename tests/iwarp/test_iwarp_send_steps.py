@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
-from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.iwarp.terminate import Code, TerminateFault
 from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
@@ -113,26 +109,6 @@ def writes(
         segment = tagged(opcode, handle, offset + at & (1 << 64) - 1, part, last=at + most >= len(data))
         stream += fpdu(segment, crc=crc)
     return stream
-
-
-@each_case(
-    ("emss", "limit", "markers", "sizes"),
-    [
-        (1460, None, False, (1440, 1436, 1460)),
-        (1460, None, True, (1428, 1424, 1448)),
-        (1461, None, False, (1440, 1436, 1460)),
-        (1460, 128, False, (112, 108, 136)),
-        (1460, 128, True, (112, 108, 136)),
-        (1460, 131, False, (116, 112, 140)),
-        (1460, 64768, False, (64752, 64748, 64776)),
-    ],
-)
-def test_sizes_follow_from_the_segment_size_or_the_setting(
-    emss: int, limit: int | None, markers: bool, sizes: tuple[int, int, int]
-) -> None:
-    sender = Sender(SoftwareProtectionDomain(lambda bits: 0), deque(), flush_each_message=False)
-    sender.start(limit or size_mulpdu(emss, markers=markers), 1, crc=True, markers=markers)
-    assert (sender._tagged_max, sender._untagged_max, sender._frame_max) == sizes
 
 
 LENGTHS = [0, 1, 2, 3, 4, 107, 108, 109, 215, 216, 217, 324, 325]
@@ -370,14 +346,6 @@ def test_reads_beyond_the_depth_wait_and_hold_back_work_but_not_responses() -> N
     assert not scene.sender.in_flight
 
 
-def test_a_read_of_a_peer_that_takes_none_is_refused() -> None:
-    scene = Scene(reads=0)
-    scene.read("read")
-    with pytest.raises(LocalProtocolError, match="the peer takes none"):
-        scene.gather()
-    assert scene.sender.reads == []
-
-
 # Responses.
 
 
@@ -403,24 +371,6 @@ def test_a_response_shows_the_memory_and_is_then_over(length: int, markers: bool
         assert stream == expected
     assert scene.sender.responses == []
     assert not scene.sender.under_way
-
-
-@each_case("frames", [0, 1, 2])
-@each_case("markers", [False, True])
-def test_a_response_without_its_memory_breaks_off_with_the_rest_of_the_read(frames: int, markers: bool) -> None:
-    scene = Scene(markers=markers)
-    sink_offset = (1 << 64) - 150
-    scene.asked(400, start=20, sink_offset=sink_offset, msn=3)
-    for _ in range(frames):
-        assert len(scene.once(1)) in {132, 136}
-    scene.pd.invalidate(scene.region)
-    with pytest.raises(TerminateFault, match="memory was withdrawn during an RDMA Read") as caught:
-        scene.gather()
-    fault = caught.value
-    at = 112 * frames
-    rest = struct.pack(">IQIIQ", 4, sink_offset + at & (1 << 64) - 1, 400 - at, HANDLE, BASE + 20 + at)
-    assert (fault.code, fault.segment_octets, fault.read_header) == (Code.PROTECTION_STAG, 46, rest)
-    assert fault.ddp_header == untagged(1, 1, 3)
 
 
 # The end.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
-import pytest
-
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.segments import READ_REQUEST
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.iwarp.work import ReadWork
-from rpcrdma.verbs import Completion, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.verbs import Completion, SoftwareProtectionDomain
 from support.cases import each_case
 
 HANDLE, BASE = 7, 10_000
@@ -104,22 +102,3 @@ def test_a_response_goes_on_where_it_is_and_ends_where_the_read_does(
         octets -= received
     offset = SINK_OFFSET + received + shift
     assert scene.code(control, RESPONSE, handle, offset, octets) == code
-
-
-@pytest.mark.req("RD-8")
-def test_segments_of_a_response_are_counted_and_the_last_answers_the_read() -> None:
-    scene = Scene(reading=True)
-    first, second = scene.sender.reads
-    scene.tagged.end((14 + 200, GOES_ON, RESPONSE, HANDLE, BASE), 200)
-    scene.tagged.end((14 + 150, GOES_ON, RESPONSE, HANDLE, BASE), 150)
-    assert (first.received, first.done, second.received) == (350, False, 0)
-    assert scene.tagged.opened == (RESPONSE, HANDLE)
-    assert not scene.completions
-    # A Write counts for no Read.
-    scene.tagged.end((14 + 77, LAST, WRITE, HANDLE, BASE), 77)
-    assert (first.received, first.done) == (350, False)
-    scene.tagged.end((14 + 150, LAST, RESPONSE, HANDLE, BASE), 150)
-    assert (first.received, first.done, second.done) == (500, True, False)
-    assert scene.sender.reads == [second]
-    assert list(scene.completions) == [Completion(0, Verb.RDMA_READ, Status.SUCCESS, READ_OCTETS)]
-    assert scene.tagged.opened is None

@@ -6,30 +6,9 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import MpaRole
-from rpcrdma.verbs import Access, Completion, Status, Verb
+from rpcrdma.verbs import Access
 from support.cases import each_case
-from support.raw_iwarp import completions_of, connected, events_of, fpdu, tagged, untagged
-
-
-@pytest.mark.req("RD-5")
-def test_writes_take_no_receive_and_report_nothing_where_they_land() -> None:
-    raw = connected(MpaRole.RESPONDER)
-    region = raw.pd.register(bytearray(5000), Access.REMOTE_WRITE)
-    buffers = [bytearray(8), bytearray(8)]
-    for n, buffer in enumerate(buffers):
-        raw.qp.post_receive(n, memoryview(buffer))
-    for length in (0, 1, 1000):
-        raw.give(fpdu(tagged(0, region.handle, region.offset, bytes(length), last=False)))
-        raw.give(fpdu(tagged(0, region.handle, region.offset + length, bytes(length))))
-        assert completions_of(raw.qp) == []
-        assert events_of(raw.qp) == []
-        assert raw.take() == b""
-    raw.give(fpdu(untagged(3, 0, 1, b"first")) + fpdu(untagged(3, 0, 2, b"second")))
-    assert completions_of(raw.qp) == [
-        Completion(0, Verb.RECEIVE, Status.SUCCESS, 5),
-        Completion(1, Verb.RECEIVE, Status.SUCCESS, 6),
-    ]
-    assert [bytes(buffer) for buffer in buffers] == [b"first\0\0\0", b"second\0\0"]
+from support.raw_iwarp import completions_of, connected, fpdu, tagged, untagged
 
 
 @pytest.mark.req("RD-5", "DDP-3")

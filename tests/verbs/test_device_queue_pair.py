@@ -367,17 +367,3 @@ def test_slots_are_registered_together_and_used_again() -> None:
     assert len({slot.start for slot in taken}) == 16
     slots.give_back(taken[3])
     assert slots.take() is taken[3]
-
-
-def test_a_connection_that_the_call_itself_refuses_was_refused_by_the_peer() -> None:
-    device = DeviceInMemory()
-    identifier = device.EventChannel().identifier()
-    identifier.resolve_address("127.0.0.1", 1, 0, 1)
-
-    def refused(private_data: bytes, inbound_reads: int, outbound_reads: int) -> None:
-        raise OSError(errno.ECONNREFUSED, "Connection refused", "rdma_connect")
-
-    identifier.connect = refused
-    queue_pair = DeviceQueuePair(device, identifier, identifier.domain(), KeptRegistrations(), b"", None)
-    queue_pair.flush()
-    assert queue_pair.events == [Disconnected(reason="connection refused", by_peer=True, protocol_error=False)]

@@ -100,16 +100,6 @@ def test_a_window_has_the_bounds_and_the_right_of_its_exposure_alone(joined: Joi
     assert memory[2 * OCTETS] == 0
 
 
-def test_a_window_that_lets_the_peer_read_takes_memory_that_nothing_may_write_to(joined: Joined) -> None:
-    region = joined.far.pd.register(b"constant", Access.REMOTE_READ)
-    joined.tell()
-    memory = bytearray(8)
-    sink = joined.near.pd.register(memory, Access.LOCAL_WRITE)
-    joined.near.post_read("r", sink, 0, 8, region.handle, region.offset)
-    joined.progress()
-    assert memory == b"constant"
-
-
 def test_the_handle_of_the_registration_itself_is_useless_to_the_peer(joined: Joined) -> None:
     memory = PooledMemory(OCTETS)
     region = joined.far.pd.register(memory, Access.REMOTE_WRITE | Access.REMOTE_READ)
@@ -273,26 +263,3 @@ def test_a_window_that_the_device_does_not_bind_ends_the_connection_in_words(
     (ended,) = joined.far.events
     assert ended == Disconnected(reason="the device binds no memory window: status 6", by_peer=False)
     assert not joined.far.completions
-
-
-def test_a_send_with_invalidate_of_plain_memory_breaks_the_connection(joined: Joined) -> None:
-    memory = PooledMemory(OCTETS)
-    region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
-    assert region.pinned is not None
-    joined.tell()
-    assert joined.tell(invalidate=region.pinned.region.handle)[0].status is Status.FLUSHED
-    assert joined.far.state is EndState.CLOSED
-    assert joined.near.state is EndState.CLOSED
-
-
-def test_the_window_of_another_queue_pair_cannot_be_used(joined: Joined) -> None:
-    memory = bytearray(OCTETS)
-    region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
-    joined.tell()
-    # The same protection domain, as a device would have it for two connections.
-    near_domain: Any = joined.near.pd._domain
-    near_domain.windows.update(joined.domain.windows)
-    joined.far.post_write("w", [b"x"], region.handle, region.offset)
-    joined.progress()
-    assert [each.status for each in joined.far.completions] == [Status.REMOTE_ACCESS]
-    assert memory[:] == bytes(OCTETS)

@@ -147,11 +147,6 @@ def test_a_list_over_its_limit_is_refused() -> None:
         Decoder(data).linked_list(read_word, 1, "l")
 
 
-def test_long_lists_need_no_stack() -> None:
-    data = b"\0\0\0\1\0\0\0\7" * 100_000 + bytes(4)
-    assert Decoder(data).linked_list(read_word, None, "l") == [7] * 100_000
-
-
 @each_case(
     ("write", "message"),
     [

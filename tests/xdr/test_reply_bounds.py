@@ -228,12 +228,6 @@ def test_a_bound_is_for_the_procedures_that_take_those_arguments() -> None:
     assert module.FIVE.reply_bound(module.FIVE_args(ask, 1)) == ReplyBound(1004)
 
 
-def test_words_of_pragmas_may_be_names() -> None:
-    text = """struct ask { unsigned int octets; }; struct bound { int octets<9>; int limit; };
-        pragma bound bound.octets octets ask.octets;"""
-    assert bound("bound", text, "ask", SimpleNamespace(octets=8)) == ReplyBound(4 + 8 + 4)
-
-
 def test_what_is_used_often_is_measured_once() -> None:
     levels = "".join(f"struct s{n + 1} {{ s{n} a; s{n} b; }};" for n in range(24))
     assert bound("s24", f"struct s0 {{ int a; }}; {levels}") == ReplyBound(4 << 24)
