@@ -81,7 +81,6 @@ class HeaderRow(NamedTuple):
         handler: takes each message in the event loop's thread and must not block; DecodeError refuses the header.
         flags: additional bits that may be set.
         continues: whether a body that is too long for one message is continued, in versions with flags for that.
-        scattered: whether a message in several pieces of memory stays there (`Extension.receives`).
     """
 
     code: int
@@ -89,7 +88,6 @@ class HeaderRow(NamedTuple):
     handler: Callable[[ExtensionLink, ExtensionMessage], None]
     flags: int = 0
     continues: bool = False
-    scattered: bool = False
 
 
 class PropertyRow(NamedTuple):

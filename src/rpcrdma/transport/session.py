@@ -14,7 +14,6 @@ from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import (
-    CALLS_BESIDE_MIN,
     DIRECT_OCTETS_MIN,
     REPLY_ALLOWANCE_OCTETS,
     PlanLimits,
@@ -45,13 +44,12 @@ class Session:
     `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`. `round_trip_s` is
     the distance of the peer. `segment_octets_taken` is the largest segment that this side takes. `owed` counts
     obligations of the peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the
-    transport properties of the peer; `proof` is the host authentication value of this side. While an extension expects
-    a group of messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
+    transport properties of the peer; `proof` is the host authentication value of this side. `far_limits` are those of a
+    call with bulk items that is longer than one message, if the peer is distant. While an extension expects a group of
+    messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
     """
 
     __slots__ = (
-        "_busy_limits",
-        "_far_limits",
         "_groups",
         "_peer_data",
         "_reply_messages",
@@ -66,6 +64,7 @@ class Session:
         "dialect",
         "events",
         "failure",
+        "far_limits",
         "in_messages_octets",
         "items_inline_octets",
         "joined_octets",
@@ -250,8 +249,7 @@ class Session:
             receive_octets,
             CHUNK_SEGMENTS_MAX,
         )
-        self._far_limits: PlanLimits | None = None
-        self._busy_limits: PlanLimits | None = None
+        self.far_limits: PlanLimits | None = None
         if self.splits:
             most, told = self.in_messages_octets, self._told
             self.plan_limits = self.plan_limits._replace(
@@ -263,19 +261,9 @@ class Session:
             )
             far = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             if far > self.plan_limits.call_octets_max:
-                self._far_limits = self.plan_limits._replace(call_octets_max=far)
+                self.far_limits = self.plan_limits._replace(call_octets_max=far)
             if most is not None:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
-            else:
-                self._busy_limits = self.plan_limits._replace(call_octets_max=send_octets)
-
-    def limits_beside(self, calls: int) -> PlanLimits | None:
-        """Returns the limits of a call with bulk items that is longer than one message, beside `calls` others.
-
-        A longer call goes in messages to a distant peer. To a near one the items go by RDMA while enough other calls
-        are in flight. None: `plan_limits` hold.
-        """
-        return self._far_limits or (self._busy_limits if calls >= CALLS_BESIDE_MIN else None)
 
     def move(self, moved: Input) -> None:
         """Changes the state by this input, as the table of transitions says."""
