@@ -321,7 +321,7 @@ class Responder:
                 self._release(incoming)
                 return False
             chunks = incoming.chunks
-            reduced = payload.reduced
+            reduced: Sequence[Buffer] | bytes | bytearray = payload.reduced
             items = payload.item_octets() if payload.items else ()
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
@@ -330,8 +330,14 @@ class Responder:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)
                     return False
-            elif items and not chunks.writes and chunks.reply is None and payload.length <= session.copied_reply_octets:
-                reduced = payload.joined()
+            elif (
+                items
+                and not chunks.writes
+                and chunks.reply is None
+                and (octets := payload.length) <= session.copied_reply_octets
+            ):
+                joined = payload.joined()
+                reduced = joined if octets <= session.joined_octets else (joined,)
             elif items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
                 plan = plan_reply(
                     len(reduced),
