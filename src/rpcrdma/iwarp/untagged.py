@@ -161,7 +161,7 @@ class UntaggedMessages:
         octets = len(payload)
         pool = self.pool
         whole = control & LAST and not offset
-        if whole and pool is not None and not self.receives and is_plain(pool, payload):
+        if whole and pool and not self.receives and (octets <= pool.short_octets or is_plain(pool, payload)):
             self.shared -= 1
             self.receives.append((bytes(payload), payload))
         elif octets:

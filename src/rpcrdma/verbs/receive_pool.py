@@ -126,10 +126,8 @@ class ReceiveSource(Protocol):
 
 
 def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
-    """Returns whether a whole message may be delivered as `bytes`; see `ReceiveSource`."""
+    """Returns whether a whole message of more than `short_octets` may be delivered as `bytes`; see `ReceiveSource`."""
     octets = len(message)
-    if octets <= pool.short_octets:
-        return True
     return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered
 
 
