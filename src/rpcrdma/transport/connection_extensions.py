@@ -223,5 +223,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error."""
+        """See `ExtensionHost.refuse`."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

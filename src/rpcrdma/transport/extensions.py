@@ -177,7 +177,7 @@ class ExtensionHost(Protocol):
         """See `ExtensionLink.send`."""
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error."""
+        """Sends an error of the version about the message with this XID; `refusal` is the reason."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -340,7 +340,7 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Gives every received message to a function first, until a group is complete, within the usual time limit.
+        """Hands every received message to `between` first, until a group is complete, within the usual time limit.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled it; None ends the group.
