@@ -25,7 +25,6 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
-from rpcrdma.iwarp.exchange import StartupExchange
 from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.native_receiver import NativeReceiver
 from rpcrdma.iwarp.native_sender import NativeSender
@@ -35,6 +34,7 @@ from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
     FrameKind,
     MpaAgreement,
+    StartupExchange,
     StartupFrame,
     StartupRefused,
     answer,

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame
+from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.terminate import Code
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
-    "HEADER_OCTETS",
     "NOT_NEGOTIATED",
-    "PRIVATE_DATA_OCTETS_MAX",
     "Enhanced",
     "FrameKind",
     "MpaAgreement",
+    "StartupExchange",
     "StartupFrame",
     "StartupRefused",
     "answer",
@@ -36,8 +35,8 @@ __all__ = [
 _HEADER = struct.Struct(">16sBBH")
 _WORDS = struct.Struct(">HH")
 
-HEADER_OCTETS = 20
-PRIVATE_DATA_OCTETS_MAX = 512
+_HEADER_OCTETS = 20
+_PRIVATE_DATA_OCTETS_MAX = 512
 NOT_NEGOTIATED = 0x3FFF
 """The depth in a frame that leaves IRD or ORD to the upper layer."""
 
@@ -117,7 +116,7 @@ def encode_startup_frame(frame: StartupFrame) -> bytes:
     """
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
-    room = PRIVATE_DATA_OCTETS_MAX - _WORDS.size * (frame.enhanced is not None)
+    room = _PRIVATE_DATA_OCTETS_MAX - _WORDS.size * (frame.enhanced is not None)
     if len(data) > room:
         raise LocalProtocolError(f"{len(data)} octets of private data, more than {room}")
     if frame.enhanced is not None:
@@ -139,12 +138,12 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
     if len(data) != size:
         raise DecodeError("MPA start-up frame", len(data), f"{size} octets", f"{len(data)}", rfc="5044 7.1.1")
     _, flags, revision, _ = _HEADER.unpack_from(data)
-    private_data = bytes(data[HEADER_OCTETS:])
+    private_data = bytes(data[_HEADER_OCTETS:])
     enhanced = None
     # In revision 1 the bit S is reserved, and reserved bits are not checked.
     if revision >= 2 and flags & _ENHANCED:
         if len(private_data) < _WORDS.size:
-            raise DecodeError("IRD and ORD", HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
+            raise DecodeError("IRD and ORD", _HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
         first, second = _WORDS.unpack_from(private_data)
         private_data = private_data[_WORDS.size :]
         peer_to_peer = bool(first & _HIGH)
@@ -182,12 +181,12 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
             raise RemoteProtocolError(f"not an MPA start-up frame: it starts with {got!r}", rfc="5044 7.1.1")
     if len(data) > 17 and data[17] not in {1, 2}:
         raise RemoteProtocolError(f"MPA revision {data[17]} is not supported", rfc="5044 7.1.1")
-    if len(data) < HEADER_OCTETS:
-        return HEADER_OCTETS
+    if len(data) < _HEADER_OCTETS:
+        return _HEADER_OCTETS
     length = data[18] << 8 | data[19]
-    if length > PRIVATE_DATA_OCTETS_MAX:
+    if length > _PRIVATE_DATA_OCTETS_MAX:
         raise RemoteProtocolError(f"{length} octets of private data, more than 512", rfc="5044 7.1.1")
-    return HEADER_OCTETS + length
+    return _HEADER_OCTETS + length
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
@@ -288,3 +287,47 @@ def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) ->
 
 def _preferred(frames: ReadyFrame) -> ReadyFrame | None:
     return next((frame for frame in _PREFERENCE if frame & frames), None)
+
+
+class StartupExchange:
+    """The peer's start-up frame while it arrives, and what both frames say.
+
+    `request` is the Request, None at a responder until it has arrived. `peer_data` is the private data of the peer's
+    frame. `agreement` is None until both frames are known.
+    """
+
+    __slots__ = ("_filled", "_kind", "_octets", "agreement", "peer_data", "request")
+
+    def __init__(self, role: MpaRole, config: IwarpConfig, private_data: bytes) -> None:
+        initiates = role is MpaRole.INITIATOR
+        self._kind = FrameKind.REPLY if initiates else FrameKind.REQUEST
+        # One octet more than the longest frame, so that an octet behind it is noticed.
+        self._octets = bytearray(_HEADER_OCTETS + _PRIVATE_DATA_OCTETS_MAX + 1)
+        self._filled = 0
+        self.request: StartupFrame | None = ask(config, private_data) if initiates else None
+        self.peer_data = b""
+        self.agreement: MpaAgreement | None = None
+
+    def next_buffer(self) -> memoryview:
+        """Returns the memory for the next octets."""
+        return memoryview(self._octets)[self._filled :]
+
+    def received(self, octets: int) -> StartupFrame | None:
+        """Returns the peer's frame if it is whole with `octets` more, which fill the memory of `next_buffer`.
+
+        Raises:
+            RemoteProtocolError: it is malformed, or of the wrong kind.
+        """
+        self._filled += octets
+        data = memoryview(self._octets)[: self._filled]
+        if len(data) < size_startup_frame(self._kind, data):
+            return None
+        frame = decode_startup_frame(self._kind, data)
+        self._filled = 0
+        self.peer_data = frame.private_data
+        return frame
+
+    def release(self) -> None:
+        """Drops the memory that only the start-up needs: a server has thousands of connections."""
+        self._octets = bytearray()
+        self.request = self.agreement = None

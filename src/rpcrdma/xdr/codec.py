@@ -16,12 +16,20 @@ from typing import Any, TypeVar
 
 from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
 from rpcrdma.wire.buffers import Buffer, Reader, as_view
-from rpcrdma.xdr.padding import PADDING_MAX, padded_octets, padding
-from rpcrdma.xdr.placed import Placed, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
+from rpcrdma.xdr.placed import (
+    PADDING_MAX,
+    Placed,
+    PlacedByPosition,
+    PlacedInOrder,
+    ReducedIneligibleItem,
+    padded_octets,
+    padding,
+)
 
 __all__ = [
     "PADDING_MAX",
     "BulkItem",
+    "Composite",
     "Decoder",
     "Encoder",
     "Layout",
@@ -40,6 +48,30 @@ _U32 = struct.Struct(">I")
 _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 _OCTETS = {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}
 _UNFIT = (struct.error, OverflowError, TypeError)
+
+
+class Composite:
+    """Base of generated structures and unions: dataclasses, equal to objects of the same class with equal members.
+
+    A definition has a hundred of them. Methods of their own would double the time in which the module is imported.
+    """
+
+    # Each class has the names of its members here.
+    __slots__ = tuple[str, ...]()
+
+    def _members(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Composite) or other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._members() == other._members()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        members = zip(self.__slots__, self._members(), strict=True)
+        return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in members)})"
 
 
 class Layout(struct.Struct):

@@ -1,14 +1,37 @@
-"""Items outside of the decoded stream, in Read or Write chunks, which a `Decoder` asks for."""
+"""The padding of items, and items outside of the decoded stream, in Read or Write chunks: a `Decoder` asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.xdr.padding import PADDING_MAX, padding
 
-__all__ = ["Placed", "PlacedByPosition", "PlacedInOrder", "ReducedIneligibleItem"]
+__all__ = [
+    "PADDING_MAX",
+    "Placed",
+    "PlacedByPosition",
+    "PlacedInOrder",
+    "ReducedIneligibleItem",
+    "padded_octets",
+    "padding",
+]
+
+PADDING_MAX = 3
+"""Octets of padding behind an item (RFC 4506 section 3)."""
+
+
+def padding(length: int) -> int:
+    """Returns the number of zero octets after `length` octets, up to a multiple of four."""
+    return -length & 3
+
+
+def padded_octets(lengths: Iterable[int]) -> int:
+    """Returns the octets of items of variable length in the stream, padding included, without their length words."""
+    octets = 0
+    for length in lengths:
+        octets += (length + 3) & ~3
+    return octets
 
 
 class ReducedIneligibleItem(DecodeError):
