@@ -16,6 +16,8 @@ def fields_of(*objects: Any) -> dict[str, Any]:
 
 def assert_new(qp: IwarpQueuePair) -> None:
     """A queue pair that has neither sent nor received has all its fields, and nothing in them."""
+    config = qp.config
+    assert (qp.crc, qp.inbound_reads, qp.outbound_reads) == (config.crc, config.inbound_reads, config.outbound_reads)
     assert (qp.wants_close, qp.timed, qp._ended, qp._full_operation, qp._asked) == (False, True, False, False, False)
     exchange = qp._exchange
     assert (len(exchange.next_buffer()), exchange.peer_data, exchange.agreement) == (533, b"", None)

@@ -17,6 +17,7 @@ from rpcrdma.iwarp.terminate import Code
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
+    "HEADER_OCTETS",
     "NOT_NEGOTIATED",
     "Enhanced",
     "FrameKind",
@@ -35,7 +36,7 @@ __all__ = [
 _HEADER = struct.Struct(">16sBBH")
 _WORDS = struct.Struct(">HH")
 
-_HEADER_OCTETS = 20
+HEADER_OCTETS = 20
 _PRIVATE_DATA_OCTETS_MAX = 512
 NOT_NEGOTIATED = 0x3FFF
 """The depth in a frame that leaves IRD or ORD to the upper layer."""
@@ -138,12 +139,12 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
     if len(data) != size:
         raise DecodeError("MPA start-up frame", len(data), f"{size} octets", f"{len(data)}", rfc="5044 7.1.1")
     _, flags, revision, _ = _HEADER.unpack_from(data)
-    private_data = bytes(data[_HEADER_OCTETS:])
+    private_data = bytes(data[HEADER_OCTETS:])
     enhanced = None
     # In revision 1 the bit S is reserved, and reserved bits are not checked.
     if revision >= 2 and flags & _ENHANCED:
         if len(private_data) < _WORDS.size:
-            raise DecodeError("IRD and ORD", _HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
+            raise DecodeError("IRD and ORD", HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
         first, second = _WORDS.unpack_from(private_data)
         private_data = private_data[_WORDS.size :]
         peer_to_peer = bool(first & _HIGH)
@@ -181,12 +182,12 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
             raise RemoteProtocolError(f"not an MPA start-up frame: it starts with {got!r}", rfc="5044 7.1.1")
     if len(data) > 17 and data[17] not in {1, 2}:
         raise RemoteProtocolError(f"MPA revision {data[17]} is not supported", rfc="5044 7.1.1")
-    if len(data) < _HEADER_OCTETS:
-        return _HEADER_OCTETS
+    if len(data) < HEADER_OCTETS:
+        return HEADER_OCTETS
     length = data[18] << 8 | data[19]
     if length > _PRIVATE_DATA_OCTETS_MAX:
         raise RemoteProtocolError(f"{length} octets of private data, more than 512", rfc="5044 7.1.1")
-    return _HEADER_OCTETS + length
+    return HEADER_OCTETS + length
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
@@ -302,7 +303,7 @@ class StartupExchange:
         initiates = role is MpaRole.INITIATOR
         self._kind = FrameKind.REPLY if initiates else FrameKind.REQUEST
         # One octet more than the longest frame, so that an octet behind it is noticed.
-        self._octets = bytearray(_HEADER_OCTETS + _PRIVATE_DATA_OCTETS_MAX + 1)
+        self._octets = bytearray(HEADER_OCTETS + _PRIVATE_DATA_OCTETS_MAX + 1)
         self._filled = 0
         self.request: StartupFrame | None = ask(config, private_data) if initiates else None
         self.peer_data = b""
