@@ -57,7 +57,9 @@ HOSTS_TITLE = "certificates of hosts (TLS over TCP, host authentication over RDM
 LOG_LEVEL = Setting(
     name="log-level",
     choices=LOG_LEVELS,
-    help="the least severe messages that go to standard error (default: warning; serve: info)",
+    default_text="warning; serve: info",
+    example="info",
+    help="the least severe messages that go to standard error",
     renewal=Renewal.HANG_UP,
 )
 PROVIDER = Setting(
@@ -132,7 +134,8 @@ TLS_KEY = Setting(
     attribute="host_key",
     parse=Path,
     metavar="FILE",
-    help="its private key (default: in the same file)",
+    default_text="in the same file",
+    help="its private key",
 )
 TLS_CA = Setting(
     name="tls-ca",
@@ -148,14 +151,14 @@ TLS_NAME = Setting(
     attribute="host_names",
     many=True,
     metavar="NAME",
-    help="DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
-    "URL's host)",
+    default_text="the URL's host",
+    help="DNS name, IP address or URI that the server's certificate must have; may be repeated",
 )
 HOST_AUTH = Setting(
     name="host-auth",
     choices=("off", "optional", "required"),
-    help="host authentication in version 2 of RPC-over-RDMA, by both hosts (default: required if there are "
-    "certificates and nothing asks for --xprtsec, else off)",
+    default_text="required if there are certificates and nothing asks for --xprtsec, else off",
+    help="host authentication in version 2 of RPC-over-RDMA, by both hosts",
 )
 
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))

@@ -87,7 +87,8 @@ _ANONYMOUS: Final = 65534
 
 _HOSTS = replace(
     TLS_NAME,
-    help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)",
+    default_text="any",
+    help="DNS name, IP address or URI that a client's certificate must have; may be repeated",
 )
 HOST_SETTINGS: Final = (
     replace(TLS_CERT, renewal=Renewal.CONTENT),
@@ -127,9 +128,10 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         many=True,
         metavar="URL",
         renewal=Renewal.HANG_UP,
+        default_text=f"{' and '.join(DEFAULT_LISTEN)}; with --xprtsec the latter alone",
+        example=DEFAULT_LISTEN,
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
-        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
-        "--xprtsec the latter alone)",
+        "end of rdma:// goes before --provider; may be repeated",
     ),
     Setting(
         name="nfs",
@@ -186,6 +188,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="N",
         renewal=Renewal.HANG_UP,
         default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
+        example=RPC_CONNECTIONS_MAX // CONNECTIONS_OF_HOST_PARTS,
         help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
     Setting(
@@ -194,6 +197,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        example=int(RDMA_IDLE_S),
         renewal=Renewal.HANG_UP,
         help="end connections that are idle for this long, 0: never",
     ),
@@ -321,6 +325,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
         separator=":",
         metavar="FLAVORS",
         default_text="sys",
+        example=("sys",),
         help="security flavors of exports without their own, the preferred first, such as krb5p:krb5i; krb5 proves "
         "users, krb5i protects data from changes, krb5p encrypts, sys does none of these",
         file_help="security flavors, the preferred first: krb5 proves users, krb5i protects data from changes, krb5p "
@@ -341,6 +346,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
         option="--allow",
         default=(),
         default_text="all",
+        example=("*",),
         help="let only these addresses, networks or hosts mount; may be repeated",
         file_help='the addresses, networks and names of hosts that the rule is for, or "*" for all; those of an export '
         "itself are for its last rule",
@@ -355,16 +361,17 @@ OF_RULES: Final = _taken_at_once(
         many=True,
         parse=principal,
         option=None,
-        help="the Kerberos principals that the rule is for: user@REALM, or *@REALM for all of a realm (default: all "
-        "callers)",
+        default_text="all callers",
+        help="the Kerberos principals that the rule is for: user@REALM, or *@REALM for all of a realm",
     ),
     Setting(
         name="certificates",
         many=True,
         parse=certificate_name,
         option=None,
+        default_text="all hosts",
         help="the names that the rule is for: the certificate of the client's host has one of these DNS names, IP "
-        "addresses or URIs (default: all hosts)",
+        "addresses or URIs",
     ),
 )
 """The settings of one rule; those that it leaves out come from its export, and those for callers hold for all."""
