@@ -160,7 +160,7 @@ xprtsec = "tls"
         f"error: c.toml:7: {holds_state}",
         f"error: c.toml:12: {holds_state}",
         "warning: c.toml:12: in/below lies within the export /in, whose terms hold for it as well; compare both",
-        "error: c.toml:19: TLS takes a certificate of this host; name its files (--tls-cert, --tls-key)",
+        "error: c.toml:19: TLS takes a certificate of this host; name its files (tls-cert, tls-key)",
         "error: c.toml:1: none.keytab cannot be read; name a keytab that this user may read",
     ]
 
@@ -348,6 +348,47 @@ def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, fi
     assert (ran.status, ran.err.splitlines()[0]) == (
         2,
         f"error: {file}: there is no export; write [[export]], or name a directory",
+    )
+
+
+@pytest.mark.thorough
+@each_case(
+    ("setting", "told", "remedy"),
+    [
+        ('state-dir = "c.toml/state"', "cannot use the state directory: ", "name another place with state-dir"),
+        ('access-log = "none/log"', "cannot write the access log: ", "user may write (access-log)"),
+        ('listen = ["tcp://192.0.2.1:1"]', "cannot listen at tcp://192.0.2.1:1: ", "of this machine"),
+        ('metrics = "192.0.2.1:1"', "cannot offer metrics at 192.0.2.1:1: ", "choose another address"),
+        ('admin = "none/socket"', "", "or name another path (admin PATH)"),
+    ],
+)
+def test_a_start_that_fails_by_a_setting_of_the_file_names_its_line_and_its_key(
+    command: Command, file: Path, setting: str, told: str, remedy: str
+) -> None:
+    settings = ['listen = ["tcp://127.0.0.1:0"]', 'state-dir = "state"', 'admin = "off"']
+    key = setting.partition(" ")[0]
+    settings = [each for each in settings if not each.startswith(key)]
+    file.write_text("\n".join([*settings, setting, '[[export]]\nname = "/a"\ndirectory = "one"\n']))
+    ran = command.run("serve", "--config", str(file))
+    complaint, hint = ran.err.splitlines()
+    assert (ran.status, complaint.startswith(f"error: {file}:{len(settings) + 1}: {told}")) == (1, True), complaint
+    assert hint.startswith("hint: ")
+    assert hint.endswith(remedy)
+
+
+@each_case("config", [False, True])
+def test_tls_without_a_certificate_is_told_at_the_start_where_it_is_asked_for(
+    command: Command, file: Path, config: bool
+) -> None:
+    file.write_text('[[export]]\nname = "/a"\ndirectory = "one"\nxprtsec = "tls"\n')
+    words = ["--config", str(file)] if config else ["--xprtsec", "tls", str(file.parent)]
+    ran = command.run("serve", *words)
+    told = "TLS takes a certificate of this host"
+    assert (ran.status, ran.err) == (
+        2,
+        f"error: {file}:4: {told}; name its files (tls-cert, tls-key)\n"
+        if config
+        else f"error: {told}\nhint: name its files (--tls-cert, --tls-key)\n",
     )
 
 

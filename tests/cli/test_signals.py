@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.cli import serve
+from rpcrdma.cli import hang_ups, serve
 from rpcrdma.cli.event_loop import Stopped, run_async
+from rpcrdma.cli.hang_ups import handle_hang_ups
 from rpcrdma.cli.main import main
 from rpcrdma.cli.stop_requests import stop_on_signals
 from support.cases import each_case
@@ -202,7 +203,8 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
 
     async def main() -> None:
         stop, all_came = asyncio.Event(), asyncio.Event()
-        stop_on_signals(stop)
+        on_signal = stop_on_signals(stop)
+        handle_hang_ups(None, lambda: on_signal(signal.SIGHUP))
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, all_came.set)
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGUSR1):
             os.kill(os.getpid(), number)
@@ -216,6 +218,58 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
         assert exits == [143]
 
     asyncio.run(main())
+
+
+@each_case("held", [False, True])
+@each_case(
+    ("inherited", "terminals", "outcome"),
+    [
+        (signal.SIG_DFL, [True, False], "stop"),
+        (signal.SIG_DFL, [True, True], "renew"),
+        (signal.SIG_DFL, [False], "renew"),
+        (signal.SIG_IGN, [True, False], "renew"),
+    ],
+)
+def test_a_server_whose_terminal_is_gone_stops_and_others_read_their_files_again(
+    monkeypatch: pytest.MonkeyPatch, inherited: signal.Handlers, terminals: list[bool], outcome: str, held: bool
+) -> None:
+    """Also where the signal comes while the server starts."""
+    if held and inherited is signal.SIG_IGN:
+        return
+    answers = iter(terminals)
+    monkeypatch.setattr(hang_ups, "_has_terminal", lambda: next(answers))
+
+    async def work() -> str:
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        handle_hang_ups(lambda: done.set_result("renew"), lambda: done.set_result("stop"))
+        if not held:
+            signal.raise_signal(signal.SIGHUP)
+        return await done
+
+    signal.signal(signal.SIGHUP, inherited)
+    with hang_ups.holding_hang_ups() if held else contextlib.nullcontext():
+        if held:
+            signal.raise_signal(signal.SIGHUP)
+        assert run_async(work()) == outcome
+
+
+def test_a_server_is_not_ended_by_a_hang_up_before_it_has_read_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[bool] = []
+
+    def run(_args: object) -> int:
+        signal.raise_signal(signal.SIGHUP)
+        held = signal.getsignal(signal.SIGHUP)
+        came.append(isinstance(held, hang_ups.HeldHangUp) and held.received)
+        return 0
+
+    monkeypatch.setattr(serve, "run", run)
+    signal.signal(signal.SIGHUP, lambda *_: came.append(False))
+    assert main(["serve", "/srv"]) == 0
+    assert came == [True]
+    # Other commands are ended, also where they have such a word.
+    monkeypatch.setattr("rpcrdma.cli.ls.run", lambda _args: signal.raise_signal(signal.SIGHUP) or 0)
+    assert main(["ls", "rdma://serve/", "--tls-name", "serve"]) == 0
+    assert came == [True, False]
 
 
 @pytest.mark.thorough

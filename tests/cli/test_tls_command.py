@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from pathlib import Path
@@ -193,32 +192,6 @@ def test_sighup_has_the_certificates_read_again(
     assert "certificates" in [event["event"] for event in served.events]
     told = [event for event in served.events if event["event"] == "error"]
     assert "(the certificates that were read before stay in use)" in told[0]["error"]["message"]
-
-
-@each_case(
-    ("inherited", "terminals", "outcome"),
-    [
-        (signal.SIG_DFL, [True, False], "stop"),
-        (signal.SIG_DFL, [True, True], "renew"),
-        (signal.SIG_DFL, [False], "renew"),
-        (signal.SIG_IGN, [True, False], "renew"),
-    ],
-)
-def test_a_server_whose_terminal_is_gone_stops(
-    monkeypatch: pytest.MonkeyPatch, inherited: signal.Handlers, terminals: list[bool], outcome: str
-) -> None:
-    answers = iter(terminals)
-    monkeypatch.setattr(serve_protection, "_has_terminal", lambda: next(answers))
-
-    async def work() -> str:
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serve_protection.renew_on_hang_up(lambda: done.set_result("renew"), lambda: done.set_result("stop"))
-        signal.raise_signal(signal.SIGHUP)
-        return await done
-
-    # The event loop puts the default back. A server of nohup ignores the signal, and outlives its terminal.
-    signal.signal(signal.SIGHUP, inherited)
-    assert asyncio.run(work()) == outcome
 
 
 @pytest.mark.thorough

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rpcrdma.cli.hang_ups import HeldHangUp
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -110,10 +112,15 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Returns those of SIGINT, SIGTERM and SIGHUP that the process does not ignore.
+    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back.
 
     None outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup ignores SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         return []
-    return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    return [
+        number
+        for number, handler in handlers.items()
+        if handler not in {signal.SIG_IGN, None} and not isinstance(handler, HeldHangUp)
+    ]

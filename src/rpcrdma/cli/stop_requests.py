@@ -16,7 +16,7 @@ __all__ = ["stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on a signal; returns the function that handles one."""
+    """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal, SIGHUP as well."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
@@ -29,11 +29,7 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
             os._exit(128 + number)
         stop.set()
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        # A server under nohup outlives its terminal.
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     return on_signal
 
