@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 from debian_package import configuration
-
 from rpcrdma.cli.settings.file import read_configuration
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of

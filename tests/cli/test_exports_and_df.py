@@ -123,25 +123,6 @@ def test_completion_comes_from_the_parser(shell: str, capsys: pytest.CaptureFixt
 COMPLETED = (("put ma", True), ("get u ma", True), ("serve ma", True), ("get --pcap ma", True), ("ls ma", False))
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-def test_fish_completes_paths_where_they_may_stand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["completion", "fish"]) == 0
-    (tmp_path / "script").write_text(capsys.readouterr().out)
-    (tmp_path / "many").mkdir()
-    asked = "; ".join(f"echo (count (complete -C 'rpcrdma {words}'))" for words, _ in COMPLETED)
-    command = ["fish", "--no-config", "-c", f"source script; {asked}"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=HANG_S,
-        cwd=tmp_path,
-        env=os.environ | {"HOME": "."},
-    )
-    assert done.stdout.split() == [str(int(path)) for _, path in COMPLETED]
-
-
 def test_zsh_and_fish_are_told_where_paths_may_stand(capsys: pytest.CaptureFixture[str]) -> None:
     main(["completion", "zsh"])
     lines = capsys.readouterr().out.splitlines()

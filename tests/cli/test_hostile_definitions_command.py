@@ -118,19 +118,6 @@ def test_a_preprocessor_that_does_not_end_is_ended(
         assert ended, "the process of the compiler goes on"
 
 
-@pytest.mark.thorough
-@needs_cpp
-def test_the_preprocessor_does_not_wait_for_a_pipe(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preprocessor, "XDR_PREPROCESSOR_S", 0.5)
-    os.mkfifo(tmp_path / "pipe.h")
-    file = tmp_path / "a.x"
-    file.write_text('#include "pipe.h"\n')
-    assert main(["xdr", "lint", "--cpp", str(file)]) == 1
-    assert said_in_printable(capsys).startswith("error: cpp: ")
-
-
 @each_case(
     ("document", "complaint"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import functools
 import os
 import pty
 import re
@@ -163,6 +163,25 @@ def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path
 
 
 @pytest.mark.thorough
+def test_a_copy_goes_on_at_the_server_that_takes_the_place_of_a_killed_one(
+    start: StartServer, tmp_path: Path, nobody_listens: int
+) -> None:
+    root, source, address = tmp_path / "root", tmp_path / "source", f"tcp://127.0.0.1:{nobody_listens}"
+    root.mkdir()
+    source.write_bytes(bytes(range(256)) * (64 << 12))
+    starting = functools.partial(start, root, tmp_path / "state", "--listen", address)
+    with starting() as killed, command(killed, "put", str(source), f"{address}/copy") as process:
+        wait_until(process, lambda: any(path.stat().st_size for path in unfinished(root)), "unfinished file")
+        killed.process.kill()
+        killed.finish()
+        with starting() as served:
+            assert ended(process) == (0, "")
+            assert served.stop() == 0
+    assert [path.name for path in root.iterdir()] == ["copy"]
+    assert (root / "copy").read_bytes() == source.read_bytes()
+
+
+@pytest.mark.thorough
 @each_case("number", [signal.SIGTERM, signal.SIGINT])
 def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: signal.Signals) -> None:
     if not (served.root / "source").exists():
@@ -272,19 +291,16 @@ def test_a_server_is_not_ended_by_a_hang_up_before_it_has_read_its_settings(monk
     assert came == [True, False]
 
 
-@pytest.mark.thorough
-def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    line = ["serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
-    line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    with CommandProcess(line, ignoring=signal.SIGHUP, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        process.send_signal(signal.SIGHUP)
-        assert main(["ping", "-c", "1", url]) == 0
-        status, events, _ = process.ended(signal.SIGTERM)
-    assert status == 0
-    said = [json.loads(text)["event"] for text in events.splitlines()]
-    assert said[-2:] == ["stopping", "stopped"]
+def test_a_server_under_nohup_outlives_its_terminal() -> None:
+    async def work() -> None:
+        handle_hang_ups(None, lambda: pytest.fail("it has hung up"))
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.sleep(0)
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with hang_ups.holding_hang_ups():
+        run_async(work())
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 @pytest.mark.thorough
