@@ -55,7 +55,9 @@ class _CommandLine(CommandParser):
             epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+        self.add_argument(
+            "--version", action="version", version=f"rpcrdma {__version__}", help="print the version and exit"
+        )
         add_shared_options(self, top=True, shown=shows_all)
         self._shows_all = shows_all
         self._commands = self.add_subparsers(
@@ -195,15 +197,6 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
 def _drop_output() -> None:
     """Drops the output that is not written yet: the interpreter would try to write it once more, and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class _Version(argparse.Action):
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
-    ) -> None:
-        del namespace, values, option_string
-        console.write(f"rpcrdma {__version__}\n", flush=True)
-        parser.exit(ExitStatus.DONE)
 
 
 def _configure_logging(args: argparse.Namespace) -> None:

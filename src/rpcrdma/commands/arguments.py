@@ -82,11 +82,15 @@ def _url(text: str, *, listens: bool) -> Url:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _whole_number(text: str, least: int, most: float, complaint: str) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
+    return int(text)
+
+
 def port_number(text: str) -> int:
     """Parses a port number from 1 to 65535."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
-    return int(text)
+    return _whole_number(text, 1, 65535, "is not a port: a number from 1 to 65535")
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -149,9 +153,7 @@ def group_number(text: str) -> int:
 
 def positive_count(text: str) -> int:
     """Parses a whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    return _whole_number(text, 1, float("inf"), "is not a number of at least 1")
 
 
 def seconds(text: str) -> float:
@@ -177,9 +179,7 @@ def seconds_or_never(text: str) -> float:
 
 def microseconds(text: str) -> int:
     """Parses a whole number of microseconds, from 0 to 1000000."""
-    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
-    return int(text)
+    return _whole_number(text, 0, 1_000_000, "is not a number of microseconds from 0 to 1000000")
 
 
 def octal_mode(text: str) -> int:

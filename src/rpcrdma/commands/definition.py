@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.commands import console
+from rpcrdma.commands.arguments import uint32
 from rpcrdma.file_limits import XDR_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
@@ -150,13 +151,7 @@ def add_definition_options(command: argparse.ArgumentParser, default_limit: str)
 
 
 def _limit(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0xFFFFFFFF:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 4294967295")
-    return value
+    return uint32(text, "is not a number from 0 to 4294967295")
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:

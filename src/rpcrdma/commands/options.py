@@ -163,24 +163,20 @@ HOST_AUTH = Setting(
 
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 SHARED_DEFAULTS: Final[Mapping[str, Any]] = {
-    "provider": "auto",
-    "busy_poll": 0,
-    "rpcrdma_version": "auto",
-    "extension": "auto",
+    **{
+        each.dest: each.default
+        for each in (PROVIDER, BUSY_POLL, RPCRDMA_VERSION, EXTENSION, CRC, LOG_LEVEL, XPRTSEC, MOUNT_IN_CLEAR)
+    },
+    **_HOST_DEFAULTS,
     "mount_port": None,
     "reserved_port": False,
     "sec": None,
-    "crc": True,
     "timeout": None,
     "connect_timeout": None,
     "pcap": None,
     "client_metrics": None,
-    "log_level": None,
     "verbose": 0,
     "beside_errors": {},
-    "xprtsec": "none",
-    "mount_in_clear": False,
-    **_HOST_DEFAULTS,
 }
 """The values of options that no command line has set."""
 
@@ -335,20 +331,20 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
-    options: dict[str, Any] = {"provider": args.provider, "reserved_port": args.reserved_port}
-    options["capture"] = getattr(args, "capture", None)
-    options["metrics"] = getattr(args, "metrics_told", None)
-    options["on_call"] = call_logger()
-    options["iwarp"] = IwarpConfig(crc=args.crc)
-    options["xprtsec"] = args.xprtsec
-    options["mount_in_clear"] = args.mount_in_clear
-    options["host_authentication"] = host_authentication(args, in_tls=args.xprtsec != "none")
-    options["verbs"] = VerbsConfig(busy_poll_s=args.busy_poll / 1e6)
-    options["rpcrdma_version"] = args.rpcrdma_version
-    options["extension"] = args.extension
-    options["security"] = args.sec
-    if args.timeout is not None:
-        options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
-    if args.connect_timeout is not None:
-        options["connect_timeout_s"] = args.connect_timeout
-    return ConnectOptions(**options)
+    times_s = {"connect_timeout_s": args.connect_timeout or args.timeout, "call_timeout_s": args.timeout}
+    return ConnectOptions(
+        provider=args.provider,
+        reserved_port=args.reserved_port,
+        capture=getattr(args, "capture", None),
+        metrics=getattr(args, "metrics_told", None),
+        on_call=call_logger(),
+        iwarp=IwarpConfig(crc=args.crc),
+        xprtsec=args.xprtsec,
+        mount_in_clear=args.mount_in_clear,
+        host_authentication=host_authentication(args, in_tls=args.xprtsec != "none"),
+        verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
+        rpcrdma_version=args.rpcrdma_version,
+        extension=args.extension,
+        security=args.sec,
+        **{name: time_s for name, time_s in times_s.items() if time_s is not None},
+    )

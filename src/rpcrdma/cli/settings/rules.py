@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Final
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.host_names import HostNames, Network
+from rpcrdma.cli.host_names import HostNames, Network, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
 __all__ = ["contradictions", "covers", "doubts"]
-
-_NETWORKS_KEPT: Final = 1 << 14
-"""Networks that are parsed once, though each rule is compared with all above it."""
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
@@ -74,7 +68,7 @@ def covers(rule: ExportedRule, later: ExportedRule) -> bool:
         return True
     if not later.hosts or ALL_HOSTS in later.hosts:
         return False
-    networks = [network for host in rule.hosts if (network := _network(host)) is not None]
+    networks = [network for host in rule.hosts if (network := network_of(host)) is not None]
     return all(host in rule.hosts or _is_within(host, networks) for host in later.hosts)
 
 
@@ -84,20 +78,11 @@ def _is_among(name: str, names: Sequence[str]) -> bool:
 
 
 def _is_within(host: str, networks: list[Network]) -> bool:
-    network = _network(host)
+    network = network_of(host)
     return network is not None and any(
         network.version == each.version and network.subnet_of(each)  # type: ignore[arg-type]
         for each in networks
     )
-
-
-@lru_cache(_NETWORKS_KEPT)
-def _network(host: str) -> Network | None:
-    """Returns the network of an address or network; None for the name of a host."""
-    try:
-        return ipaddress.ip_network(host, strict=False)
-    except ValueError:
-        return None
 
 
 def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> Iterator[Mistake]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -75,8 +76,9 @@ def _memory(text: str) -> int:
     return size
 
 
-def _access_log(text: str) -> Path | str:
-    return text if text in {"off", "journal"} else Path(text)
+def _path_or(*words: str) -> Callable[[str], Path | str]:
+    """Returns a parser of paths that leaves these words as they are."""
+    return lambda text: text if text in words else Path(text)
 
 
 AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
@@ -109,13 +111,9 @@ STATE_DIR: Final = Setting(
 )
 
 
-def _path_or_off(text: str) -> Path | str:
-    return text if text == "off" else Path(text)
-
-
 ADMIN: Final = Setting(
     name="admin",
-    parse=_path_or_off,
+    parse=_path_or("off"),
     metavar="PATH",
     default_text="admin.sock in the directory of state-dir",
     help="the local socket at which the server answers rpcrdma admin, for its owner and root alone; off: none",
@@ -229,7 +227,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="access-log",
-        parse=_access_log,
+        parse=_path_or("off", "journal"),
         metavar="FILE",
         default="off",
         default_text="off",
