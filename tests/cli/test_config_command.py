@@ -70,10 +70,7 @@ def test_an_export_has_its_own_terms_else_the_defaults(file: Path) -> None:
         found = effective(build_parser().parse_args(["serve", "--config", str(file), *options])).exports
         return [(each.name, each.access, each.sync, each.squash, each.anonuid, tuple(each.hosts)) for each in found]
 
-    assert exports() == [
-        ("/one", "rw", False, "root", 65534, ()),
-        ("/two", "ro", True, "all", 7, ("192.0.2.0/24",)),
-    ]
+    assert exports() == [("/one", "rw", False, "root", 65534, ()), ("/two", "ro", True, "all", 7, ("192.0.2.0/24",))]
     # An option is one of the defaults; --read-only is a promise for all exports.
     assert exports("--no-root-squash", "--read-only", "--allow", "10.0.0.1") == [
         ("/one", "ro", False, "none", 65534, ("10.0.0.1",)),
@@ -449,11 +446,7 @@ def test_a_server_serves_the_exports_of_its_file(
         ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
         ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
         # Hosts go before networks, and these before all: the first one that fits a client holds for it.
-        (
-            "/a *(rw) 10.0.0.0/8(ro)",
-            {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]},
-            [],
-        ),
+        ("/a *(rw) 10.0.0.0/8(ro)", {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]}, []),
         (
             "/a *(ro,all_squash,anonuid=7) 10.0.0.0/8(rw) h1(rw,no_root_squash) h2(rw,no_root_squash)",
             {

@@ -24,14 +24,7 @@ from rpcrdma.cli.doctor.checks import (
     check_route,
     check_verbs,
 )
-from rpcrdma.cli.doctor.devices import (
-    ModuleState,
-    Port,
-    RdmaDevice,
-    cgroup_limits,
-    module_state,
-    rdma_devices,
-)
+from rpcrdma.cli.doctor.devices import ModuleState, Port, RdmaDevice, cgroup_limits, module_state, rdma_devices
 from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.verbs.binding import DeviceAttributes
 from support.cases import each_case

@@ -135,11 +135,7 @@ def test_a_preprocessor_that_does_not_end_is_ended(
     ],
 )
 def test_files_that_stand_for_data_are_regular_ones(
-    document: str,
-    complaint: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    document: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("rpcrdma.cli.call.JSON_FILE_OCTETS_MAX", 1000)

@@ -24,10 +24,7 @@ from support.nfs4_client import READ, WRITE, Client, lock, open_, putfh, reclaim
 from support.nfs4_connection import TcpConnection
 from support.waiting import until
 
-pytestmark = [
-    pytest.mark.thorough,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers"),
-]
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")]
 RELOADS = 100
 CONNECTIONS = 20
 """Of each transport."""
@@ -192,12 +189,7 @@ sys.exit(main(sys.argv[4:]))
              ("ExportsChange", "retire")]
 )  # fmt: skip
 def test_a_server_that_is_killed_in_the_midst_of_a_reload_leaves_its_state_whole(
-    start: Callable[..., Any],
-    config: Path,
-    tmp_path: Path,
-    nobody_listens: int,
-    step: tuple[str, str],
-    when: str,
+    start: Callable[..., Any], config: Path, tmp_path: Path, nobody_listens: int, step: tuple[str, str], when: str
 ) -> None:
     address = f"tcp://127.0.0.1:{nobody_listens}"
     options = ["--state-dir", str(tmp_path / "state"), "--listen", address, "--config", str(config)]

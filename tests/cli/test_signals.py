@@ -85,11 +85,7 @@ def served(start: StartServer, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-SAID = {
-    signal.SIGTERM: "error: terminated\n",
-    signal.SIGINT: "error: interrupted\n",
-    signal.SIGHUP: "error: hung up\n",
-}
+SAID = {signal.SIGTERM: "error: terminated\n", signal.SIGINT: "error: interrupted\n", signal.SIGHUP: "error: hung up\n"}
 
 
 @pytest.mark.parametrize(

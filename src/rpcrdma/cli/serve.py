@@ -94,11 +94,7 @@ def add_arguments(parser: CommandParser) -> None:
         help="check the settings, directories and certificates, print all mistakes, and start no server",
     )
     add(
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help="record all RDMA connections for Wireshark",
+        "--pcap", type=Path, metavar="FILE", default=argparse.SUPPRESS, help="record all RDMA connections for Wireshark"
     )
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
@@ -400,11 +396,8 @@ def _by_rules(export: Exported) -> str:
 
 
 def _in_tls(export: Exported) -> str:
-    return {
-        "none": "",
-        "tls": ", over TLS alone",
-        "mtls": ", over TLS with a certificate of the client alone",
-    }[export.least_protection]
+    words = {"none": "", "tls": ", over TLS alone", "mtls": ", over TLS with a certificate of the client alone"}
+    return words[export.least_protection]
 
 
 def _proof(security: list[str]) -> str:

@@ -30,15 +30,7 @@ _NAME: Final = "admin.sock"
 
 
 def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | None:
-    """Returns the path of a server's admin socket.
-
-    Args:
-        setting: the value of the setting `admin`.
-        state_dir: that of `state-dir`.
-
-    Returns:
-        The path; None: the server has none.
-    """
+    """Returns the path of a server's admin socket by the values of `admin` and `state-dir`; None: it has none."""
     if setting is None:
         return state_dir / _NAME
     return setting if isinstance(setting, Path) else None

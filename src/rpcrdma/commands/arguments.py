@@ -56,20 +56,12 @@ def local_name(text: str) -> str:
 
 
 def service_url(text: str) -> Url:
-    """Parses the URL of a server.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
-    """
+    """Parses the URL of a server; the message of an error shows the form."""
     return _url(text, listens=False)
 
 
 def listening_url(text: str) -> Url:
-    """Parses a URL at which a server is to listen.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
-    """
+    """Parses a URL at which a server is to listen; the message of an error shows the form."""
     return _url(text, listens=True)
 
 
@@ -103,24 +95,15 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """Parses the number of a program, decimal or with 0x.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is none.
-    """
+    """Parses the number of a program, decimal or with 0x."""
     return uint32(text, "is not a program number")
 
 
 def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
-    """Parses an unsigned number of 32 bits, decimal or with 0x.
-
-    Args:
-        text: The argument.
-        complaint: The error message after the quoted text.
-        largest: The largest number that is accepted.
+    """Parses an unsigned number of 32 bits, decimal or with 0x, up to the `largest` that is accepted.
 
     Raises:
-        argparse.ArgumentTypeError: The text is no such number.
+        argparse.ArgumentTypeError: The text is no such number; the message is the quoted text and the `complaint`.
     """
     try:
         number = int(text, 0)
@@ -197,11 +180,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 2
 
 
 def octets(text: str) -> int:
-    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary).
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such size.
-    """
+    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary)."""
     digits = text.rstrip("kKmMgGiIbB")
     unit = text[len(digits) :].lower().removesuffix("b")
     if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:

@@ -43,21 +43,13 @@ _STANDARD_INPUT = {"<stdin>": "-"}
 
 
 def own_definition(name: str) -> Path:
-    """Returns the path of a definition that comes with the library.
-
-    Args:
-        name: a key of `OWN_DEFINITIONS`, such as "nfs3.x".
-    """
+    """Returns the path of a definition that comes with the library, by a key of `OWN_DEFINITIONS` such as "nfs3.x"."""
     # Importing the package would import the client and the server.
     return Path(__file__).parents[1] / "nfs" / OWN_DEFINITIONS[name]
 
 
 def own_definition_text(name: str) -> str:
-    """Reads a definition that comes with the library; that of NFS version 4 with the COMPOUND of its operations.
-
-    Args:
-        name: a key of `OWN_DEFINITIONS`, such as "nfs3.x".
-    """
+    """Reads a definition of `OWN_DEFINITIONS`; that of NFS version 4 has the COMPOUND of its operations."""
     text = own_definition(name).read_text(encoding="utf-8")
     if name != "nfs4.x":
         return text
@@ -174,10 +166,7 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """Reads a text file in UTF-8, of at most `XDR_FILE_OCTETS_MAX` characters.
-
-    Args:
-        file: The name of the file; "-" for standard input.
+    """Reads a text file in UTF-8, or standard input for "-", of at most `XDR_FILE_OCTETS_MAX` characters.
 
     Returns:
         The text; None after an error, which is printed.

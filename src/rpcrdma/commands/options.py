@@ -215,10 +215,7 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     group = parser.add_argument_group("logging", argument_default=argparse.SUPPRESS)
     LOG_LEVEL.add_to(group)
     group.add_argument(
-        "-v",
-        "--verbose",
-        action="count",
-        help="log more: -v is info (connections, mounts), -vv debug (each call)",
+        "-v", "--verbose", action="count", help="log more: -v is info (connections, mounts), -vv debug (each call)"
     )
     return group
 
@@ -259,12 +256,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help="how long to wait for the connection (default: 10, or what --timeout says)",
     )
-    add(
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        help="record the RDMA connections for Wireshark; needs no privileges",
-    )
+    add("--pcap", type=Path, metavar="FILE", help="record the RDMA connections for Wireshark; needs no privileges")
     add(
         "--client-metrics",
         type=host_and_port,
@@ -311,12 +303,7 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """Adds `--json`.
-
-    Args:
-        parser: The parser of the command.
-        what: The output of the command with this option, for its help.
-    """
+    """Adds `--json`; `what` is the output of the command with this option, for its help."""
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 

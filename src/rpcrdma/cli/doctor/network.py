@@ -46,11 +46,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
             own = replace(
-                options,
-                provider="iwarp",
-                reserved_port=False,
-                xprtsec="none",
-                host_authentication=HostAuthentication(),
+                options, provider="iwarp", reserved_port=False, xprtsec="none", host_authentication=HostAuthentication()
             )
             agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:

@@ -88,12 +88,7 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause.
-
-    Args:
-        args: parsed arguments.
-        found: the settings.
-    """
+    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause."""
     if found.exports or found.faults:
         return []
     if args.config is None:
@@ -120,15 +115,9 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
 
 
 def exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Finds exports that have the directory of the server's state in them, also by way of symbolic links.
+    """Yields a mistake for each export that has the directory of the server's state in it, also by a symbolic link.
 
     A client that reads the key of file handles there can make handles of its own.
-
-    Args:
-        found: the settings.
-
-    Yields:
-        The mistakes, in the order of the exports.
     """
     state = _real(found.server["state-dir"].value)
     for export in found.exports:
@@ -191,15 +180,7 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
 
 
 def conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
-    """Finds settings about TLS that contradict each other or lack files.
-
-    Args:
-        args: parsed arguments, with the values of `found`.
-        found: the settings.
-
-    Yields:
-        At most one mistake, at the first setting that asks for TLS.
-    """
+    """Yields at most one mistake, where the settings about TLS contradict each other or lack files."""
     if found.exports and (fault := tls_conflict(args)) is not None:
         rules = [rule for export in found.exports for rule in export.admitting]
         asking = next((rule for rule in rules if rule.xprtsec != "none"), rules[0])

@@ -13,14 +13,9 @@ __all__ = ["contradictions", "covers", "doubts"]
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
-    """Finds the rules of an export that no call can match.
+    """Yields a mistake for each rule of an export that no call can match, in the order of the rules.
 
-    Args:
-        export: the export.
-        has_authorities: whether the server has authorities, so that the hosts of clients can prove certificates.
-
-    Yields:
-        The mistakes, in the order of the rules.
+    `has_authorities`: whether the server has authorities, so that the hosts of clients can prove certificates.
     """
     for number, rule in enumerate(export.rules):
         above = next((each for each in export.rules[:number] if covers(each, rule)), None)
@@ -36,14 +31,9 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 
 
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
-    """Finds hosts without an address in the rules of an export, and rules that trust every host.
+    """Yields mistakes about hosts without an address in the rules of an export, and about rules that trust every host.
 
-    Args:
-        export: the export, whose own terms are the last rule.
-        names: has looked up the names of its hosts.
-
-    Yields:
-        The mistakes, in the order of the rules.
+    `names` has looked up the names of its hosts; the terms of the export itself are the last rule.
     """
     for rule in (*export.rules, export):
         # A rule may have the terms of the export.
@@ -55,12 +45,7 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 def covers(rule: ExportedRule, later: ExportedRule) -> bool:
-    """Returns whether every call that a later rule could match has matched an earlier one.
-
-    Args:
-        rule: the earlier rule.
-        later: the later one.
-    """
+    """Returns whether every call that a `later` rule could match has matched an earlier one."""
     for wide, narrow in ((rule.principals, later.principals), (rule.certificates, later.certificates)):
         if wide and (not narrow or not all(_is_among(each, wide) for each in narrow)):
             return False

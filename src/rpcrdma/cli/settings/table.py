@@ -156,8 +156,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         "choice is the only version spoken",
     ),
     replace(
-        EXTENSION,
-        help="round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not",
+        EXTENSION, help="round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not"
     ),
     replace(CRC, file_help="whether the software RNIC asks for its CRC32C"),
     Setting(
@@ -386,10 +385,7 @@ OF_EXPORTS: Final = _taken_at_once(
         file_help="whether new names and attributes are on the disk before the reply; otherwise they are lost if the "
         "machine fails",
     ),
-    replace(
-        MOUNT_IN_CLEAR,
-        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it",
-    ),
+    replace(MOUNT_IN_CLEAR, help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it"),
     Setting(
         name="transports",
         many=True,
