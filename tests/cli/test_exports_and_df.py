@@ -53,19 +53,15 @@ def test_exports_are_listed_with_those_who_may_mount_them(
 
 @pytest.mark.thorough
 def test_a_server_of_version_4_alone_lists_its_exports(
-    start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     exports = [f"--export=data/{name}={tmp_path / name}" for name in ("b", "a")]
     with start(tmp_path, tmp_path / "state", *exports, "--nfs", "4", named_only=True) as served:
         for scheme in ("tcp", "rdma"):
-            with caplog.at_level("DEBUG", logger="rpcrdma.calls"):
-                assert main(["exports", served.urls[scheme]]) == 0
+            assert main(["exports", served.urls[scheme]]) == 0
             assert capsys.readouterr().out == "/data/a  ?  sec=sys:none\n/data/b  ?  sec=sys:none\n"
-            for operation in ("EXCHANGE_ID", "READDIR", "DESTROY_CLIENTID"):
-                assert any(f" {operation} to " in message for message in caplog.messages)
-            caplog.clear()
         assert main(["exports", "--json", served.urls["tcp"]]) == 0
         first, _ = capsys.readouterr().out.splitlines()
         assert json.loads(first) == {

@@ -60,30 +60,6 @@ def test_a_tree_goes_there_and_back(over: Over, scheme: str, tmp_path: Path) -> 
     assert list(remote.local.iterdir()) == []
 
 
-def test_a_copy_that_was_broken_off_goes_on_with_what_is_missing(over: Over, tmp_path: Path) -> None:
-    remote, back = over("rdma"), tmp_path / "back"
-    make_tree(remote.local / "tree")
-    get = ["get", "--resume", "-T", "--json", remote.url("/tree"), str(back)]
-    assert remote.done(*get).json["kept"] == 0
-    (back / "few").unlink()
-    os.truncate(back / "large", 1000)
-    assert remote.done(*get).json["kept"] == 2
-    assert contents(back) == contents(remote.local / "tree")
-
-
-def test_files_are_made_moved_described_and_removed(over: Over) -> None:
-    remote = over("rdma")
-    remote.done("mkdir", "-p", remote.url("/a/b"))
-    (remote.local / "file").write_bytes(bytes(7))
-    remote.done("mv", remote.url("/file"), remote.url("/a/b/file"))
-    told = remote.done("stat", "--json", remote.url("/a/b/file")).json
-    assert (told["type"], told["size_bytes"], told["fileid"]) == ("file", 7, (remote.local / "a/b/file").stat().st_ino)
-    assert remote.done("ls", "-l", remote.url("/a/b")).lines[0].split()[4] == "7"
-    assert remote.run("rm", remote.url("/a")).status == 1
-    remote.done("rm", "-r", remote.url("/a"))
-    assert not (remote.local / "a").exists()
-
-
 def test_names_that_are_no_utf_8_go_there_and_back(over: Over, tmp_path: Path) -> None:
     remote, name = over("tcp"), os.fsdecode(b"caf\xe9")
     (tmp_path / name).write_text("odd")
@@ -114,17 +90,6 @@ def test_the_exit_status_tells_what_kind_of_failure_it_was(
                 assert (error["kind"], error["exit_status"]) == (kind, status)
                 assert error.keys() == ERROR
     assert error["hint"].startswith("check that this is the scheme and port of the server")
-
-
-@BOTH
-def test_ping_measures_and_names_what_was_agreed(over: Over, scheme: str) -> None:
-    remote = over(scheme)
-    report = remote.done("ping", "-c", "5", "--json", remote.base).json
-    assert (report["calls"], report["lost"], sorted(report["rtt_us"])) == (5, 0, ["max", "min", "p50", "p90", "p99"])
-    assert report["version"] == (2 if scheme == "rdma" else None)
-    lines = remote.done("ping", "-c", "2", remote.base).lines
-    assert f"{remote.base}: 2 calls, 0 lost" in lines
-    assert any("RPC-over-RDMA version 2, provider iwarp" in line for line in lines) == (scheme == "rdma")
 
 
 def test_exports_are_shown_each_with_its_files_and_space(start: StartServer, tmp_path: Path, command: Command) -> None:
@@ -193,15 +158,6 @@ def test_a_conversation_is_recorded_decoded_and_explained(over: Over, tmp_path: 
     assert "RDMA Write" in remote.done("explain", str(capture)).text
     remote.done("explain", "--html", str(page), str(capture))
     assert page.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_stats_show_what_a_server_has_answered(start: StartServer, command: Command, tmp_path: Path) -> None:
-    with start(tmp_path, tmp_path / "state", "--metrics", "127.0.0.1:0") as served:
-        command.done("ping", "-c", "3", served.urls["rdma"])
-        url = next(event["url"] for event in served.events if event["event"] == "metrics")
-        (row,) = command.done("stats", "--json", url).json["operations"]
-        assert (row["procedure"], row["transport"], row["ops"], row["errors"]) == ("NFSPROC3_NULL", "rdma", 3, 0)
-        assert served.stop() == 0
 
 
 def test_output_that_nobody_reads_ends_a_command_without_a_word(server: Served) -> None:
