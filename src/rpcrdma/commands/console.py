@@ -213,7 +213,7 @@ def in_journal() -> bool:
 
 
 def journal_lines(text: str, level: int) -> str:
-    """Returns lines with the prefix by which the journal knows their priority, from a level of logging: sd-daemon(3)."""
+    """Returns lines with the prefix by which the journal knows their priority, by a level of logging: sd-daemon(3)."""
     priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
