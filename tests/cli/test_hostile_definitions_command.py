@@ -28,16 +28,6 @@ def said_in_printable(capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-@each_case("command", [["xdr", "lint"], ["xdr", "lint", "--lenient"], ["xdr", "compile", "-o", "-"]])
-def test_remarks_hold_no_control_characters(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "a.x"
-    file.write_text(f'const A "{HOSTILE}"; /* {HOSTILE} */ const B 1; const C = B /* {HOSTILE} */ + 1;')
-    assert main([*command, str(file)]) == 1
-    assert "\\x1b[2J" in said_in_printable(capsys)
-
-
 @pytest.mark.thorough
 @needs_cpp
 def test_line_markers_put_no_control_characters_on_the_terminal(
