@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
-from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
@@ -18,7 +18,7 @@ from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from support.commands import Command, StartServer
+    from support.commands import Command
 
 FILE = """\
 provider = "iwarp"
@@ -387,22 +387,6 @@ def test_tls_without_a_certificate_is_told_at_the_start_where_it_is_asked_for(
         if config
         else f"error: {told}\nhint: name its files (--tls-cert, --tls-key)\n",
     )
-
-
-@pytest.mark.thorough
-def test_a_server_serves_the_exports_of_its_file(
-    start: StartServer, file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file.write_text(FILE.replace('sec = ["krb5", "sys"]\n', "").replace("192.0.2.0/24", "127.0.0.1"))
-    (tmp_path / "one" / "a").write_text("a")
-    with start(tmp_path, tmp_path / "state", "--config", str(file), named_only=True) as served:
-        # The file's list of places gives way to the command line's.
-        assert set(served.urls) == {"rdma", "tcp"}
-        assert main(["ls", f"{served.urls['tcp']}/two"]) == 0
-        assert capfd.readouterr().out == "a\n"
-        assert served.stop() == 0
-    told = [event for event in served.events if event["event"] == "exported"]
-    assert [(event["name"], event["mode"]) for event in told] == [("/one", "read-write"), ("/two", "read-only")]
 
 
 @each_case(

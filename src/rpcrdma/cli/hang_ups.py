@@ -28,7 +28,7 @@ class HeldHangUp:
 def holding_hang_ups() -> Iterator[None]:
     """Keeps SIGHUP for `handle_hang_ups` within the context, unless the process ignores it, as under nohup."""
     before = signal.getsignal(signal.SIGHUP)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    if before in {signal.SIG_IGN, None} or threading.current_thread() is not threading.main_thread():
         yield
         return
     signal.signal(signal.SIGHUP, HeldHangUp())
