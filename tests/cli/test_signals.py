@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.cli import hang_ups, serve
-from rpcrdma.cli.event_loop import Stopped, run_async
-from rpcrdma.cli.hang_ups import handle_hang_ups
+from rpcrdma.cli import event_loop, serve, stop_requests
+from rpcrdma.cli.event_loop import HeldHangUp, Stopped, holding_hang_ups, run_async
 from rpcrdma.cli.main import main
-from rpcrdma.cli.stop_requests import stop_on_signals
+from rpcrdma.cli.stop_requests import handle_hang_ups, stop_on_signals
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -252,7 +251,8 @@ def test_a_server_whose_terminal_is_gone_stops_and_others_read_their_files_again
     if held and inherited is signal.SIG_IGN:
         return
     answers = iter(terminals)
-    monkeypatch.setattr(hang_ups, "_has_terminal", lambda: next(answers))
+    for module in (event_loop, stop_requests):
+        monkeypatch.setattr(module, "has_terminal", lambda: next(answers))
 
     async def work() -> str:
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -262,7 +262,7 @@ def test_a_server_whose_terminal_is_gone_stops_and_others_read_their_files_again
         return await done
 
     signal.signal(signal.SIGHUP, inherited)
-    with hang_ups.holding_hang_ups() if held else contextlib.nullcontext():
+    with holding_hang_ups() if held else contextlib.nullcontext():
         if held:
             signal.raise_signal(signal.SIGHUP)
         assert run_async(work()) == outcome
@@ -274,7 +274,7 @@ def test_a_server_is_not_ended_by_a_hang_up_before_it_has_read_its_settings(monk
     def run(_args: object) -> int:
         signal.raise_signal(signal.SIGHUP)
         held = signal.getsignal(signal.SIGHUP)
-        came.append(isinstance(held, hang_ups.HeldHangUp) and held.received)
+        came.append(isinstance(held, HeldHangUp) and held.received)
         return 0
 
     monkeypatch.setattr(serve, "run", run)
@@ -294,7 +294,7 @@ def test_a_server_under_nohup_outlives_its_terminal() -> None:
         await asyncio.sleep(0)
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with hang_ups.holding_hang_ups():
+    with holding_hang_ups():
         run_async(work())
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 

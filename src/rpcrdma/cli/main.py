@@ -14,8 +14,7 @@ from typing import Any
 
 from rpcrdma import __version__
 from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
-from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.hang_ups import holding_hang_ups
+from rpcrdma.cli.event_loop import holding_hang_ups, run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.commands import CommandParser, ExitStatus, console
 from rpcrdma.commands.options import SHARED_DEFAULTS, add_shared_options, log_level

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
-from rpcrdma.cli.hang_ups import handle_hang_ups
 from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import audited
@@ -31,7 +30,7 @@ from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import conflicts_of_tls, exposed_state, find_mistakes, no_exports, report
 from rpcrdma.cli.settings.effective import Effective, effective
 from rpcrdma.cli.settings.options import add_settings
-from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
+from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_signals
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
