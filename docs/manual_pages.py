@@ -167,9 +167,5 @@ def pages() -> dict[str, str]:
         _settings([each for each in OF_RULES if each not in OF_EXPORTS]),
         _see_also("rpcrdma", "rpcrdma-serve"),
     ]
-    found = {
-        "rpcrdma.md": command,
-        "rpcrdma-serve.md": server,
-        "rpcrdma.toml.md": toml,
-    }
+    found = {"rpcrdma.md": command, "rpcrdma-serve.md": server, "rpcrdma.toml.md": toml}
     return {name: "---\norphan: true\n---\n" + "\n".join(text) for name, text in found.items()}

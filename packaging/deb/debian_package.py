@@ -24,7 +24,7 @@ from typing import Any
 
 from rpcrdma import __version__
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
-from rpcrdma.commands.setting import Setting, ValueType
+from rpcrdma.commands.setting import Setting
 
 __all__ = ["build", "configuration"]
 
@@ -101,14 +101,11 @@ def _commented(setting: Setting) -> str:
 
 
 def _value(setting: Setting) -> Any:
-    """The default as the file has it, or a value of its kind."""
-    if setting.many or setting.separator:
-        return list(setting.default) if isinstance(setting.default, tuple) else [setting.metavar]
-    if isinstance(setting.default, str | int | float):
+    """The default as the file has it, else an example, else a word that stands for the value."""
+    if isinstance(setting.default, str | int | float) or (isinstance(setting.default, tuple) and setting.default):
         return setting.default
-    if setting.kind in {ValueType.NUMBER, ValueType.SECONDS}:
-        return 0
-    return setting.choices[0] if setting.choices else setting.metavar or ""
+    word = setting.choices[0] if setting.choices else setting.metavar
+    return setting.example or ([word] if setting.many else word)
 
 
 def build(directory: Path) -> Path:

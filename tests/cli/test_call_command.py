@@ -132,16 +132,6 @@ def test_standard_input_that_is_no_text_is_refused(
 
 
 @pytest.mark.thorough
-def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str], here: Path, command: Command) -> None:
-    """Messages of version 2 bring items without a chunk; in version 1 and over TCP the option is the bound."""
-    for words in (["--rpcrdma-version", "1", "call", urls["rdma"]], ["call", urls["tcp"]]):
-        ran = command.run(*words, "probe.x", "make", "200000", "--reply-max", "100k")
-        assert (ran.status, ran.err.splitlines()[1]) == (1, "hint: --reply-max SIZE makes room for a larger result")
-        ran = command.done(*words, "probe.x", "make", "200000", "--reply-max", "300k", "--save", "result.data=made")
-        assert (here / "made").stat().st_size == 200_000
-
-
-@pytest.mark.thorough
 def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], here: Path, command: Command) -> None:
     ran = command.run("call", urls["rdma"], "probe.x", "null", "--program-version", "1")
     assert (ran.status, ran.err) == (
@@ -162,35 +152,11 @@ BAD_USE: dict[str, tuple[list[str], int, str]] = {
         2,
         "error: arguments.chosen.size: missing\nhint: it is hyper\n",
     ),
-    "unknown member": (
-        ["probe.x", "echo", json.dumps({**ALL, "form": 1})],
-        2,
-        "error: arguments.form: unknown\nhint: did you mean from?\n",
-    ),
-    "no json": (
-        ["probe.x", "echo", "{from: 1}"],
-        2,
-        (
-            "error: arguments: not JSON: Expecting property name enclosed in double quotes at line 1, column 2\n"
-            "hint: names and strings have double quotes, which single quotes around all of it keep from the shell: "
-            "'\"words\"'\n"
-        ),
-    ),
-    "empty json": (["probe.x", "echo", " "], 2, "error: arguments: not JSON, but empty\n"),
-    "several arguments in an array": (
-        ["probe.x", "sum", "[1, 2]"],
-        2,
-        (
-            "error: arguments: [1, 2] is not an object, as PROBEPROC_SUM_args is\n"
-            'hint: it is {"arg1": "int", "arg2": "int"}\n'
-        ),
-    ),
     "no arguments": (
         ["probe.x", "sum"],
         2,
         'error: arguments: PROBEPROC_SUM takes some\nhint: they look like {"arg1": "int", "arg2": "int"}\n',
     ),
-    "arguments of none": (["probe.x", "null", "1"], 2, "error: arguments: 1 given where nothing is taken\n"),
     "no such procedure": (
         ["probe.x", "ecco"],
         2,
@@ -243,19 +209,6 @@ def test_what_cannot_be_called_is_told_before_a_connection_is_made(
 
 
 @pytest.mark.thorough
-def test_nobody_listening_is_status_3(here: Path, command: Command, nobody_listens: int) -> None:
-    for scheme in ("tcp", "rdma"):
-        assert command.run("call", f"{scheme}://127.0.0.1:{nobody_listens}", "probe.x", "null").status == 3
-
-
-@pytest.mark.thorough
-def test_definitions_with_directives_can_be_called(urls: dict[str, str], here: Path, command: Command) -> None:
-    (here / "macro.x").write_text(PROBE.replace("0x20000d01", "NUMBER"))
-    ran = command.done("call", urls["tcp"], "macro.x", "-D", "NUMBER=0x20000d01", "null")
-    assert ran.json is None
-
-
-@pytest.mark.thorough
 def test_data_that_a_result_lacks_are_missed_and_files_that_cannot_be_written_named(
     urls: dict[str, str], here: Path, command: Command
 ) -> None:
@@ -289,10 +242,7 @@ ACCEPTED = b"XID " + bytes.fromhex("00000001 00000000 00000000 00000000 00000000
 GARBAGE = {
     "text": b"HTTP/1.1 400 Bad Request\r\n\r\n",
     "nothing": b"",
-    "a value that there is not": record(ACCEPTED + bytes.fromhex("00000007")),
     "too few octets": record(ACCEPTED + b"\0\0"),
-    "too many octets": record(ACCEPTED + bytes.fromhex("00000002 00000000")),
-    "half a reply": record(b"XID " + bytes.fromhex("00000001")),
     "half a record": record(ACCEPTED)[:9],
 }
 
@@ -307,15 +257,6 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
     assert len(ran.err.splitlines()) <= 2, ran.err
     (told,) = ran.json_lines
     assert told["error"]["exit_status"] == ran.status
-
-
-@pytest.mark.thorough
-def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Command, answering: Answering) -> None:
-    with answering(GARBAGE["text"]) as url:
-        ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "300")
-    assert ran.status in {3, 4}
-    assert ran.err.startswith("error: ")
-    assert len(ran.err.splitlines()) <= 2
 
 
 @pytest.mark.thorough

@@ -101,35 +101,6 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("rpcrdma ")
 
 
-@each_case(
-    "line",
-    [
-        "demo --source /tmp --pcap f.pcap --keep /tmp/x --limit-bytes 5M --json",
-        "serve /tmp --export a=/b --export c/d=/e:ro --listen rdma://[::1]:0 --listen tcp://0.0.0.0 --read-only",
-        "serve --export a=/b --no-root-squash --allow 192.0.2.0/24 --state-dir /s --workers 3 --pcap f --json",
-        f"ls -l -a -R --json {URL} tcp://h",
-        f"stat -L --json {URL}",
-        f"cat {URL} {URL}",
-        f"get {URL}/a {URL}/b .",
-        f"put a b {URL}",
-        f"rm -r -f {URL}/x",
-        f"mkdir -p -m 700 {URL}/x",
-        f"mv {URL}/a {URL}/b",
-        f"ping -c 10 --interval 0.5 --json {URL}",
-        "doctor",
-        f"doctor --root /host --json {URL}",
-        f"ls --reserved-port --no-crc {URL}",
-        "serve /tmp --no-crc",
-        "serve /tmp --rpcrdma-version 1",
-        "demo --rpcrdma-version 2",
-        f"doctor --rpcrdma-version 1 {URL}",
-        f"--provider iwarp --rpcrdma-version 1 --mount-port 2 --timeout 3 --log-level debug -vv ping {URL}",
-    ],
-)
-def test_line_parses(line: str) -> None:
-    assert callable(build_parser().parse_args(line.split()).run)
-
-
 def test_shared_options_may_stand_on_either_side() -> None:
     before = build_parser().parse_args(["--mount-port", "5", "--timeout", "2", "-v", "ls", URL])
     after = build_parser().parse_args(["ls", "--mount-port", "5", "--timeout", "2", "-v", URL])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
-from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
@@ -18,7 +18,7 @@ from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from support.commands import Command, StartServer
+    from support.commands import Command
 
 FILE = """\
 provider = "iwarp"
@@ -70,10 +70,7 @@ def test_an_export_has_its_own_terms_else_the_defaults(file: Path) -> None:
         found = effective(build_parser().parse_args(["serve", "--config", str(file), *options])).exports
         return [(each.name, each.access, each.sync, each.squash, each.anonuid, tuple(each.hosts)) for each in found]
 
-    assert exports() == [
-        ("/one", "rw", False, "root", 65534, ()),
-        ("/two", "ro", True, "all", 7, ("192.0.2.0/24",)),
-    ]
+    assert exports() == [("/one", "rw", False, "root", 65534, ()), ("/two", "ro", True, "all", 7, ("192.0.2.0/24",))]
     # An option is one of the defaults; --read-only is a promise for all exports.
     assert exports("--no-root-squash", "--read-only", "--allow", "10.0.0.1") == [
         ("/one", "ro", False, "none", 65534, ("10.0.0.1",)),
@@ -160,7 +157,7 @@ xprtsec = "tls"
         f"error: c.toml:7: {holds_state}",
         f"error: c.toml:12: {holds_state}",
         "warning: c.toml:12: in/below lies within the export /in, whose terms hold for it as well; compare both",
-        "error: c.toml:19: TLS takes a certificate of this host; name its files (--tls-cert, --tls-key)",
+        "error: c.toml:19: TLS takes a certificate of this host; name its files (tls-cert, tls-key)",
         "error: c.toml:1: none.keytab cannot be read; name a keytab that this user may read",
     ]
 
@@ -352,19 +349,44 @@ def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, fi
 
 
 @pytest.mark.thorough
-def test_a_server_serves_the_exports_of_its_file(
-    start: StartServer, file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@each_case(
+    ("setting", "told", "remedy"),
+    [
+        ('state-dir = "c.toml/state"', "cannot use the state directory: ", "name another place with state-dir"),
+        ('access-log = "none/log"', "cannot write the access log: ", "user may write (access-log)"),
+        ('listen = ["tcp://192.0.2.1:1"]', "cannot listen at tcp://192.0.2.1:1: ", "of this machine"),
+        ('metrics = "192.0.2.1:1"', "cannot offer metrics at 192.0.2.1:1: ", "choose another address"),
+        ('admin = "none/socket"', "", "or name another path (admin PATH)"),
+    ],
+)
+def test_a_start_that_fails_by_a_setting_of_the_file_names_its_line_and_its_key(
+    command: Command, file: Path, setting: str, told: str, remedy: str
 ) -> None:
-    file.write_text(FILE.replace('sec = ["krb5", "sys"]\n', "").replace("192.0.2.0/24", "127.0.0.1"))
-    (tmp_path / "one" / "a").write_text("a")
-    with start(tmp_path, tmp_path / "state", "--config", str(file), named_only=True) as served:
-        # The file's list of places gives way to the command line's.
-        assert set(served.urls) == {"rdma", "tcp"}
-        assert main(["ls", f"{served.urls['tcp']}/two"]) == 0
-        assert capfd.readouterr().out == "a\n"
-        assert served.stop() == 0
-    told = [event for event in served.events if event["event"] == "exported"]
-    assert [(event["name"], event["mode"]) for event in told] == [("/one", "read-write"), ("/two", "read-only")]
+    settings = ['listen = ["tcp://127.0.0.1:0"]', 'state-dir = "state"', 'admin = "off"']
+    key = setting.partition(" ")[0]
+    settings = [each for each in settings if not each.startswith(key)]
+    file.write_text("\n".join([*settings, setting, '[[export]]\nname = "/a"\ndirectory = "one"\n']))
+    ran = command.run("serve", "--config", str(file))
+    complaint, hint = ran.err.splitlines()
+    assert (ran.status, complaint.startswith(f"error: {file}:{len(settings) + 1}: {told}")) == (1, True), complaint
+    assert hint.startswith("hint: ")
+    assert hint.endswith(remedy)
+
+
+@each_case("config", [False, True])
+def test_tls_without_a_certificate_is_told_at_the_start_where_it_is_asked_for(
+    command: Command, file: Path, config: bool
+) -> None:
+    file.write_text('[[export]]\nname = "/a"\ndirectory = "one"\nxprtsec = "tls"\n')
+    words = ["--config", str(file)] if config else ["--xprtsec", "tls", str(file.parent)]
+    ran = command.run("serve", *words)
+    told = "TLS takes a certificate of this host"
+    assert (ran.status, ran.err) == (
+        2,
+        f"error: {file}:4: {told}; name its files (tls-cert, tls-key)\n"
+        if config
+        else f"error: {told}\nhint: name its files (--tls-cert, --tls-key)\n",
+    )
 
 
 @each_case(
@@ -408,11 +430,7 @@ def test_a_server_serves_the_exports_of_its_file(
         ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
         ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
         # Hosts go before networks, and these before all: the first one that fits a client holds for it.
-        (
-            "/a *(rw) 10.0.0.0/8(ro)",
-            {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]},
-            [],
-        ),
+        ("/a *(rw) 10.0.0.0/8(ro)", {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]}, []),
         (
             "/a *(ro,all_squash,anonuid=7) 10.0.0.0/8(rw) h1(rw,no_root_squash) h2(rw,no_root_squash)",
             {

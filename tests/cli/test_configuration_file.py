@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 
+from debian_package import configuration
 from rpcrdma.cli.settings.file import read_configuration
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of
@@ -299,6 +301,13 @@ def test_defaults_of_the_table_are_those_of_an_export() -> None:
     defaults = {setting.name: setting.default for setting in OF_EXPORTS}
     assert (defaults["anonuid"], defaults["anongid"]) == (ANONYMOUS, ANONYMOUS)
     assert defaults["fsspec-valid"] == NFS_FSSPEC_VALID_S
+
+
+def test_values_of_the_installed_file_are_taken_except_for_words_that_stand_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(re.sub(r"^#(?=[\[a-z])", "", configuration(), flags=re.MULTILINE))
+    (fault,) = read_configuration(file).faults
+    assert fault.text.startswith("metrics: 'HOST:PORT' is not")
 
 
 def test_each_key_has_a_text_and_one_meaning() -> None:

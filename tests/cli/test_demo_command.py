@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rpcrdma import ConnectOptions
 from rpcrdma.cli.demo.source_tree import digests
 from rpcrdma.cli.main import main
-from rpcrdma.commands.options import connect_options
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.transport import VERSION_CHOICES, TransportConfig
+from rpcrdma.transport import VERSION_CHOICES
 
 FILES = 24
 
@@ -91,36 +86,6 @@ def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) 
     assert int(values["went by Send"]) == int(values["placed by Send"]) > 0
     assert values["went by RDMA"] == values["read chunk"] == values["RDMA Reads"] == "0"
     assert int(values["went inline"]) + int(values["went by Send"]) == int(values["calls"])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice.startswith("2")])
-def test_the_demo_counts_continued_messages_and_grants_of_both_sides(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], version: str
-) -> None:
-    """A client that moves nothing by RDMA: its WRITEs are long messages, and so are the replies to its READs."""
-    import json
-
-    transport = TransportConfig(in_messages_octets_max=CONTINUED_OCTETS_MAX)
-
-    def in_messages(args: argparse.Namespace) -> ConnectOptions:
-        return replace(connect_options(args), transport=transport)
-
-    monkeypatch.setattr("rpcrdma.cli.remote.connect_options", in_messages)
-    command = ["demo", "--source", str(tree), "--rpcrdma-version", version]
-    assert main([*command, "--json"]) == 0
-    report = json.loads(capfd.readouterr().out)
-    assert report["calls"]["continued"] > 0
-    assert report["rdma"]["pieces"] > report["calls"]["continued"]
-    assert report["rdma"]["grants"] > 0
-    assert report["rdma"]["reads"] == report["rdma"]["writes"] == 0
-    assert main(command) == 0
-    lines = {line.split("  ")[0]: line for line in capfd.readouterr().out.replace("\n  ", "\n").splitlines()}
-    for name in ("continued", "credit grants"):
-        counts = [int(count.replace(",", "")) for count in re.findall(r"\b[\d,]*\d\b", lines[name])]
-        assert counts[0] == counts[1] + counts[2] > 0, lines[name]
-    assert "server 0)" not in lines["continued"]
-    assert "client 0," not in lines["continued"]
 
 
 @pytest.mark.thorough

@@ -38,12 +38,6 @@ def test_a_snapshot_goes_on_in_the_next_root(tree: Path, tmp_path: Path) -> None
     assert (tmp_path / "copy" / "two" / "a").exists()
 
 
-def test_a_snapshot_is_the_same_each_time(tree: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        snapshot([("t", tree)], tmp_path / name, octets=250, files=0)
-    assert digests(tmp_path / "first") == digests(tmp_path / "second")
-
-
 def test_the_size_of_a_tree_is_that_of_its_files(tree: Path) -> None:
     assert measure(tree) == TreeSize(files=11, octets=1005)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from rpcrdma.aio.drivers.locked_memory import lock_limit_octets
 from rpcrdma.cli.doctor.checks import (
+    Finding,
     Mark,
     check_cgroup,
     check_data_path,
@@ -22,12 +24,7 @@ from rpcrdma.cli.doctor.checks import (
     check_route,
     check_verbs,
 )
-from rpcrdma.cli.doctor.devices import (
-    ModuleState,
-    cgroup_limits,
-    module_state,
-    rdma_devices,
-)
+from rpcrdma.cli.doctor.devices import ModuleState, Port, RdmaDevice, cgroup_limits, module_state, rdma_devices
 from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.verbs.binding import DeviceAttributes
 from support.cases import each_case
@@ -177,12 +174,6 @@ def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
     assert finding.remedy.startswith(remedy)
 
 
-def test_devices_that_can_be_used_are_provider_autos() -> None:
-    trial = try_verbs(["memory0"], lambda: (DeviceInMemory(), ""))
-    assert list(trial.attributes) == ["memory0"]
-    assert (check_verbs(trial).mark, check_verbs(trial).remedy) == (Mark.OK, "")
-
-
 def test_a_device_that_cannot_be_used_beside_others_is_named() -> None:
     finding = check_verbs(try_verbs(["memory0", "odd0"], lambda: (DeviceInMemory(), "")))
     assert (finding.mark, finding.facts) == (Mark.NOTE, {"usable": True})
@@ -218,10 +209,6 @@ def test_limits_of_control_groups_are_found_up_to_the_root(tmp_path: Path, versi
     assert (check_cgroup([]).mark, check_cgroup([]).text) == (Mark.OK, "no limit on RDMA devices")
 
 
-def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
-    assert cgroup_limits(tmp_path) == []
-
-
 def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 8 << 20))
     assert lock_limit_octets(tmp_path) == 8 << 20
@@ -250,13 +237,6 @@ def test_hardware_is_found_with_its_ports_and_addresses(hardware: Path) -> None:
     assert finding.facts["ports"][1]["addresses"] == ["192.0.2.7"]
 
 
-def test_a_device_without_an_active_port_gets_advice(siw: Path) -> None:
-    write(siw, {"sys/class/infiniband/siw0/ports/1/state": "1: DOWN"})
-    (finding,) = check_devices(rdma_devices(siw), {})
-    assert finding.mark is Mark.NOTE
-    assert "ip link set eth0 up" in finding.remedy
-
-
 def test_infiniband_and_what_is_unknown(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -270,12 +250,6 @@ def test_infiniband_and_what_is_unknown(tmp_path: Path) -> None:
         ("ib0", "InfiniBand", False),
         ("odd", "unknown", False),
     ]
-
-
-def test_without_devices_nothing_is_wrong(tmp_path: Path) -> None:
-    assert rdma_devices(tmp_path) == []
-    (finding,) = check_devices([], {})
-    assert (finding.mark, finding.remedy) == (Mark.OK, "")
 
 
 def test_modules_are_loaded_available_missing_or_not_to_be_seen(siw: Path) -> None:
@@ -293,84 +267,88 @@ def test_modules_are_loaded_available_missing_or_not_to_be_seen(siw: Path) -> No
     assert module_state("ib_core", RELEASE, siw) is ModuleState.MISSING
 
 
-def test_a_kernel_that_could_have_a_device_gets_advice(siw: Path) -> None:
-    states = {"siw": ModuleState.AVAILABLE, "rdma_rxe": ModuleState.MISSING}
-    finding = check_modules(states, [])
-    assert (finding.mark, finding.facts) == (Mark.NOTE, {"modules": {"siw": "available", "rdma_rxe": "missing"}})
-    assert finding.text.startswith("siw: there to be loaded; rdma_rxe: not part of this kernel")
-    assert "rdma link add siw0 type siw" in finding.remedy
-    assert check_modules(states, rdma_devices(siw)).mark is Mark.OK
-    states = {"siw": ModuleState.MISSING, "rdma_rxe": ModuleState.AVAILABLE}
-    assert "modprobe -a crc32_generic rdma_rxe rdma_ucm; rdma link add rxe0" in check_modules(states, []).remedy
-
-
-def test_modules_that_programs_need_for_a_device_are_named(siw: Path) -> None:
-    states = {"ib_uverbs": ModuleState.LOADED, "rdma_ucm": ModuleState.AVAILABLE}
-    finding = check_modules(states, rdma_devices(siw))
-    assert (finding.mark, finding.remedy) == (
-        Mark.NOTE,
-        "for programs that use the devices: as root, modprobe -a rdma_ucm",
-    )
-    assert check_modules({**states, "rdma_ucm": ModuleState.LOADED}, rdma_devices(siw)).mark is Mark.OK
-
-
-def test_locked_memory_matters_to_devices_alone(siw: Path) -> None:
-    devices = rdma_devices(siw)
-    assert check_memory_lock(8 << 20, []).mark is Mark.OK
-    assert check_memory_lock(64 << 20, devices).mark is Mark.OK
-    short = check_memory_lock(8 << 20, devices)
-    assert (short.mark, short.facts) == (Mark.NOTE, {"limit_bytes": 8 << 20})
-    assert short.text.startswith("8.4 MB")
-    for remedy in ("ulimit -l unlimited", "LimitMEMLOCK=infinity", "* - memlock unlimited"):
-        assert remedy in short.remedy
-    unlimited = check_memory_lock(None, devices)
-    assert (unlimited.mark, unlimited.facts) == (Mark.OK, {"limit_bytes": None})
+LOADED, AVAILABLE, MISSING_MODULE = ModuleState.LOADED, ModuleState.AVAILABLE, ModuleState.MISSING
+PORT = Port(number=1, state="ACTIVE", link_layer="Ethernet", addresses=("192.0.2.7",))
+SIW = [RdmaDevice(name="siw0", node_type="RNIC", ports=(PORT,), interfaces=("eth0",))]
+DOWN = RdmaDevice(name="siw0", node_type="RNIC", ports=(replace(PORT, state="DOWN"),), interfaces=("eth0",))
+OK, NOTE, PROBLEM = Mark
+NO_LIMIT = resource.RLIM_INFINITY
 
 
 @each_case(
-    ("soft", "hard", "mark", "remedy"),
+    ("found", "mark", "words", "remedy"),
     [
-        (1024, 4096, Mark.OK, ""),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, Mark.OK, ""),
-        (256, 4096, Mark.NOTE, "ulimit -n 1024 before serving many clients"),
-        (256, 256, Mark.NOTE, "as root, ulimit -n 1024 before serving many clients"),
+        (check_devices([], {})[0], OK, "none on this machine; none is needed", ""),
+        (check_devices([DOWN], {})[0], NOTE, "port 1 down", "ip link set eth0 up"),
+        (check_verbs(try_verbs(["memory0"], lambda: (DeviceInMemory(), ""))), OK, "provider auto uses a device", ""),
+        (check_cgroup([]), OK, "no limit on RDMA devices", ""),
+        (
+            check_modules({"siw": AVAILABLE, "rdma_rxe": MISSING_MODULE}, []),
+            NOTE,
+            "siw: there to be loaded; rdma_rxe: not part of this kernel (",
+            "rdma link add siw0 type siw",
+        ),
+        (check_modules({"siw": AVAILABLE}, SIW), OK, "siw: there to be loaded", ""),
+        (
+            check_modules({"siw": MISSING_MODULE, "rdma_rxe": AVAILABLE}, []),
+            NOTE,
+            "",
+            "modprobe -a crc32_generic rdma_rxe rdma_ucm; rdma link add rxe0",
+        ),
+        (
+            check_modules({"ib_uverbs": LOADED, "rdma_ucm": AVAILABLE}, SIW),
+            NOTE,
+            "ib_uverbs: loaded; rdma_ucm: there",
+            "for programs that use the devices: as root, modprobe -a rdma_ucm",
+        ),
+        (check_modules({"ib_uverbs": LOADED, "rdma_ucm": LOADED}, SIW), OK, "", ""),
+        (check_memory_lock(8 << 20, []), OK, "8.4 MB", ""),
+        (check_memory_lock(8 << 20, SIW), NOTE, "8.4 MB of memory", "ulimit -l unlimited in the shell"),
+        (check_memory_lock(64 << 20, SIW), OK, "67.1 MB", ""),
+        (check_memory_lock(None, SIW), OK, "no limit of memory", ""),
+        (check_open_files(1024, 4096), OK, "1024 at a time", ""),
+        (check_open_files(NO_LIMIT, NO_LIMIT), OK, "no limit", ""),
+        (check_open_files(256, 4096), NOTE, "", "ulimit -n 1024 before serving many clients"),
+        (check_open_files(256, 256), NOTE, "", "as root, ulimit -n 1024 before serving many clients"),
+        (check_listening(20049, lambda _port: ""), OK, "free: rpcrdma serve can listen there", ""),
+        (
+            check_listening(20049, lambda port: f"{port} in use"),
+            NOTE,
+            "on: 20049 in use",
+            "at another port with --listen",
+        ),
+        (check_route("192.0.2.1", "eth0", SIW), OK, "through eth0, which has siw0 (iWARP, active): provider auto", ""),
+        (check_route("192.0.2.1", "eth1", SIW), OK, "through eth1, without an RDMA device: by the software RNIC", ""),
+        (check_route("192.0.2.7", "lo", SIW), OK, "192.0.2.7 is an address of this machine, of siw0 (iWARP", ""),
+        (check_route("192.0.2.1", None, SIW), PROBLEM, "no route to 192.0.2.1", "ip route"),
+        (check_data_path("P", native=False, turned_off=False), NOTE, "P", "pip install ./native"),
+        (check_data_path("P", native=False, turned_off=True), NOTE, "P", "unset RPCRDMA_NATIVE"),
+        (check_data_path("P", native=True, turned_off=False), OK, "P", ""),
     ],
 )
-def test_few_open_files_are_noted(soft: int, hard: int, mark: Mark, remedy: str) -> None:
-    finding = check_open_files(soft, hard)
-    assert (finding.mark, finding.remedy) == (mark, remedy)
+def test_each_finding_has_its_mark_and_a_remedy_unless_all_is_well(
+    found: Finding, mark: Mark, words: str, remedy: str
+) -> None:
+    assert (found.mark, bool(found.remedy)) == (mark, bool(remedy))
+    assert words in found.text
+    assert remedy in found.remedy
 
 
-def test_a_port_in_use_is_noted() -> None:
-    free = check_listening(20049, lambda port: "")
-    taken = check_listening(20049, lambda port: f"{port} in use")
-    assert (free.mark, free.facts["free"], taken.mark, taken.facts["free"]) == (Mark.OK, True, Mark.NOTE, False)
-    assert "20049 in use" in taken.text
-    assert "--listen" in taken.remedy
-
-
-def test_the_way_to_a_server_names_the_device_on_it(siw: Path) -> None:
-    devices = rdma_devices(siw)
-    through = check_route("192.0.2.1", "eth0", devices)
-    assert "through eth0, which has siw0 (iWARP, active): provider auto tries that first" in through.text
-    assert through.facts["devices"] == ["siw0"]
-    beside = check_route("192.0.2.1", "eth1", devices)
-    assert "through eth1, without an RDMA device: by the software RNIC over TCP" in beside.text
-    nowhere = check_route("192.0.2.1", None, devices)
-    assert (nowhere.mark, nowhere.facts["devices"]) == (Mark.PROBLEM, [])
-
-
-def test_an_address_of_this_machine_is_its_devices(hardware: Path) -> None:
-    itself = check_route("192.0.2.7", "lo", rdma_devices(hardware))
-    assert "192.0.2.7 is an address of this machine, of mlx5_0 (RoCE, active): provider auto" in itself.text
-    assert itself.facts["devices"] == ["mlx5_0"]
-
-
-def test_the_native_step_is_recommended_where_it_is_lacking() -> None:
-    found = check_data_path("Python: rpcrdma_native is not installed", native=False, turned_off=False)
-    assert found.mark is Mark.NOTE
-    assert "pip install ./native" in found.remedy
-    found = check_data_path("Python: RPCRDMA_NATIVE=0", native=False, turned_off=True)
-    assert (found.mark, found.remedy) == (Mark.NOTE, "to turn the native step on: unset RPCRDMA_NATIVE")
-    found = check_data_path("native, CRC by AVX-512", native=True, turned_off=False)
-    assert (found.mark, found.remedy, found.text) == (Mark.OK, "", "native, CRC by AVX-512")
+def test_findings_have_facts_for_programs() -> None:
+    assert [
+        check_modules({"siw": AVAILABLE}, []).facts,
+        check_memory_lock(8 << 20, SIW).facts,
+        check_memory_lock(None, SIW).facts,
+        check_open_files(NO_LIMIT, NO_LIMIT).facts,
+        check_listening(20049, lambda _port: "").facts,
+        check_route("192.0.2.7", "lo", SIW).facts,
+        check_route("192.0.2.1", "eth0", SIW).facts,
+    ] == [
+        {"modules": {"siw": "available"}},
+        {"limit_bytes": 8 << 20},
+        {"limit_bytes": None},
+        {"limit": None},
+        {"port": 20049, "free": True},
+        {"address": "192.0.2.7", "interface": "lo", "devices": ["siw0"]},
+        {"address": "192.0.2.1", "interface": "eth0", "devices": ["siw0"]},
+    ]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import re
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rpcrdma.cli.remote import TOLD_MAX
-from rpcrdma.nfs.client.procedures import NfsProcedures
-from support.cases import each_case
 
 if TYPE_CHECKING:
     from support.commands import Remote
@@ -99,18 +95,6 @@ def test_cat_prints_files_and_goes_on_after_a_missing_one(remote: Remote) -> Non
     assert ran.err == f"error: {remote.url('/missing')}: no such file or directory\n"
 
 
-def test_the_copy_of_a_file_gets_the_name_that_is_given_or_its_own(remote: Remote, tmp_path: Path) -> None:
-    for directory in (remote.local, tmp_path):
-        (directory / "into").mkdir()
-    (tmp_path / "a").write_bytes(SOME_OCTETS)
-    remote.done("put", str(tmp_path / "a"), remote.url("/b"))
-    remote.done("put", str(tmp_path / "a"), remote.url("/into"))
-    assert remote.done("get", remote.url("/b"), str(tmp_path / "b")).out == b""
-    remote.done("get", remote.url("/into/a"), str(tmp_path / "into"))
-    for directory in (remote.local, tmp_path):
-        assert (directory / "b").read_bytes() == (directory / "into" / "a").read_bytes() == SOME_OCTETS
-
-
 def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> None:
     put = remote.done("put", "--json", str(tree), remote.url("/copy")).json
     got = remote.done("get", "--json", remote.url("/copy"), str(tmp_path / "copy")).json
@@ -144,93 +128,6 @@ def test_a_missing_directory_of_a_copy_is_named_with_the_command_that_makes_it(r
     assert (ran.status, ran.err.splitlines()[1:]) == (1, ["hint: -p makes missing parents"])
     assert remote.run("mkdir", "-p", above).status == 0
     assert remote.run("put", str(tmp_path / "f"), f"{above}/c").status == 0
-
-
-def test_what_is_missing_is_not_copied(remote: Remote, tmp_path: Path) -> None:
-    ran = remote.run("get", remote.url("/missing"), str(tmp_path / "b"))
-    assert (ran.status, ran.err) == (1, f"error: {remote.url('/missing')}: no such file or directory\n")
-    ran = remote.run("put", str(tmp_path / "missing"), remote.url("/b"))
-    assert (ran.status, ran.err) == (1, f"error: {tmp_path / 'missing'}: no such file or directory\n")
-    assert list(tmp_path.iterdir()) == list(remote.local.iterdir()) == []
-
-
-def test_get_to_where_nothing_can_be_made_names_the_destination(remote: Remote) -> None:
-    (remote.local / "a").write_text("a")
-    (remote.local / "large").write_bytes(SOME_OCTETS)
-    for name in ("a", "large"):
-        ran = remote.run("get", remote.url(f"/{name}"), "/proc/copy")
-        assert ran.status == 1
-        assert ran.err.startswith("error: /proc/copy: ")
-
-
-Method = Callable[..., Awaitable[Any]]
-
-
-def after_first(patch: pytest.MonkeyPatch, name: str, act: Callable[[], object], *, at_least: int = 1) -> None:
-    """`act` is called when the READ or WRITE of the first octets is answered, and before the others are called."""
-    method: Method = getattr(NfsProcedures, name)
-    acted = asyncio.Event()
-
-    async def acting(self: NfsProcedures, handle: Any, offset: int, data: Any, *rest: Any) -> Any:
-        if offset:
-            await acted.wait()
-        result = await method(self, handle, offset, data, *rest)
-        if not offset and len(data) >= at_least:
-            act()
-            acted.set()
-        return result
-
-    patch.setattr(NfsProcedures, name, acting)
-
-
-@each_case("command", ["put", "get"])
-def test_the_copy_of_a_file_that_changes_is_discarded_and_an_old_one_stays(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    put, here, there = command == "put", tmp_path / "here", remote.local / command
-    here.mkdir()
-    there.mkdir()
-    source, target = (here, there) if put else (there, here)
-    (source / "large").write_bytes(SOME_OCTETS)
-    os.utime(source / "large", (1, 1))
-    (target / "b").write_text("old")
-    after_first(monkeypatch, "write" if put else "read", lambda: (source / "large").write_bytes(SOME_OCTETS[::-1]))
-    local, url = str(here / ("large" if put else "b")), remote.url(f"/{command}/{'b' if put else 'large'}")
-    ran = remote.run(command, *((local, url) if put else (url, local)))
-    named = local if put else url
-    assert (ran.status, ran.err.splitlines()) == (
-        1,
-        [
-            f"error: {named}: changed during the copy, which was discarded",
-            "hint: copy it again when no program writes to it",
-        ],
-    )
-    assert contents(target) == {"b": b"old"}
-
-
-@pytest.mark.parametrize("command", ["put", "get"])
-def test_a_file_that_changes_in_a_tree_does_not_stop_the_others(
-    remote: Remote, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    if command == "get":
-        tree = tree.rename(remote.local / "tree")
-    large = tree / "large"
-    os.utime(large, (1, 1))
-    call = "write" if command == "put" else "read"
-    after_first(monkeypatch, call, lambda: large.write_bytes(SOME_OCTETS[::-1]), at_least=1 << 19)
-    if command == "put":
-        copy = remote.local / "copy"
-        ran = remote.run("put", "--json", str(tree), remote.url("/copy"))
-    else:
-        copy = tmp_path / "copy"
-        ran = remote.run("get", "--json", remote.url("/tree"), str(copy))
-    assert ran.status == 1
-    assert ran.err.count("error: ") == ran.err.count("changed during the copy") == 1
-    assert "/large: changed" in ran.err
-    assert ran.json["files"] == 33
-    expected = contents(tree)
-    del expected["large"]
-    assert contents(copy) == expected
 
 
 def test_rm_removes_files_and_trees(remote: Remote, tree: Path) -> None:
@@ -310,20 +207,3 @@ def test_mv_renames_and_moves(remote: Remote) -> None:
     ran = remote.run("mv", remote.url("/into/b"), remote.url("/into/c"), remote.url("/into/b"))
     assert ran.status == 1
     assert "no directory" in ran.err
-
-
-def test_get_into_an_own_directory_leaves_its_mode_alone(remote: Remote, tmp_path: Path) -> None:
-    remote.local.chmod(0o777)
-    (remote.local / "open").touch()
-    (remote.local / "open").chmod(0o666)
-    own = tmp_path / "own"
-    own.mkdir(mode=0o700)
-    before = os.umask(0o027)
-    try:
-        # As of a whole export: the name of the copy is the one that is given.
-        remote.done("get", remote.url("/."), str(own))
-        assert [stat.S_IMODE(path.stat().st_mode) for path in (own, own / "open")] == [0o700, 0o640]
-        remote.done("get", "-p", remote.url("/."), str(own))
-        assert [stat.S_IMODE(path.stat().st_mode) for path in (own, own / "open")] == [0o777, 0o666]
-    finally:
-        os.umask(before)

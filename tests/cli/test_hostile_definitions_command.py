@@ -28,16 +28,6 @@ def said_in_printable(capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-@each_case("command", [["xdr", "lint"], ["xdr", "lint", "--lenient"], ["xdr", "compile", "-o", "-"]])
-def test_remarks_hold_no_control_characters(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "a.x"
-    file.write_text(f'const A "{HOSTILE}"; /* {HOSTILE} */ const B 1; const C = B /* {HOSTILE} */ + 1;')
-    assert main([*command, str(file)]) == 1
-    assert "\\x1b[2J" in said_in_printable(capsys)
-
-
 @pytest.mark.thorough
 @needs_cpp
 def test_line_markers_put_no_control_characters_on_the_terminal(
@@ -118,19 +108,6 @@ def test_a_preprocessor_that_does_not_end_is_ended(
         assert ended, "the process of the compiler goes on"
 
 
-@pytest.mark.thorough
-@needs_cpp
-def test_the_preprocessor_does_not_wait_for_a_pipe(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preprocessor, "XDR_PREPROCESSOR_S", 0.5)
-    os.mkfifo(tmp_path / "pipe.h")
-    file = tmp_path / "a.x"
-    file.write_text('#include "pipe.h"\n')
-    assert main(["xdr", "lint", "--cpp", str(file)]) == 1
-    assert said_in_printable(capsys).startswith("error: cpp: ")
-
-
 @each_case(
     ("document", "complaint"),
     [
@@ -148,11 +125,7 @@ def test_the_preprocessor_does_not_wait_for_a_pipe(
     ],
 )
 def test_files_that_stand_for_data_are_regular_ones(
-    document: str,
-    complaint: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    document: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("rpcrdma.cli.call.JSON_FILE_OCTETS_MAX", 1000)

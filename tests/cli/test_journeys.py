@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.aio.urls import parse_url
-from rpcrdma_lab.simulation import measured_calls
 from support.command_process import HANG_S, CommandProcess, run_command
 
 if TYPE_CHECKING:
@@ -62,30 +60,6 @@ def test_a_tree_goes_there_and_back(over: Over, scheme: str, tmp_path: Path) -> 
     assert list(remote.local.iterdir()) == []
 
 
-def test_a_copy_that_was_broken_off_goes_on_with_what_is_missing(over: Over, tmp_path: Path) -> None:
-    remote, back = over("rdma"), tmp_path / "back"
-    make_tree(remote.local / "tree")
-    get = ["get", "--resume", "-T", "--json", remote.url("/tree"), str(back)]
-    assert remote.done(*get).json["kept"] == 0
-    (back / "few").unlink()
-    os.truncate(back / "large", 1000)
-    assert remote.done(*get).json["kept"] == 2
-    assert contents(back) == contents(remote.local / "tree")
-
-
-def test_files_are_made_moved_described_and_removed(over: Over) -> None:
-    remote = over("rdma")
-    remote.done("mkdir", "-p", remote.url("/a/b"))
-    (remote.local / "file").write_bytes(bytes(7))
-    remote.done("mv", remote.url("/file"), remote.url("/a/b/file"))
-    told = remote.done("stat", "--json", remote.url("/a/b/file")).json
-    assert (told["type"], told["size_bytes"], told["fileid"]) == ("file", 7, (remote.local / "a/b/file").stat().st_ino)
-    assert remote.done("ls", "-l", remote.url("/a/b")).lines[0].split()[4] == "7"
-    assert remote.run("rm", remote.url("/a")).status == 1
-    remote.done("rm", "-r", remote.url("/a"))
-    assert not (remote.local / "a").exists()
-
-
 def test_names_that_are_no_utf_8_go_there_and_back(over: Over, tmp_path: Path) -> None:
     remote, name = over("tcp"), os.fsdecode(b"caf\xe9")
     (tmp_path / name).write_text("odd")
@@ -116,17 +90,6 @@ def test_the_exit_status_tells_what_kind_of_failure_it_was(
                 assert (error["kind"], error["exit_status"]) == (kind, status)
                 assert error.keys() == ERROR
     assert error["hint"].startswith("check that this is the scheme and port of the server")
-
-
-@BOTH
-def test_ping_measures_and_names_what_was_agreed(over: Over, scheme: str) -> None:
-    remote = over(scheme)
-    report = remote.done("ping", "-c", "5", "--json", remote.base).json
-    assert (report["calls"], report["lost"], sorted(report["rtt_us"])) == (5, 0, ["max", "min", "p50", "p90", "p99"])
-    assert report["version"] == (2 if scheme == "rdma" else None)
-    lines = remote.done("ping", "-c", "2", remote.base).lines
-    assert f"{remote.base}: 2 calls, 0 lost" in lines
-    assert any("RPC-over-RDMA version 2, provider iwarp" in line for line in lines) == (scheme == "rdma")
 
 
 def test_exports_are_shown_each_with_its_files_and_space(start: StartServer, tmp_path: Path, command: Command) -> None:
@@ -195,83 +158,6 @@ def test_a_conversation_is_recorded_decoded_and_explained(over: Over, tmp_path: 
     assert "RDMA Write" in remote.done("explain", str(capture)).text
     remote.done("explain", "--html", str(page), str(capture))
     assert page.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_our_server_and_our_client_conform(command: Command, start: StartServer, tmp_path: Path) -> None:
-    with start(tmp_path, tmp_path / "state") as served:
-        words = ["check", served.urls["rdma"], "--json"]
-        report = command.done(*words, *(f"--only={name}" for name in ("v1.null", "v1.type.*", "v2.null"))).json
-    assert {row["verdict"] for row in report["checks"]} == {"conforms"}
-    words = ["check", "--listen", "rdma://127.0.0.1:0", "--json", "--only", "client.calls"]
-    with CommandProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as judge:
-        assert judge.stderr is not None
-        url = judge.stderr.readline().split()[2].rstrip(";")
-        with CommandProcess(["ping", "-c", "1000", url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-            status, out, _ = judge.ended()
-    assert (status, json.loads(out)["verdicts"]["conforms"]) == (0, 1)
-
-
-def test_a_conversation_of_a_users_own_is_said_and_shown(start: StartServer, command: Command, tmp_path: Path) -> None:
-    conversation = tmp_path / "null.json"
-    steps = [{"say": {"rpc": {}}}, {"hear": {"message": {"rpc": {"accepted": 0}}}}]
-    conversation.write_text(json.dumps({"steps": steps}))
-    with start(tmp_path, tmp_path / "state") as served:
-        ran = command.done("send", served.urls["rdma"], str(conversation))
-        assert ran.err == "all answers are as expected\n"
-        assert "2. NFS_V3 NULL, xid 0x0badcafe: SUCCESS after " in ran.text
-        conversation.write_text(json.dumps({"steps": [steps[0], {"hear": {"message": {"header": {"type": 4}}}}]}))
-        ran = command.run("send", served.urls["rdma"], str(conversation))
-        assert (ran.status, ran.err.partition("expected")[0]) == (1, "error: steps[1]: ")
-
-
-def test_a_copy_goes_on_through_a_proxy_that_cuts(over: Over, tmp_path: Path) -> None:
-    remote = over("rdma")
-    make_tree(remote.local)
-    (tmp_path / "rules.toml").write_text('[[fault]]\nkind = "cut"\nprocedure = "READ"\nconnection = 1\n')
-    words = ["proxy", "--json", "--listen", "rdma://127.0.0.1:0", "--to", remote.base, "--rules"]
-    with CommandProcess([*words, str(tmp_path / "rules.toml")], stdout=subprocess.PIPE, text=True) as proxy:
-        assert proxy.stdout is not None
-        url = json.loads(proxy.stdout.readline())["url"]
-        remote.done("get", f"{url}/{remote.name}/large", str(tmp_path / "copy"))
-        status, events, _ = proxy.ended(signal.SIGTERM)
-    assert (tmp_path / "copy").read_bytes() == FILES["large"]
-    assert (status, [json.loads(line)["faults"] for line in events.splitlines()]) == (0, [["cut (fault[0])"]])
-
-
-def test_roundtrips_are_counted_without_a_network(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured_calls, "OPERATIONS", measured_calls.OPERATIONS[:1])
-    found = command.done("roundtrips", "--json", "--size", "4Ki").json
-    rows = {(row["operation"], row["variant"]): row for row in found["rows"]}
-    assert rows["short call", "version 1"]["round_trips"] == 1
-    assert all(row["latency_us"] > 0 for row in rows.values())
-
-
-def test_stats_show_what_a_server_has_answered(start: StartServer, command: Command, tmp_path: Path) -> None:
-    with start(tmp_path, tmp_path / "state", "--metrics", "127.0.0.1:0") as served:
-        command.done("ping", "-c", "3", served.urls["rdma"])
-        url = next(event["url"] for event in served.events if event["event"] == "metrics")
-        (row,) = command.done("stats", "--json", url).json["operations"]
-        assert (row["procedure"], row["transport"], row["ops"], row["errors"]) == ("NFSPROC3_NULL", "rdma", 3, 0)
-        assert served.stop() == 0
-
-
-@pytest.mark.skipif(shutil.which("nfs-cp") is None, reason="the programs of libnfs are not installed (libnfs-utils)")
-def test_libnfs_mounts_reads_and_writes(start: StartServer, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data").chmod(0o777)
-    (tmp_path / "data" / "large").write_bytes(FILES["large"])
-    with start(tmp_path, tmp_path / "state", f"--export=data={tmp_path}/data", named_only=True) as served:
-        port = parse_url(served.urls["tcp"]).port
-        where = f"nfs://127.0.0.1/data/{{}}?version=3&nfsport={port}&mountport={port}"
-
-        def ran(*words: str) -> bytes:
-            return subprocess.run(words, capture_output=True, check=True, timeout=HANG_S).stdout
-
-        assert ran("nfs-cat", where.format("large")) == FILES["large"]
-        ran("nfs-cp", str(tmp_path / "data" / "large"), where.format("copy"))
-        assert b"copy" in ran("nfs-ls", where.format(""))
-        assert served.stop() == 0
-    assert (tmp_path / "data" / "copy").read_bytes() == FILES["large"]
 
 
 def test_output_that_nobody_reads_ends_a_command_without_a_word(server: Served) -> None:

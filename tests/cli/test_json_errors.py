@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
@@ -15,7 +14,7 @@ from rpcrdma.cli.main import main
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from support.commands import Command, Remote, StartServer
+    from support.commands import Remote
 
 KEYS = {"kind", "message", "path", "url", "errno", "hint", "exit_status"}
 
@@ -57,25 +56,6 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     assert third["error"]["errno"] == "EINVAL"
 
 
-@pytest.mark.thorough
-@each_case("command", ["ls", "ping", "get", "put", "doctor"])
-def test_a_server_that_is_not_there_is_an_object(
-    command: str, nobody_listens: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    url = f"tcp://127.0.0.1:{nobody_listens}/d"
-    arguments = {"get": [url, str(tmp_path)], "put": [str(tmp_path), url]}.get(command, [url])
-    assert main([command, "--json", *arguments]) == 3
-    out = capfd.readouterr().out
-    if command == "doctor":
-        # Finding out is its purpose: not a failure of the command, and in its report.
-        assert json.loads(out)["problems"] > 0
-        return
-    (error,) = errors(out)
-    assert (error["kind"], error["exit_status"], error["path"], error["errno"]) == ("not_connected", 3, None, None)
-    assert error["message"] == f"cannot connect to 127.0.0.1:{nobody_listens}: connection refused"
-    assert error["hint"] == "check that the server runs and listens there"
-
-
 @each_case(
     "line",
     [
@@ -105,31 +85,6 @@ def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: p
 
 @pytest.mark.thorough
 @pytest.mark.versions("2")
-def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
-    source = tmp_path / "tree"
-    source.mkdir()
-    (source / "good").write_text("good")
-    (source / "taken").write_text("x")
-    os.mkfifo(source / "pipe")
-    (remote.local / "copy" / "taken").mkdir(parents=True)
-    ran = remote.run("put", "--json", str(source), str(tmp_path / "none"), remote.url("/copy"))
-    assert ran.status == 1
-    assert not (remote.local / "copy" / "good").exists(), "there is a directory: the tree goes into it"
-    (remote.local / "copy" / "tree" / "taken").unlink()
-    (remote.local / "copy" / "tree" / "taken").mkdir()
-    ran = remote.run("put", "--json", str(source), str(tmp_path / "none"), remote.url("/copy"))
-    report = ran.json
-    assert ran.status == 1
-    assert (report["files"], report["failures_total"]) == (1, 2)
-    assert report["skipped"] == [{"path": str(source / "pipe")}]
-    first, second = report["failures"]
-    assert first.keys() == second.keys() == KEYS
-    assert (first["path"], first["errno"]) == (str(source / "taken"), "EISDIR")
-    assert (second["path"], second["errno"]) == (str(tmp_path / "none"), "ENOENT")
-
-
-@pytest.mark.thorough
-@pytest.mark.versions("2")
 def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     top = remote.local / "tree"
     top.mkdir()
@@ -148,30 +103,3 @@ def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
     assert [line for line in ran.err.splitlines() if line.startswith("error: ")] == [
         f"error: {failure['message']}" for failure in report["failures"]
     ]
-
-
-@pytest.mark.thorough
-@pytest.mark.versions("2")
-def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
-    """Valid JSON in UTF-8, the octets beside it, and a URL that leads to the file."""
-    name = b"caf\xe9 %\xff"
-    (Path(os.fsdecode(os.fsencode(remote.local) + b"/" + name))).write_text("here")
-    ran = remote.done("ls", "--json", remote.url())
-    (row,) = ran.json_lines
-    json.dumps(row, ensure_ascii=False).encode("utf-8")
-    assert row["path"] == f"/{remote.name}/caf%E9 %%FF"
-    assert base64.b64decode(row["path_base64"]) == f"/{remote.name}/".encode() + name
-    assert remote.done("cat", remote.url("/caf%E9 %25%FF")).text == "here"
-    (removed,) = remote.done("rm", "--json", remote.url("/caf%E9 %25%FF")).json_lines
-    assert removed == {"removed": remote.url("/caf%E9 %25%FF")}
-
-
-@pytest.mark.thorough
-def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, command: Command, tmp_path: Path) -> None:
-    (tmp_path / "data" / "tree").mkdir(parents=True)
-    os.mkfifo(tmp_path / "data" / "tree" / "pipe")
-    with start(tmp_path, tmp_path / "state", f"--export=data={tmp_path / 'data'}", named_only=True) as served:
-        url = f"{served.urls['rdma']}/data/tree?mountport={served.urls['tcp'].rpartition(':')[2]}"
-        report = command.done("get", "--json", url, str(tmp_path / "copy")).json
-        assert served.stop() == 0
-    assert report["skipped"] == [{"path": "/data/tree/pipe"}]

@@ -105,21 +105,6 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
-def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote: Remote) -> None:
-    url = f"tcp://{remote.base.partition('://')[2]}"
-    ran = remote.run("ping", url)
-    if remote.base.startswith("rdma"):
-        assert ran.status == 3
-        complaint, advice = ran.err.splitlines()
-        assert complaint.startswith(f"error: {url} takes connections but answers no call")
-        assert advice == (
-            f"hint: check that this is the scheme and port of the server: if it is its RDMA port, write {remote.base}"
-        )
-    else:
-        assert ran.status == 0
-
-
-@pytest.mark.thorough
 def test_ping_calls_the_program_that_it_is_told(remote: Remote) -> None:
     assert remote.done("ping", "-c", "3", "--json", "--program", "100003:3", remote.base).json["calls"] == 3
     failed = remote.run("ping", "-c", "3", "--program", "0x20000001", remote.base)

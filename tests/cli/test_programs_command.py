@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from support.cases import each_case
 
 if TYPE_CHECKING:
-    from support.commands import Answering, Command, Serving
+    from support.commands import Command, Serving
 
 pytestmark = pytest.mark.thorough
 
@@ -200,16 +199,6 @@ def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> No
         assert (ran.status, len(ran.err.splitlines())) == (3, 2)
 
 
-def test_a_port_mapper_that_says_nothing_is_no_reason_to_ask_nobody_else(command: Command, nobody_listens: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        words = ["programs", f"tcp://127.0.0.1:{nobody_listens}", "--timeout", "0.1"]
-        ran = command.run(*words, "--port-mapper", str(silent.getsockname()[1]))
-    assert (ran.status, ran.err.splitlines()[0]) == (
-        3,
-        f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused",
-    )
-
-
 def test_a_port_of_the_url_that_does_not_answer_is_told_beside_the_list(
     serving: Serving, command: Command, nobody_listens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,21 +220,6 @@ def test_a_mapper_that_lists_thousands_has_few_of_them_asked(
         report = command.done(*words).json
     answers = [row["answers"] for row in report["programs"]]
     assert (answers.count(False), answers.count(None)) == (PROBED_PROGRAMS_MAX, 4096 - PROBED_PROGRAMS_MAX)
-
-
-def test_what_is_no_port_mapper_is_told_in_a_line(nfs: dict[str, str], command: Command, answering: Answering) -> None:
-    words = ["programs", "tcp://127.0.0.1", "--timeout", "300", "--port-mapper"]
-    port = port_of(nfs["tcp"])
-    ran = command.run(*words, str(port))
-    assert (ran.status, ran.err.splitlines()[0]) == (
-        3,
-        f"error: the service at 127.0.0.1:{port} is no port mapper: the responder does not offer the program",
-    )
-    ran = command.run(*words, str(port_of(nfs["rdma"])))
-    assert (ran.status, len(ran.err.splitlines())) == (3, 2)
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
-        ran = command.run(*words, url.rpartition(":")[2])
-    assert (ran.status, len(ran.err.splitlines())) == (4, 2)
 
 
 def test_calls_find_their_port_at_the_port_mapper(

@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
 from collections import Counter
@@ -22,16 +20,11 @@ import pytest
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.mount import MOUNT_V3, MOUNTPROC3_MNT
-from rpcrdma.rpc.calling import CallEncoder
-from support.command_process import HANG_S
 from support.nfs4_client import READ, WRITE, Client, lock, open_, putfh, reclaim_complete
 from support.nfs4_connection import TcpConnection
 from support.waiting import until
 
-pytestmark = [
-    pytest.mark.thorough,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers"),
-]
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")]
 RELOADS = 100
 CONNECTIONS = 20
 """Of each transport."""
@@ -169,67 +162,6 @@ async def mounted(served: Any, name: str) -> bytes:
     return bytes(reply.value.fhandle)
 
 
-async def test_a_call_that_was_answered_before_a_reload_is_answered_alike_when_it_is_repeated(
-    start: Callable[..., Any], config: Path, tmp_path: Path
-) -> None:
-    with start(tmp_path, tmp_path / "state", "--config", str(config), named_only=True) as served:
-        async with connect(served.urls["tcp"], v3.PROGRAM) as connection:
-            root = v3.nfs_fh3(await mounted(served, "other"))
-            found = await connection.call(v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(root, "file")))
-        args = v3.WRITE3args(found.value.object, 0, 4, v3.stable_how.FILE_SYNC, b"once")
-        calls = [b"".join(CallEncoder().encode(xid, v3.WRITE, args).gather()) for xid in (1, 2)]
-        first = await asyncio.to_thread(_answer, served, calls[0])
-        write(config, VERSIONS[1])
-        assert (await reloaded(served, 1))["applied"] == ["access of /other"]
-        assert await asyncio.to_thread(_answer, served, calls[0]) == first
-        refused = await asyncio.to_thread(_answer, served, calls[1])
-        status = struct.Struct(">I")
-        assert status.unpack_from(first, 24)[0] == v3.nfsstat3.NFS3_OK
-        assert status.unpack_from(refused, 24)[0] == v3.nfsstat3.NFS3ERR_ROFS
-        assert served.stop() == 0
-
-
-def _answer(served: Any, call: bytes) -> bytes:
-    """Sends a call over a connection of its own; returns the message of its reply."""
-    port = int(served.urls["tcp"].rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), HANG_S) as sock, sock.makefile("rb") as replies:
-        sock.sendall(struct.pack(">I", 1 << 31 | len(call)) + call)
-        (head,) = struct.unpack(">I", replies.read(4))
-        return replies.read(head & ~(1 << 31))
-
-
-async def test_hang_ups_without_end_and_half_written_files_leave_the_last_whole_configuration(
-    start: Callable[..., Any], config: Path, tmp_path: Path
-) -> None:
-    with start(tmp_path, tmp_path / "state", "--config", str(config), named_only=True) as served:
-        for number in range(100):
-            text = VERSIONS[number % len(VERSIONS)]
-            with config.open("w") as file:
-                for part in (text[: number % len(text)], text[number % len(text) :]):
-                    served.process.send_signal(signal.SIGHUP)
-                    file.write(part)
-                    file.flush()
-                    await asyncio.sleep(0)
-        write(config, VERSIONS[2])
-        seen = len(reloads(served))
-        served.process.send_signal(signal.SIGHUP)
-        # One that was being read before the last signal may end after it.
-        await until(lambda: len(reloads(served)) > seen and reloads(served)[-1]["ok"])
-        await until(lambda: _exports(served) == ["/kept", "/new", "/other"])
-        assert served.stop() == 0
-
-
-def _exports(served: Any) -> list[str]:
-    lines = subprocess.run(
-        [sys.executable, "-m", "rpcrdma", "exports", "--json", served.urls["tcp"]],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    return sorted(json.loads(line)["export"] for line in lines.splitlines())
-
-
-STEPS = ("plan", "install", "retire")
 DIES = """\
 import os, signal, sys
 from rpcrdma.nfs.server.exports_change import ExportsChange
@@ -257,12 +189,7 @@ sys.exit(main(sys.argv[4:]))
              ("ExportsChange", "retire")]
 )  # fmt: skip
 def test_a_server_that_is_killed_in_the_midst_of_a_reload_leaves_its_state_whole(
-    start: Callable[..., Any],
-    config: Path,
-    tmp_path: Path,
-    nobody_listens: int,
-    step: tuple[str, str],
-    when: str,
+    start: Callable[..., Any], config: Path, tmp_path: Path, nobody_listens: int, step: tuple[str, str], when: str
 ) -> None:
     address = f"tcp://127.0.0.1:{nobody_listens}"
     options = ["--state-dir", str(tmp_path / "state"), "--listen", address, "--config", str(config)]

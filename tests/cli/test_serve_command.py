@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import pty
 import signal
 import socket
 import subprocess
 import sys
-import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import main
-from rpcrdma.limits import METRICS_CONNECTIONS_MAX
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess, run_command
@@ -38,11 +34,6 @@ def data(tmp_path: Path) -> Path:
     directory.mkdir()
     (directory / "a").write_text("a")
     return directory
-
-
-def serve_and_end(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A server that does not come up."""
-    return run_command("serve", "--listen", "tcp://127.0.0.1:0", *arguments)
 
 
 def names(served: Served) -> list[str]:
@@ -122,27 +113,6 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_serve_goes_on_when_its_events_are_not_read(data: Path, tmp_path: Path) -> None:
-    command = ["serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
-    with CommandProcess([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-        host, _, port = json.loads(process.stdout.readline())["url"].removeprefix("tcp://").rpartition(":")
-        # Two events of some 200 octets for each: they do not fit into the pipe.
-        for _ in range(25):
-            socket.create_connection((host, int(port)), timeout=HANG_S).close()
-        with socket.create_connection((host, int(port)), timeout=HANG_S) as caller:
-            caller.sendall(NULL_CALL)
-            assert caller.recv(4) == b"\x80\0\0\x18"
-        process.terminate()
-        events = [json.loads(line) for line in process.stdout]
-        assert process.wait(HANG_S) == 0
-    found = Counter(event["event"] for event in events)
-    assert found["connected"] == found["disconnected"] == 26
-    assert [event["event"] for event in events[-2:]] == ["stopping", "stopped"]
-
-
-@pytest.mark.thorough
 def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
@@ -193,19 +163,6 @@ def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, t
         assert main(["ls", served.urls["rdma"]]) == 0
         assert served.stop() == 0
     assert not [event for event in served.events if "idle" in event.get("reason", "")], "0 stands for never"
-
-
-def test_options_of_serve_that_are_none_are_wrong_usage(command: Command) -> None:
-    for option, value, complaint in (
-        ("--idle-timeout", "-1", "'-1' is not a positive number of seconds, nor 0 for never"),
-        ("--idle-timeout", "soon", "'soon' is not a positive number of seconds, nor 0 for never"),
-        ("--memory", "1Mi", "'1Mi' is too small; allow at least 8Mi"),
-        ("--connections", "0", "'0' is not a number of at least 1"),
-        *(("--metrics", where, "is not HOST:PORT") for where in ("9400", "host:", ":1", "host:65536", "[::1]")),
-    ):
-        ran = command.run("serve", option, value, ".")
-        assert ran.status == 2
-        assert complaint in ran.err
 
 
 @pytest.mark.thorough
@@ -306,19 +263,6 @@ def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, m
         assert main(command) == 0
 
 
-@pytest.mark.thorough
-def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.listen()
-        url = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
-        done = serve_and_end("--listen", url, "--state-dir", str(tmp_path / "state"), str(data))
-    assert done.returncode == 1
-    complaint, advice = done.stderr.splitlines()
-    assert complaint == f"error: cannot listen at {url}: address already in use"
-    assert advice.startswith("hint: ")
-
-
 def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: Path) -> None:
     state = ["--state-dir", str(tmp_path / "state")]
     listen = ["--listen", "tcp://127.0.0.1:0"]
@@ -338,20 +282,6 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
     (event,) = command.run("serve", "--json", *listen, *state, str(tmp_path / "missing")).json_lines
     assert (event["event"], event["error"]["errno"]) == ("error", "ENOENT")
     assert event["error"]["path"] == str(tmp_path / "missing")
-
-
-@pytest.mark.thorough
-def test_a_missing_mount_service_is_told(
-    start: StartServer, data: Path, tmp_path: Path, nobody_listens: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with start(data, tmp_path / "state") as served:
-        assert main(["--mount-port", str(nobody_listens), "ls", served.urls["rdma"]]) == 3
-        assert served.stop() == 0
-    complaint, advice = capfd.readouterr().err.splitlines()
-    cause = f"TCP port {nobody_listens}: connection refused"
-    assert complaint == f"error: no MOUNT service answers at 127.0.0.1 ({cause})"
-    remedy = "name the TCP port of the server's MOUNT with ?mountport=PORT at the end of the URL"
-    assert advice == f"hint: {remedy}"
 
 
 @pytest.mark.thorough
@@ -376,53 +306,6 @@ def test_hosts_that_are_not_allowed_cannot_mount(
     }
     assert refused == [told]
     assert "refused 127.0.0.1" not in served.said
-
-
-@pytest.mark.thorough
-def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path, tmp_path: Path) -> None:
-    capture = tmp_path / "serve.pcap"
-    served = start(data, tmp_path / "state", "--pcap", str(capture))
-    with served:
-        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
-        assert served.stop() == 0
-    assert capture.read_bytes()[:4] == bytes.fromhex("4d3cb2a1")
-    assert capture.stat().st_size > 1000
-
-
-@pytest.mark.thorough
-def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        where = f"127.0.0.1:{other.getsockname()[1]}"
-        ran = serve_and_end("--state-dir", str(tmp_path), "--metrics", where, str(data))
-    assert ran.returncode == 1
-    assert "cannot offer metrics" in ran.stderr
-    assert "hint: choose another address" in ran.stderr
-
-
-@pytest.mark.thorough
-def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
-    start: StartServer, data: Path, tmp_path: Path
-) -> None:
-    served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
-    (metrics,) = (event["url"] for event in served.events if event["event"] == "metrics")
-    process = Path("/proc") / str(served.process.pid)
-    with served, contextlib.ExitStack() as stack:
-        threads, descriptors = (len(list((process / kind).iterdir())) for kind in ("task", "fd"))
-        host, _, port = metrics.removeprefix("http://").removesuffix("/metrics").partition(":")
-        for _ in range(400):
-            sock = stack.enter_context(socket.create_connection((host, int(port)), HANG_S))
-            sock.sendall(b"GET /metrics")
-        # The answer comes after all of them were accepted.
-        for page in ("metrics", "healthz"):
-            with urllib.request.urlopen(metrics.replace("metrics", page), timeout=HANG_S) as answer:
-                assert answer.status == 200
-        assert len(list((process / "task").iterdir())) <= threads + 2
-        assert len(list((process / "fd").iterdir())) <= descriptors + METRICS_CONNECTIONS_MAX + 2
-        assert main(["ping", "-c", "1", served.urls["rdma"]]) == 0
-        assert served.stop() == 0
-        assert served.said == ""
 
 
 @pytest.mark.thorough

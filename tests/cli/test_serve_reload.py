@@ -27,7 +27,6 @@ from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.server import build_services
 from support.cases import each_case
@@ -431,15 +430,6 @@ async def test_a_fault_of_the_program_ends_no_later_reload(file: Path, monkeypat
         patch.setattr(serve_reload, "find_mistakes", lambda *_: 1 / 0)
         assert await reloading.again() == ["RELOADING=1", "READY=1", "STATUS=reload refused: see the log"]
     assert await reloading.again() == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
-
-
-@in_virtual_time
-async def test_the_lines_of_a_reload_are_bounded(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    reloading = Reloading(file)
-    await reloading.again("".join(f"a{number} = 1\n" for number in range(CONFIGURATION_FAULTS_MAX + 5)))
-    assert len(caplog.records) == CONFIGURATION_FAULTS_MAX + 1
-    assert caplog.records[-1].message == "and 5 more"
-    assert len(reloading.events[0]["faults"]) == CONFIGURATION_FAULTS_MAX
 
 
 def test_a_reload_applies_each_setting_of_its_class() -> None:

@@ -18,7 +18,7 @@ from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.commands import console
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
-from support.loops import asynchronous, in_virtual_time
+from support.loops import in_virtual_time
 from support.waiting import time_passes
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ def told(sock: socket.socket) -> list[str]:
             found.append(sock.recv(4096).decode())
     except BlockingIOError:
         return found
-
-
-@asynchronous
-async def test_nothing_is_sent_where_no_service_manager_is(caplog: pytest.LogCaptureFixture) -> None:
-    ServiceManager({"WATCHDOG_USEC": "1"}).ready("listening")
-    assert caplog.records == []
 
 
 def test_a_datagram_has_a_line_for_each_assignment(manager: socket.socket) -> None:
@@ -126,20 +120,6 @@ def test_serve_tells_of_its_start_its_life_and_its_end(
     assert ready == f"READY=1\nSTATUS=listening at {listening}"
     assert signs == {b"WATCHDOG=1"}
     assert [line for line in told(manager) if line != "WATCHDOG=1"] == ["STOPPING=1"]
-
-
-@pytest.mark.thorough
-def test_serve_tells_of_no_start_that_failed(
-    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = ["serve", str(tmp_path), "--state-dir", str(tmp_path / "state"), "--metrics"]
-        words += [f"127.0.0.1:{taken.getsockname()[1]}", "--listen", "tcp://127.0.0.1:0"]
-        with CommandProcess(words, stderr=subprocess.PIPE, text=True) as process:
-            status, _, said = process.ended()
-    assert status == 1, said
-    assert told(manager) == []
 
 
 def stream_name(descriptor: int) -> str:

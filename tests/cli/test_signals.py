@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import functools
 import os
 import pty
 import re
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.cli import serve
-from rpcrdma.cli.event_loop import Stopped, run_async
+from rpcrdma.cli import event_loop, serve, stop_requests
+from rpcrdma.cli.event_loop import HeldHangUp, Stopped, holding_hang_ups, run_async
 from rpcrdma.cli.main import main
-from rpcrdma.cli.stop_requests import stop_on_signals
+from rpcrdma.cli.stop_requests import handle_hang_ups, stop_on_signals
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -84,11 +84,7 @@ def served(start: StartServer, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-SAID = {
-    signal.SIGTERM: "error: terminated\n",
-    signal.SIGINT: "error: interrupted\n",
-    signal.SIGHUP: "error: hung up\n",
-}
+SAID = {signal.SIGTERM: "error: terminated\n", signal.SIGINT: "error: interrupted\n", signal.SIGHUP: "error: hung up\n"}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +158,25 @@ def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path
 
 
 @pytest.mark.thorough
+def test_a_copy_goes_on_at_the_server_that_takes_the_place_of_a_killed_one(
+    start: StartServer, tmp_path: Path, nobody_listens: int
+) -> None:
+    root, source, address = tmp_path / "root", tmp_path / "source", f"tcp://127.0.0.1:{nobody_listens}"
+    root.mkdir()
+    source.write_bytes(bytes(range(256)) * (64 << 12))
+    starting = functools.partial(start, root, tmp_path / "state", "--listen", address)
+    with starting() as killed, command(killed, "put", str(source), f"{address}/copy") as process:
+        wait_until(process, lambda: any(path.stat().st_size for path in unfinished(root)), "unfinished file")
+        killed.process.kill()
+        killed.finish()
+        with starting() as served:
+            assert ended(process) == (0, "")
+            assert served.stop() == 0
+    assert [path.name for path in root.iterdir()] == ["copy"]
+    assert (root / "copy").read_bytes() == source.read_bytes()
+
+
+@pytest.mark.thorough
 @each_case("number", [signal.SIGTERM, signal.SIGINT])
 def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: signal.Signals) -> None:
     if not (served.root / "source").exists():
@@ -202,7 +217,8 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
 
     async def main() -> None:
         stop, all_came = asyncio.Event(), asyncio.Event()
-        stop_on_signals(stop)
+        on_signal = stop_on_signals(stop)
+        handle_hang_ups(None, lambda: on_signal(signal.SIGHUP))
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, all_came.set)
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGUSR1):
             os.kill(os.getpid(), number)
@@ -218,19 +234,69 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
     asyncio.run(main())
 
 
-@pytest.mark.thorough
-def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    line = ["serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
-    line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    with CommandProcess(line, ignoring=signal.SIGHUP, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        process.send_signal(signal.SIGHUP)
-        assert main(["ping", "-c", "1", url]) == 0
-        status, events, _ = process.ended(signal.SIGTERM)
-    assert status == 0
-    said = [json.loads(text)["event"] for text in events.splitlines()]
-    assert said[-2:] == ["stopping", "stopped"]
+@each_case("held", [False, True])
+@each_case(
+    ("inherited", "terminals", "outcome"),
+    [
+        (signal.SIG_DFL, [True, False], "stop"),
+        (signal.SIG_DFL, [True, True], "renew"),
+        (signal.SIG_DFL, [False], "renew"),
+        (signal.SIG_IGN, [True, False], "renew"),
+    ],
+)
+def test_a_server_whose_terminal_is_gone_stops_and_others_read_their_files_again(
+    monkeypatch: pytest.MonkeyPatch, inherited: signal.Handlers, terminals: list[bool], outcome: str, held: bool
+) -> None:
+    """Also where the signal comes while the server starts."""
+    if held and inherited is signal.SIG_IGN:
+        return
+    answers = iter(terminals)
+    for module in (event_loop, stop_requests):
+        monkeypatch.setattr(module, "has_terminal", lambda: next(answers))
+
+    async def work() -> str:
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        handle_hang_ups(lambda: done.set_result("renew"), lambda: done.set_result("stop"))
+        if not held:
+            signal.raise_signal(signal.SIGHUP)
+        return await done
+
+    signal.signal(signal.SIGHUP, inherited)
+    with holding_hang_ups() if held else contextlib.nullcontext():
+        if held:
+            signal.raise_signal(signal.SIGHUP)
+        assert run_async(work()) == outcome
+
+
+def test_a_server_is_not_ended_by_a_hang_up_before_it_has_read_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[bool] = []
+
+    def run(_args: object) -> int:
+        signal.raise_signal(signal.SIGHUP)
+        held = signal.getsignal(signal.SIGHUP)
+        came.append(isinstance(held, HeldHangUp) and held.received)
+        return 0
+
+    monkeypatch.setattr(serve, "run", run)
+    signal.signal(signal.SIGHUP, lambda *_: came.append(False))
+    assert main(["serve", "/srv"]) == 0
+    assert came == [True]
+    # Other commands are ended, also where they have such a word.
+    monkeypatch.setattr("rpcrdma.cli.ls.run", lambda _args: signal.raise_signal(signal.SIGHUP) or 0)
+    assert main(["ls", "rdma://serve/", "--tls-name", "serve"]) == 0
+    assert came == [True, False]
+
+
+def test_a_server_under_nohup_outlives_its_terminal() -> None:
+    async def work() -> None:
+        handle_hang_ups(None, lambda: pytest.fail("it has hung up"))
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.sleep(0)
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with holding_hang_ups():
+        run_async(work())
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 @pytest.mark.thorough

@@ -61,22 +61,6 @@ def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.versions("2")
-def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> None:
-    """A terabyte of nothing, which would take minutes to read a block at a time."""
-    with (tmp_path / "vast").open("wb") as file:
-        file.truncate(1 << 40)
-        file.seek((1 << 39) + 77)
-        file.write(b"data")
-    report = remote.done("put", "--sparse", "--json", str(tmp_path / "vast"), remote.url("/vast")).json
-    assert report["bytes"] == 1 << 40
-    assert (remote.local / "vast").stat().st_size == 1 << 40
-    with (remote.local / "vast").open("rb") as file:
-        file.seek((1 << 39) + 77)
-        assert file.read(4) == b"data"
-
-
-@pytest.mark.thorough
-@pytest.mark.versions("2")
 def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_path: Path) -> None:
     """Each command is the one that was broken off, word for word."""
     make_tree(tmp_path / "here")
@@ -102,27 +86,6 @@ def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_pat
     ):
         ran = remote.run(*refused)
         assert (ran.status, words in ran.err) == (1, True), ran.err
-
-
-@pytest.mark.thorough
-@pytest.mark.versions("2")
-def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
-    make_tree(tmp_path / "here")
-    for name in ("first", "below/second", "below/deep/third"):
-        os.link(tmp_path / "here" / "a.txt", tmp_path / "here" / name)
-    put = remote.done("put", "--json", str(tmp_path / "here"), remote.url("/there")).json
-    assert (put["files"], put["hard_links"], put["not_carried"]["hard_links"]) == (10, 3, 0)
-    assert (remote.local / "there/below/second").stat().st_nlink == 4
-    got = remote.done("get", "--resume", "--json", remote.url("/there"), str(tmp_path / "back")).json
-    assert (got["files"], got["hard_links"], got["not_carried"]["hard_links"]) == (10, 3, 0)
-    names = {"a.txt", "first", "below/second", "below/deep/third"}
-    assert len({(tmp_path / "back" / name).stat().st_ino for name in names}) == 1
-    assert {name for name in files_in(tmp_path / "back") if (tmp_path / "back" / name).stat().st_nlink > 1} == names
-    assert (tmp_path / "back/below/deep/third").read_text() == "a.txt"
-    # A name that stays behind is told of.
-    part = remote.done("get", "--exclude", "deep", remote.url("/there"), str(tmp_path / "part"))
-    assert "hard links (1)" in part.err
-    assert (tmp_path / "part/first").stat().st_nlink == 3
 
 
 @each_case(

@@ -83,21 +83,6 @@ def test_watch_shows_each_interval_until_it_is_interrupted(metrics: tuple[str, s
 
 
 @pytest.mark.thorough
-def test_a_terminal_is_cleared_for_each_table(
-    metrics: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    url, _ = metrics
-    for on_terminal in (True, False):
-        monkeypatch.setattr(sys.stdout, "isatty", lambda on_terminal=on_terminal: on_terminal, raising=False)
-        assert main(["stats", "--watch", "--interval", "0.01", "--count", "2", url]) == 0
-        out = capsys.readouterr().out
-        assert out.count("\x1b[H\x1b[2J") == (2 if on_terminal else 0)
-        assert out.count("ops/s") == 2
-
-
-@pytest.mark.thorough
 def test_a_command_tells_of_its_own_calls_while_it_runs(
     metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,16 +100,6 @@ def test_a_command_tells_of_its_own_calls_while_it_runs(
         assert (null["side"], null["server"], null["errors"]) == ("client", rdma, 0)
         assert null["ops"] >= 3
         assert 0 < null["rtt_us"]["p50"] <= null["execute_us"]["p99"]
-
-
-@pytest.mark.thorough
-def test_an_address_in_use_for_client_metrics_is_told_with_its_remedy(
-    metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    url, rdma = metrics
-    address = url.removeprefix("http://").removesuffix("/metrics")
-    assert main(["ping", "-c", "1", "--client-metrics", address, rdma]) == 3
-    assert f"cannot offer metrics at {address}" in capsys.readouterr().err
 
 
 ERRORS = """\
@@ -243,15 +218,6 @@ def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pyte
     assert "rpcrdma serve --metrics" in capsys.readouterr().err
 
 
-@pytest.mark.thorough
-def test_names_from_the_other_side_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    labels = 'side="server",transport="rdma",program="1",version="1",procedure="\x1b[2J",status="\x1b[1A"'
-    name = f"rpcrdma_procedure_ops_total{{{labels}}} 1\n"
-    with answering((HEAD + name).encode()) as url:
-        assert main(["stats", url]) == 0
-    assert "\x1b" not in capsys.readouterr().out
-
-
 def page(ops: int, *below: int) -> str:
     where = 'side="server",transport="rdma",program="1",version="1",procedure="P",status="SUCCESS"'
     lines = [f"rpcrdma_procedure_ops_total{{{where}}} {ops}"]
@@ -287,10 +253,3 @@ def test_no_calls_have_no_percentiles() -> None:
 def test_a_broken_page_is_the_peers_fault(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         read_page(text)
-
-
-def test_help_names_the_option_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["stats", "--help"])
-    out = capsys.readouterr().out
-    assert "rpcrdma serve --metrics 127.0.0.1:9400" in out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,19 +13,14 @@ from rpcrdma.cli import serve_protection
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.commands.failures import describe
-from rpcrdma.commands.options import XPRTSEC_WORDS, connect_options
+from rpcrdma.commands.options import connect_options
 from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 from support.cases import each_case
 from support.host_pair import Hosts
 
 if TYPE_CHECKING:
     from support.commands import Command, StartServer
-
-
-def test_choices_are_those_of_the_library() -> None:
-    assert XPRTSEC_WORDS == XPRTSEC_CHOICES
 
 
 @each_case("prefix", ["tls", "host"])
@@ -101,19 +94,6 @@ def test_mount_in_the_clear_gives_handles_that_nfs_in_the_clear_refuses(
         assert served.stop() == 0
     secured = [event for event in served.events if event["event"] == "secured"]
     assert len(secured) == 1, "NFS alone is in TLS"
-
-
-@pytest.mark.thorough
-def test_a_server_whose_mount_has_no_tls_is_told_of(
-    start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
-) -> None:
-    (tmp_path / "open").mkdir()
-    with start(tmp_path / "open", tmp_path / "state") as served:
-        assert main(["ls", "--xprtsec", "tls", "--tls-ca", str(hosts.authority.path), f"{served.urls['tcp']}/"]) == 3
-        error, hint = capfd.readouterr().err.splitlines()[-2:]
-        assert served.stop() == 0
-    assert error.endswith("offers no TLS, or someone on the network hides it: nothing else was sent")
-    assert hint.startswith("hint: give the server a certificate (--tls-cert)")
 
 
 def test_calls_in_the_clear_are_told_what_is_missing() -> None:
@@ -195,65 +175,7 @@ def test_sighup_has_the_certificates_read_again(
     assert "(the certificates that were read before stay in use)" in told[0]["error"]["message"]
 
 
-@each_case(
-    ("inherited", "terminals", "outcome"),
-    [
-        (signal.SIG_DFL, [True, False], "stop"),
-        (signal.SIG_DFL, [True, True], "renew"),
-        (signal.SIG_DFL, [False], "renew"),
-        (signal.SIG_IGN, [True, False], "renew"),
-    ],
-)
-def test_a_server_whose_terminal_is_gone_stops(
-    monkeypatch: pytest.MonkeyPatch, inherited: signal.Handlers, terminals: list[bool], outcome: str
-) -> None:
-    answers = iter(terminals)
-    monkeypatch.setattr(serve_protection, "_has_terminal", lambda: next(answers))
-
-    async def work() -> str:
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serve_protection.renew_on_hang_up(lambda: done.set_result("renew"), lambda: done.set_result("stop"))
-        signal.raise_signal(signal.SIGHUP)
-        return await done
-
-    # The event loop puts the default back. A server of nohup ignores the signal, and outlives its terminal.
-    signal.signal(signal.SIGHUP, inherited)
-    assert asyncio.run(work()) == outcome
-
-
-@pytest.mark.thorough
-def test_programs_without_an_event_loop_and_data_tools_take_the_same_options(
-    start: StartServer, hosts: Hosts, tmp_path: Path
-) -> None:
-    import rpcrdma.sync
-    from rpcrdma.fsspec import TcpFileSystem
-
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a").write_text("secret")
-    certificate = hosts.authority.issue("127.0.0.1")
-    exports = ["--export", f"secret={tmp_path}/data:xprtsec=tls"]
-    known = rpcrdma.HostAuthentication(authorities=hosts.authority.path)
-    with start(tmp_path, tmp_path / "state", *exports, "--tls-cert", str(certificate)) as served:
-        url = f"{served.urls['tcp']}/secret"
-        options = rpcrdma.ConnectOptions(xprtsec="tls", host_authentication=known)
-        with rpcrdma.sync.nfs_open(url, options=options) as fs:
-            assert fs.read_bytes("a") == b"secret"
-            assert fs.connection.xprtsec == "tls"
-            assert fs.connection.host_identity.names == ("127.0.0.1",)
-        tables = TcpFileSystem(options={"xprtsec": "tls", "host_authentication": known}, skip_instance_cache=True)
-        assert tables.cat_file("nfs" + url + "/a") == b"secret"
-        tables.close()
-        assert served.stop() == 0
-
-
 def test_the_port_mapper_is_not_asked_in_the_clear(capfd: pytest.CaptureFixture[str]) -> None:
     for words in (["call", "tcp://127.0.0.1", "nfs3.x", "NFSPROC3_NULL"], ["programs", "tcp://127.0.0.1"]):
         assert main([words[0], "--xprtsec", "tls", *words[1:]]) == 3
         assert "error: the port mapper has no TLS\nhint: " in capfd.readouterr().err
-
-
-@pytest.mark.thorough
-def test_doctor_tries_its_own_rnic_without_tls(capfd: pytest.CaptureFixture[str], nobody_listens: int) -> None:
-    main(["doctor", "--json", "--xprtsec", "tls", f"tcp://127.0.0.1:{nobody_listens}"])
-    told = json.loads(capfd.readouterr().out)
-    assert "RPC over RDMA has no TLS" not in json.dumps(told)

@@ -55,25 +55,6 @@ def test_a_reload_checks_the_configuration_of_the_start_before_the_signal(name: 
     assert unit["ExecReload"] == [f"{unit['ExecStart'][0]} --check", 'sh -c "kill -HUP $MAINPID"']
 
 
-def test_the_server_of_the_machine_has_the_capabilities_to_act_as_its_callers_and_no_others() -> None:
-    unit = settings("rpcrdma.service")
-    assert "User" not in unit
-    (held,) = unit["CapabilityBoundingSet"]
-    assert set(held.split()) == {"CAP_SETUID", "CAP_SETGID", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"}
-    assert unit["SystemCallFilter"] == ["@system-service", "~@resources", "open_by_handle_at"], "the last for handles"
-    assert unit["ReadWritePaths"] == ["-/srv"]
-    assert unit["StateDirectory"] == ["rpcrdma"], "below /var/lib, the default of root"
-
-
-def test_the_server_of_a_user_has_no_capabilities_and_a_state_of_its_own() -> None:
-    unit = settings("rpcrdma@.service")
-    assert unit["User"] == ["%i"]
-    assert unit["CapabilityBoundingSet"] == [""]
-    assert unit["StateDirectory"] == ["rpcrdma-%i"]
-    assert "--state-dir ${STATE_DIRECTORY}" in unit["ExecStart"][0], "the default is below the home of the user"
-    assert "AmbientCapabilities" not in unit
-
-
 @EACH_UNIT
 def test_no_unit_takes_away_what_clients_may_do(name: str) -> None:
     unit = settings(name)

@@ -105,10 +105,7 @@ def test_files_that_cannot_be_read_are_named(here: Path, capsys: pytest.CaptureF
     assert run(command, "none.x") == 1
     (here / "latin.x").write_bytes(b"/* \xe9 */")
     assert run(command, "latin.x") == 1
-    assert capsys.readouterr() == (
-        "",
-        "error: none.x: no such file or directory\nerror: latin.x: not UTF-8 text\n",
-    )
+    assert capsys.readouterr() == ("", "error: none.x: no such file or directory\nerror: latin.x: not UTF-8 text\n")
 
 
 def test_lint_reports_on_standard_error_what_is_wrong(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,11 +26,6 @@ class Terminal(io.StringIO):
 HEADED = {"rows": [("a", "1"), ("long name", "1,000")], "right": (1,), "headings": ("name", "files")}
 
 
-def test_names_cannot_drive_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    assert console.shown("a\x1b[2Jb\nc\x7f\x9b") == "a\\x1b[2Jb\\x0ac\\x7f\\x9b"
-
-
 @each_case(
     ("name", "told"),
     [
@@ -62,11 +57,6 @@ def test_names_leave_as_their_octets_whatever_the_locale_is(monkeypatch: pytest.
     console.names([b"\xff\xc3\xa9".decode("utf-8", "surrogateescape")])
     pipe.flush()
     assert octets.getvalue() == b"\xff\xc3\xa9\n"
-
-
-def test_names_reach_programs_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    console.names(["a\tb"])
-    assert capsys.readouterr().out == "a\tb\n"
 
 
 def test_lines_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,12 +78,6 @@ def test_files_that_are_complete_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert "1,201 files" in stream.getvalue()
 
 
-def test_no_colour_is_used_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert ";5;" not in copied(Terminal(), monkeypatch)
-
-
 def test_pipes_and_dumb_terminals_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert copied(io.StringIO(), monkeypatch) == ""
     monkeypatch.setenv("TERM", "dumb")

@@ -65,9 +65,7 @@ TOOLS = {
     ),
     "ray_dataset": Tool("`ray.data` from and to Parquet", ("ray", "pyarrow"), ("sum: 328350",)),
     "universal_paths": Tool(
-        "`UPath`",
-        ("universal-pathlib",),
-        ("names: ['a.txt', 'b.txt']", "text: first", "found: ['c.txt']"),
+        "`UPath`", ("universal-pathlib",), ("names: ['a.txt', 'b.txt']", "text: first", "found: ['c.txt']")
     ),
     "local_cache": Tool("`simplecache::rdma://`", ("fsspec",), ("octets: 1000", "octets: 1000", "kept here: [1000]")),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fsspec_server import RunningServer
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -23,15 +24,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 RUN_HERE = {"blob_store/run.py", "callback/run.py", "extension_batches/run.py", "probe_extension.py"}
 RUN_ELSEWHERE = {"copy_tree.py", "many_servers.py", *(f"data_tools/{name}.py" for name in TOOLS)}
-"""By test_copy_tree_example.py, test_many_servers.py and test_data_tools.py."""
+"""copy_tree.py below, the others by test_many_servers.py and test_data_tools.py."""
 
 IMPORTED = {"extension_batches/batches.py", "extension_batches/batch_pair.py"}
 
 
-def printed(example: str) -> list[str]:
-    assert example in RUN_HERE
-    done = subprocess.run([sys.executable, EXAMPLES / example], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+def printed(example: str, *words: str, progress: str = "") -> list[str]:
+    done = subprocess.run([sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, check=False)
+    assert done.stderr == progress
     assert done.returncode == 0
     return done.stdout.splitlines()
 
@@ -75,6 +75,25 @@ def test_the_extension_of_probes_works_beside_those_of_the_library() -> None:
     assert re.fullmatch(r"round trip \d+ us", round_trip)
     assert re.fullmatch(r"100,000 octets in \d+ messages", large)
     assert refused == "one octet more: no more than 100000 octets"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_a_tree_is_copied_there_and_back(tmp_path: Path, scheme: str) -> None:
+    tree, exported, back = (tmp_path / name for name in ("tree", "exported", "back"))
+    (tree / "sub").mkdir(parents=True)
+    exported.mkdir()
+    (tree / "file").write_bytes(b"x" * 100_000)
+    (tree / "sub" / "link").symlink_to("../file")
+    with RunningServer(exported, tmp_path / "state") as served:
+        url = f"{scheme}://127.0.0.1:{served.ports[scheme]}/data/copy"
+        for source, target in ((str(tree), url), (url, str(back))):
+            words = (source, target, "--mount-port", str(served.ports["tcp"]))
+            found = printed("copy_tree.py", *words, progress="\n1 files, 0.1 MB\n")
+            assert found == ["1 files, 2 directories, 1 links, 100000 octets"]
+    for top in (exported / "copy", back):
+        assert (top / "file").read_bytes() == (tree / "file").read_bytes()
+        assert (top / "sub" / "link").is_symlink()
 
 
 async def test_a_probe_ends_with_a_connection_that_ends_in_the_handler_of_its_peer() -> None:

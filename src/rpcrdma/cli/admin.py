@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -60,11 +61,11 @@ def add_arguments(parser: CommandParser) -> None:
     """Adds the commands of `admin`."""
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(title="commands", dest="admin_command", required=True, metavar="COMMAND")
-    for word, run, arguments, examples, summary in (
-        ("status", _status, "", _EXAMPLES_OF_STATUS, "show what the server serves, and how busy it is"),
-        ("clients", _clients, "", _EXAMPLES_OF_CLIENTS, "list the clients and what they hold"),
-        ("exports", _exports, "", _EXAMPLES_OF_EXPORTS, "list the exports and what is held there"),
-        ("revoke", _revoke, "CLIENT", _EXAMPLES_OF_REVOKE, "revoke opens, locks and delegations of a client"),
+    for word, show, arguments, examples, summary in (
+        ("status", _show_status, "", _EXAMPLES_OF_STATUS, "show what the server serves, and how busy it is"),
+        ("clients", _show_clients, "", _EXAMPLES_OF_CLIENTS, "list the clients and what they hold"),
+        ("exports", _show_exports, "", _EXAMPLES_OF_EXPORTS, "list the exports and what is held there"),
+        ("revoke", _show_revoked, "CLIENT", _EXAMPLES_OF_REVOKE, "revoke opens, locks and delegations of a client"),
     ):
         command = commands.add_parser(
             word,
@@ -72,7 +73,7 @@ def add_arguments(parser: CommandParser) -> None:
             description=f"{summary[0].upper()}{summary[1:]}, for the owner of the server and root.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.describe(run, arguments, examples, connects=False)
+        command.describe(functools.partial(_ask, show=show), arguments, examples, connects=False)
         if arguments:
             command.add_argument("client", metavar="CLIENT", help="a client id, or the address of a host")
         command.add_argument(
@@ -83,20 +84,20 @@ def add_arguments(parser: CommandParser) -> None:
         add_json(command)
 
 
-def _asked(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None], **more: str) -> int:
-    """Asks the server, and prints the answer."""
+def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) -> int:
+    """Asks the server, and prints the answer, without `--json` by `show`."""
     args.directory = None
     found = effective(args)
-    if (
-        status := report([fault for fault in found.faults if not fault.is_warning], as_json=False)
-    ) is not ExitStatus.DONE:
+    errors = [fault for fault in found.faults if not fault.is_warning]
+    if (status := report(errors, as_json=False)) is not ExitStatus.DONE:
         return status
     path = admin_socket_path(found.server["admin"].value, found.server["state-dir"].value)
     if path is None:
         origin = found.server["admin"].origin
         return console.error(f"the server has no admin socket ({origin}: admin is off)", "set admin, and restart it")
+    request = {"ask": args.admin_command} | ({"client": args.client} if "client" in args else {})
     try:
-        answer = _exchanged(path, {"ask": args.admin_command, **more})
+        answer = _exchanged(path, request)
     except PermissionError:
         return console.error(
             f"{path} is for the owner of the server and root", "run this command as that user", status=ExitStatus.FAILED
@@ -151,10 +152,6 @@ def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _status(args: argparse.Namespace) -> int:
-    return _asked(args, _show_status)
-
-
 def _show_status(found: Mapping[str, Any]) -> None:
     grace, reload, exports = found["grace"], found["last_reload"], found["exports"]
     connections, calls, memory = found["connections"], found["calls"], found["memory"]
@@ -176,14 +173,13 @@ def _show_status(found: Mapping[str, Any]) -> None:
     rows += [
         ("connections", f"{connections['rdma']} over RDMA, {connections['tcp']} over TCP"),
         ("calls", f"{calls['rdma']} over RDMA, {calls['tcp']} over TCP, {calls['running']} running"),
-        ("memory", f"{_octets(memory['used_bytes'])} of {_octets(memory['limit_bytes'])}"),
+        (
+            "memory",
+            f"{console.readable_octets(memory['used_bytes'])} of {console.readable_octets(memory['limit_bytes'])}",
+        ),
         ("exports", f"{exports['available']} available{absent}"),
     ]
     console.table(rows)
-
-
-def _clients(args: argparse.Namespace) -> int:
-    return _asked(args, _show_clients)
 
 
 def _show_clients(found: Mapping[str, Any]) -> None:
@@ -195,8 +191,8 @@ def _show_clients(found: Mapping[str, Any]) -> None:
             str(host["rdma_connections"]),
             str(host["tcp_connections"]),
             str(host["calls"]),
-            _octets(host["bytes_received"]),
-            _octets(host["bytes_sent"]),
+            console.readable_octets(host["bytes_received"]),
+            console.readable_octets(host["bytes_sent"]),
             " ".join(host["mounts"]) or "-",
         )
         for host in found["hosts"]
@@ -232,10 +228,6 @@ def _lease(client: Mapping[str, Any]) -> str:
     return ", ".join([_span(client["silent_s"]), *notes])
 
 
-def _exports(args: argparse.Namespace) -> int:
-    return _asked(args, _show_exports)
-
-
 def _show_exports(found: Mapping[str, Any]) -> None:
     rows = [
         (
@@ -251,10 +243,6 @@ def _show_exports(found: Mapping[str, Any]) -> None:
     console.table(rows, headings=headings, right=range(4, 7), names=[0, 1])
 
 
-def _revoke(args: argparse.Namespace) -> int:
-    return _asked(args, _show_revoked, client=args.client)
-
-
 def _show_revoked(found: Mapping[str, Any]) -> None:
     name = f" ({found['name']} at {found['address']})" if found["name"] else ""
     lost = [_counted(found[f"{noun}s"], noun) for noun in ("open", "lock", "delegation")]
@@ -264,10 +252,6 @@ def _show_revoked(found: Mapping[str, Any]) -> None:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _octets(octets: float) -> str:
-    return console.readable_octets(octets)
 
 
 def _span(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments"]
 
-_DEFAULT_IN_HELP = re.compile(r"\(default: (.*)\)$")
-_DEFAULT_TEXTS = {
-    setting.name: "".join(_DEFAULT_IN_HELP.findall(setting.whole_help))
-    for setting in (*OF_SERVER, *OF_RULES, *OF_EXPORTS)
-}
-"""The defaults in words, by the names of their settings."""
+_DEFAULT_TEXTS = {setting.name: setting.default_text for setting in (*OF_SERVER, *OF_RULES, *OF_EXPORTS)}
 
 _EXAMPLES_OF_BOTH = """\
 examples:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Stopped", "run_async", "stop_at_once"]
+__all__ = ["HeldHangUp", "Stopped", "has_terminal", "holding_hang_ups", "run_async", "stop_at_once"]
 
 T = TypeVar("T")
 
@@ -26,6 +26,41 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+
+
+class HeldHangUp:
+    """The handler of SIGHUP while a server starts: a reload that comes too early must not end it."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self.had_terminal = has_terminal()
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """Keeps the signal for `handle_hang_ups`."""
+        self.received = True
+
+
+@contextmanager
+def holding_hang_ups() -> Iterator[None]:
+    """Keeps SIGHUP for `handle_hang_ups` within the context, unless the process ignores it, as under nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    if before in {signal.SIG_IGN, None} or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGHUP, HeldHangUp())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def has_terminal() -> bool:
+    """Returns whether this process has a controlling terminal, which it has no longer once that hung up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
@@ -110,10 +145,15 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Returns those of SIGINT, SIGTERM and SIGHUP that the process does not ignore.
+    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back.
 
     None outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup ignores SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         return []
-    return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    return [
+        number
+        for number, handler in handlers.items()
+        if handler not in {signal.SIG_IGN, None} and not isinstance(handler, HeldHangUp)
+    ]

@@ -183,12 +183,15 @@ class Exported(ExportedRule):
         return shown_url(self.source)
 
 
-def parse_xprtsec(text: str) -> XprtSec:
-    """Parses an argument none, tls or mtls."""
-    for choice in XPRTSEC_CHOICES:
-        if text == choice:
-            return choice
-    raise argparse.ArgumentTypeError(f"{text!r} is no protection by TLS: {', '.join(XPRTSEC_CHOICES)}")
+def _one_of(choices: Sequence[str], complaint: str) -> Callable[[str], str]:
+    """Returns a parser that takes these words alone."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} {complaint}: {', '.join(choices)}")
+        return text
+
+    return parse
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
@@ -200,12 +203,6 @@ def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
     if len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"{text!r} names a security flavor twice")
     return found
-
-
-def _parse_squash(text: str) -> str:
-    if text not in SQUASHED:
-        raise argparse.ArgumentTypeError(f"{text!r} squashes nobody: {', '.join(SQUASHED)}")
-    return text
 
 
 def _parse_hosts(text: str) -> list[str]:
@@ -223,8 +220,8 @@ _SWITCHES: Final = {"ro": ("access", "ro"), "rw": ("access", "rw")}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
     "sec": ("sec", parse_security, frozenset(SECURITY_NAMES)),
-    "squash": ("squash", _parse_squash, frozenset()),
-    "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
+    "squash": ("squash", _one_of(SQUASHED, "squashes nobody"), frozenset()),
+    "xprtsec": ("xprtsec", _one_of(XPRTSEC_CHOICES, "is no protection by TLS"), frozenset()),
 }
 """Options with a value: the field, the parser, and words that may continue the value after a colon."""
 

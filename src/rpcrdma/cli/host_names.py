@@ -11,13 +11,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
 
-__all__ = ["HostNames", "Network"]
+__all__ = ["HostNames", "Network", "network_of"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+_NETWORKS_KEPT: Final = 1 << 14
+"""Networks that are parsed once, though each rule is compared with all above it."""
 
 
 class HostNames:
@@ -56,7 +59,7 @@ class HostNames:
     def look_up(self, hosts: Iterable[str]) -> None:
         """Looks up the names among hosts whose addresses are unknown or old, all at once, and waits for the answers."""
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
-        names = {host for host in hosts if _network(host) is None}
+        names = {host for host in hosts if network_of(host) is None}
         with self._changed:
             self._names = names
             old_s = self._clock() - HOST_NAME_VALID_S
@@ -76,7 +79,7 @@ class HostNames:
         networks: list[Network] = []
         unknown: list[OSError] = []
         for host in hosts:
-            if (network := _network(host)) is not None:
+            if (network := network_of(host)) is not None:
                 networks.append(network)
                 continue
             with self._changed:
@@ -116,8 +119,9 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
     return found, os.strerror(errno.ENOENT)
 
 
-def _network(host: str) -> Network | None:
-    """Returns the network of an address or a network; None for a name."""
+@lru_cache(_NETWORKS_KEPT)
+def network_of(host: str) -> Network | None:
+    """Returns the network of an address or a network; None for the name of a host."""
     try:
         return ipaddress.ip_network(host, strict=False)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
 import importlib
@@ -13,7 +14,7 @@ from typing import Any
 
 from rpcrdma import __version__
 from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
-from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.event_loop import holding_hang_ups, run_async
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.commands import CommandParser, ExitStatus, console
 from rpcrdma.commands.options import SHARED_DEFAULTS, add_shared_options, log_level
@@ -53,7 +54,9 @@ class _CommandLine(CommandParser):
             epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+        self.add_argument(
+            "--version", action="version", version=f"rpcrdma {__version__}", help="print the version and exit"
+        )
         add_shared_options(self, top=True, shown=shows_all)
         self._shows_all = shows_all
         self._commands = self.add_subparsers(
@@ -153,11 +156,18 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
     words = sys.argv[1:] if argv is None else argv
     console.errors_as_json({} if "--json" in words else None)
     try:
-        args = build_parser().parse_args(argv)
-        console.errors_as_json(args.beside_errors if getattr(args, "json", False) else None)
-        _configure_logging(args)
-        when_loaded()
-        with capturing(args), telling_metrics(args):
+        with contextlib.ExitStack() as stack:
+            if "serve" in words:
+                # Before the slow imports of a server.
+                stack.enter_context(holding_hang_ups())
+            args = build_parser().parse_args(argv)
+            if args.command != "serve":
+                stack.close()
+            console.errors_as_json(args.beside_errors if getattr(args, "json", False) else None)
+            _configure_logging(args)
+            when_loaded()
+            stack.enter_context(capturing(args))
+            stack.enter_context(telling_metrics(args))
             ran = args.run(args)
             status: int = run_async(ran) if isinstance(ran, Coroutine) else ran
         console.write(flush=True)
@@ -171,12 +181,13 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
             import traceback  # noqa: PLC0415
 
             traceback.print_exc()
-        told = _report(error)
+        from rpcrdma.commands.failures import tell  # noqa: PLC0415
+
+        status = tell(error)
         try:
             sys.stdout.flush()
         except OSError:
             _drop_output()
-        return told
     finally:
         console.errors_as_json(None)
     return status
@@ -185,15 +196,6 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
 def _drop_output() -> None:
     """Drops the output that is not written yet: the interpreter would try to write it once more, and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class _Version(argparse.Action):
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
-    ) -> None:
-        del namespace, values, option_string
-        console.write(f"rpcrdma {__version__}\n", flush=True)
-        parser.exit(ExitStatus.DONE)
 
 
 def _configure_logging(args: argparse.Namespace) -> None:
@@ -214,9 +216,3 @@ def _configure_logging(args: argparse.Namespace) -> None:
     handler.setFormatter(InOptions("%(message)s" if in_journal else f"{with_time}%(levelname)s %(message)s"))
     logging.basicConfig(level=log_level(args), handlers=[handler])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
-def _report(error: BaseException) -> ExitStatus:
-    from rpcrdma.commands.failures import tell  # noqa: PLC0415
-
-    return tell(error)

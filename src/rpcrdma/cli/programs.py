@@ -263,7 +263,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         console.talk("no programs")
         return
     console.table(
-        table,
-        right=[0, 1, 4],
-        headings=("program", "version", "name", "transport", "port", "registered", "answers"),
+        table, right=[0, 1, 4], headings=("program", "version", "name", "transport", "port", "registered", "answers")
     )

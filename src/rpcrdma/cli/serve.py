@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
-from rpcrdma.cli.serve_admin import start_admin
+from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.serve_health import ServerHealth
-from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, renew_on_hang_up, tls_conflict
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, tls_conflict
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import exposed_state, find_mistakes, no_exports, report
-from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.check import conflicts_of_tls, exposed_state, find_mistakes, no_exports, report
+from rpcrdma.cli.settings.effective import Effective, effective
 from rpcrdma.cli.settings.options import add_settings
-from rpcrdma.cli.stop_requests import stop_at_eof, stop_on_signals
+from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_signals
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
@@ -93,11 +93,7 @@ def add_arguments(parser: CommandParser) -> None:
         help="check the settings, directories and certificates, print all mistakes, and start no server",
     )
     add(
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help="record all RDMA connections for Wireshark",
+        "--pcap", type=Path, metavar="FILE", default=argparse.SUPPRESS, help="record all RDMA connections for Wireshark"
     )
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
@@ -116,8 +112,8 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
     # A reload would refuse such a file, too.
-    exposed = [] if args.config is None else exposed_state(found)
-    if (status := report([*found.faults, *no_exports(args, found), *exposed], as_json=False)) is not ExitStatus.DONE:
+    of_file = () if args.config is None else (*exposed_state(found), *conflicts_of_tls(args, found))
+    if (status := report([*found.faults, *no_exports(args, found), *of_file], as_json=False)) is not ExitStatus.DONE:
         return status
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
@@ -125,14 +121,14 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger().setLevel(args.log_level.upper())
     reload = None if args.config is None else ConfigurationReload(given, found)
     if not args.json:
-        return run_async(_serve(args, reload))
+        return run_async(_serve(args, found, reload))
     from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
 
     with server_events() as args.events:
-        return run_async(_serve(args, reload))
+        return run_async(_serve(args, found, reload))
 
 
-async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -> int:
+async def _serve(args: argparse.Namespace, found: Effective, reload: ConfigurationReload | None) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
     from rpcrdma.aio.server.admission import descriptors_for, raise_file_limit  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
@@ -154,12 +150,11 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
     on_signal = stop_on_signals(stop)
-    if reload is not None:
-        renew_on_hang_up(reload.request, lambda: on_signal(signal.SIGHUP))
     if args.stop_at_eof:
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
-        state = stack.enter_context(contextlib.closing(_open_state(args)))
+        with found.blamed("state-dir"):
+            state = stack.enter_context(contextlib.closing(_open_state(args)))
         waiting = WaitingExports(args.exports, None if reload is None else reload.names)
         if not (ready := waiting.ready()):
             return console.error("no export can be served", "the warnings above have the causes")
@@ -167,7 +162,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
             stack.callback(nfs4.close)
-        audit = stack.enter_context(audited(args, services, nfs4))
+        with found.blamed("access-log"):
+            audit = stack.enter_context(audited(args, services, nfs4))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
@@ -200,18 +196,22 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit)
         stack.callback(health.close)
         try:
-            server = await serve(offered, listen_at(args), options=options)
+            with found.blamed("listen"):
+                server = await serve(offered, listen_at(args), options=options)
             exports = ServedExports(services, nfs4, waiting, ready, server.settle)
-            registered = await _started(register(args.register, offered, server), server)
-            metrics = await _started(_start_metrics(args, server, health), server, registered)
-            answers = start_admin(args, server, services, nfs4, health.away, reload)
-            admin = await _started(answers, server, registered, metrics)
+            with found.blamed("register"):
+                registered = await _started(register(args.register, offered, server), server)
+            with found.blamed("metrics"):
+                metrics = await _started(_start_metrics(args, server, health), server, registered)
+            answers = AdminAnswers(args, server, services, nfs4, health.away, reload)
+            with found.blamed("admin"):
+                admin = await _started(answers.start(), server, registered, metrics)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
             return console.error(message, hint)
-        if reload is None and hosts.certificate is not None:
-            renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
+        renew = None if hosts.certificate is None else functools.partial(_renew, args, server)
+        handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
@@ -224,8 +224,8 @@ async def _serve(args: argparse.Namespace, reload: ConfigurationReload | None) -
         if reload is not None:
             reload.on_end = health.configuration_read
             health.configuration_read(True)
-            renew = None if hosts.certificate is None else server.reload_certificates
-            reloads = asyncio.create_task(reload.run(manager, running, renew, functools.partial(_event, args)))
+            certificates = None if hosts.certificate is None else server.reload_certificates
+            reloads = asyncio.create_task(reload.run(manager, running, certificates, functools.partial(_event, args)))
         async for export in _wait(stop, services, nfs4, exports):
             _announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
@@ -395,11 +395,8 @@ def _by_rules(export: Exported) -> str:
 
 
 def _in_tls(export: Exported) -> str:
-    return {
-        "none": "",
-        "tls": ", over TLS alone",
-        "mtls": ", over TLS with a certificate of the client alone",
-    }[export.least_protection]
+    words = {"none": "", "tls": ", over TLS alone", "mtls": ", over TLS with a certificate of the client alone"}
+    return words[export.least_protection]
 
 
 def _proof(security: list[str]) -> str:

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,105 +23,73 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.server import NfsServices
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["admin_socket_path", "start_admin"]
+__all__ = ["AdminAnswers", "admin_socket_path"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NAME: Final = "admin.sock"
 
 
 def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | None:
-    """Returns the path of a server's admin socket.
-
-    Args:
-        setting: the value of the setting `admin`.
-        state_dir: that of `state-dir`.
-
-    Returns:
-        The path; None: the server has none.
-    """
+    """Returns the path of a server's admin socket by the values of `admin` and `state-dir`; None: it has none."""
     if setting is None:
         return state_dir / _NAME
     return setting if isinstance(setting, Path) else None
 
 
-async def start_admin(
-    args: argparse.Namespace,
-    server: Server,
-    services: NfsServices,
-    nfs4: Nfs4Service | None,
-    away: Callable[[], Mapping[str, str]],
-    reload: ConfigurationReload | None,
-) -> AdminSocket | None:
-    """Listens at the admin socket.
+@dataclass(frozen=True, slots=True)
+class AdminAnswers:
+    """Answers the requests of `rpcrdma admin`."""
 
-    Args:
-        args: the settings of the server.
-        server: the server.
-        services: its services of version 3.
-        nfs4: that of version 4; None: it is not offered.
-        away: returns the causes by the names of the exports whose files cannot be reached.
-        reload: reads the configuration again; None: there is no file.
+    args: argparse.Namespace
+    """The settings of the server."""
+    server: Server
+    services: NfsServices
+    """Its services of version 3."""
+    nfs4: Nfs4Service | None
+    """The service of version 4; None: it is not offered."""
+    away: Callable[[], Mapping[str, str]]
+    """Returns the causes by the names of the exports whose files cannot be reached."""
+    reload: ConfigurationReload | None
+    """Reads the configuration again; None: there is no file."""
+    started_s: float = field(default_factory=time.monotonic)
 
-    Returns:
-        The socket, to be closed after the server; None: there is to be none, or another server has the one in the
-        state directory that both share, which the log says.
+    async def start(self) -> AdminSocket | None:
+        """Listens at the admin socket.
 
-    Raises:
-        ConnectFailed: the socket that the settings name cannot be made.
-    """
-    path = admin_socket_path(args.admin, args.state_dir)
-    if path is None:
-        return None
-    from rpcrdma.aio.server.admin_socket import AdminSocket  # noqa: PLC0415
+        Returns:
+            The socket, to be closed after the server; None: there is to be none, or another server has the one in the
+            state directory that both share, which the log says.
 
-    answers = _Answers(args, server, services, nfs4, away, reload)
-    admin = AdminSocket(path, answers.handlers)
-    try:
-        admin.start()
-    except OSError as error:
-        cause = error.strerror or str(error)
-        if args.admin is not None:
-            raise ConnectFailed(f"{cause}; stop that server, or name another path (--admin PATH)") from None
-        _LOGGER.warning("%s; rpcrdma admin does not reach this server (--admin PATH gives it a socket)", cause)
-        return None
-    return admin
+        Raises:
+            ConnectFailed: the socket that the settings name cannot be made.
+        """
+        setting = self.args.admin
+        path = admin_socket_path(setting, self.args.state_dir)
+        if path is None:
+            return None
+        from rpcrdma.aio.server.admin_socket import AdminSocket  # noqa: PLC0415
 
-
-class _Answers:
-    """Answers the requests; the arguments are those of `start_admin`."""
-
-    def __init__(
-        self,
-        args: argparse.Namespace,
-        server: Server,
-        services: NfsServices,
-        nfs4: Nfs4Service | None,
-        away: Callable[[], Mapping[str, str]],
-        reload: ConfigurationReload | None,
-    ) -> None:
-        self._args = args
-        self._server = server
-        self._mount = services.mount
-        self._nfs4 = nfs4
-        self._away = away
-        self._reload = reload
-        self._started_s = time.monotonic()
-        self.handlers = {
-            "status": self._status,
-            "clients": self._clients,
-            "exports": self._exports,
-            "revoke": self._revoke,
-        }
+        handlers = {"status": self._status, "clients": self._clients, "exports": self._exports, "revoke": self._revoke}
+        admin = AdminSocket(path, handlers)
+        try:
+            admin.start()
+        except OSError as error:
+            cause = error.strerror or str(error)
+            if setting is not None:
+                raise ConnectFailed(f"{cause}; stop that server, or name another path (--admin PATH)") from None
+            _LOGGER.warning("%s; rpcrdma admin does not reach this server (--admin PATH gives it a socket)", cause)
+            return None
+        return admin
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._server.statistics()
-        names = {export.name for export in self._args.exports}
-        absent = sorted(names & self._away().keys())
+        found = self.server.statistics()
+        names = {export.name for export in self.args.exports}
+        absent = sorted(names & self.away().keys())
         now_s = time.monotonic()
         grace = None
         clients = 0
-        if self._nfs4 is not None:
-            state = self._nfs4.state
+        if self.nfs4 is not None:
+            state = self.nfs4.state
             with state.lock:
                 clients = len(state.clients.by_id)
                 grace = {
@@ -129,13 +97,13 @@ class _Answers:
                     "left_s": round(state.grace.left_s(now_s), 1) if state.claims.in_grace else 0,
                     "awaited": len(state.grace.waiting),
                 }
-        last = None if self._reload is None else self._reload.last
+        last = None if self.reload is None else self.reload.last
         return {
             "version": __version__,
             "pid": os.getpid(),
-            "uptime_s": round(now_s - self._started_s, 1),
-            "listening": list(self._server.listening),
-            "config": None if self._args.config is None else str(self._args.config),
+            "uptime_s": round(now_s - self.started_s, 1),
+            "listening": list(self.server.listening),
+            "config": None if self.args.config is None else str(self.args.config),
             "last_reload": None if last is None else {"unix_s": round(last[0], 3), "result": last[1] or "done"},
             "grace": grace,
             "clients": clients,
@@ -147,20 +115,20 @@ class _Answers:
 
     async def _clients(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         clients: list[dict[str, Any]] = []
-        if self._nfs4 is not None:
+        if self.nfs4 is not None:
             from rpcrdma.nfs.v4.server.client_reports import clients_of  # noqa: PLC0415
 
-            clients = [_plain(each) for each in await asyncio.to_thread(clients_of, self._nfs4.state, time.monotonic())]
+            clients = [_plain(each) for each in await asyncio.to_thread(clients_of, self.nfs4.state, time.monotonic())]
         versions: dict[str, set[str]] = {}
         mounts: dict[str, list[str]] = {}
         for client in clients:
             versions.setdefault(client["address"], set()).update(client["versions"])
-        for address, path in self._mount.mounts():
+        for address, path in self.services.mount.mounts():
             versions.setdefault(address, set()).add("3")
             mounts.setdefault(address, []).append(path)
         hosts = []
         seen = set()
-        for host in await self._server.hosts():
+        for host in await self.server.hosts():
             seen.add(host.address)
             hosts.append(_host(asdict(host), versions, mounts))
         hosts += [_host({"address": address}, versions, mounts) for address in sorted(versions.keys() - seen)]
@@ -170,13 +138,13 @@ class _Answers:
         from rpcrdma.nfs.export.file_handle import export_identity  # noqa: PLC0415
 
         held: Mapping[bytes, Any] = {}
-        if self._nfs4 is not None:
+        if self.nfs4 is not None:
             from rpcrdma.nfs.v4.server.client_reports import held_by_export  # noqa: PLC0415
 
-            held = await asyncio.to_thread(held_by_export, self._nfs4.state, time.monotonic())
-        away = self._away()
+            held = await asyncio.to_thread(held_by_export, self.nfs4.state, time.monotonic())
+        away = self.away()
         exports = []
-        for export in self._args.exports:
+        for export in self.args.exports:
             of_export = held.get(export_identity(export.name))
             exports.append(
                 {
@@ -193,15 +161,15 @@ class _Answers:
         name = request.get("client")
         if not isinstance(name, str) or not name:
             raise LookupError("the request names no client; rpcrdma admin clients lists them")
-        if self._nfs4 is not None:
+        if self.nfs4 is not None:
             from rpcrdma.nfs.v4.server.client_reports import revoke_client  # noqa: PLC0415
 
-            found = await asyncio.to_thread(revoke_client, self._nfs4.state, name, time.monotonic())
+            found = await asyncio.to_thread(revoke_client, self.nfs4.state, name, time.monotonic())
             if found is not None:
                 lost = asdict(found.holdings)
                 _tell(f"client {found.id} ({found.name} at {found.address})", lost)
                 return {"client": found.id, "address": found.address, "name": found.name, **lost, "mounts": []}
-        mounts = self._mount.forget_host(name)
+        mounts = self.services.mount.forget_host(name)
         if not mounts:
             raise LookupError(
                 f"there is no client of version 4 with the id {name!r}, nor a mount of version 3 by a host of this "

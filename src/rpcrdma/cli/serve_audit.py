@@ -20,12 +20,7 @@ __all__ = ["audited"]
 
 @contextmanager
 def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service | None) -> Iterator[AuditLog | None]:
-    """Keeps the access log of a server that is about to start.
-
-    Args:
-        args: the values of all settings.
-        services: the services of version 3, which are not offered yet.
-        nfs4: that of version 4; None: it is not offered.
+    """Keeps the access log of a server that is about to start, whose services are not offered yet.
 
     Yields:
         The log; None: none is wanted.

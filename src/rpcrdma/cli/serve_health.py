@@ -34,12 +34,7 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning with its remedy if a certificate of the file expires within 14 days, or has expired.
-
-    Args:
-        certificate: the file, in PEM.
-        now_s: the time in seconds since 1970.
-    """
+    """Returns a warning if a certificate in the file expires within 14 days of `now_s` (since 1970); else None."""
     expires_s = _expiry_s(certificate)
     if expires_s is None or expires_s - now_s >= _WARN_S:
         return None
@@ -103,19 +98,11 @@ class ServerHealth:
         self._closed.set()
 
     def ready(self, registered: RegisteredPrograms | None) -> None:
-        """Takes the server for ready from now on.
-
-        Args:
-            registered: its programs at rpcbind; None: none are to be registered.
-        """
+        """Takes the server for ready from now on; `registered` are its programs at rpcbind, None if there are none."""
         self._unready, self._registered = "", registered
 
     def configuration_read(self, taken: bool) -> None:
-        """Takes note of a reading of the configuration, of which the start is the first.
-
-        Args:
-            taken: whether its settings are in use; otherwise the earlier ones stay.
-        """
+        """Notes a reading of the configuration, first at the start; unless `taken`, earlier settings stay in use."""
         self._reload_taken = taken
         if taken:
             self._reload_taken_at_s = self._clock()

@@ -1,12 +1,9 @@
-"""TLS in `rpcrdma serve`: which protection each export asks for, where to listen, and certificates that are renewed."""
+"""TLS in `rpcrdma serve`: the protection that exports ask for, certificates, and the URLs to listen at."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli.export_options import Exported
@@ -17,7 +14,7 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
-__all__ = ["hosts_of", "least_protection", "listen_at", "renew_on_hang_up", "tls_conflict"]
+__all__ = ["hosts_of", "least_protection", "listen_at", "tls_conflict"]
 
 
 def _weakest(exports: Sequence[Exported]) -> XprtSec:
@@ -57,28 +54,3 @@ def tls_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     if "mtls" in wanted and hosts.authorities is None:
         return "there are no authorities that may vouch for clients", "name the file of theirs (--tls-ca)"
     return None
-
-
-def renew_on_hang_up(renew: Callable[[], None], hung_up: Callable[[], None]) -> None:
-    """Calls `renew` on SIGHUP, or `hung_up` if the signal means that this process's terminal is gone.
-
-    A process that ignores SIGHUP, as under nohup, outlives its terminal.
-    """
-    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
-
-    def on_hang_up() -> None:
-        if had_terminal and not _has_terminal():
-            hung_up()
-        else:
-            renew()
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hang_up)
-
-
-def _has_terminal() -> bool:
-    """Returns whether this process has a controlling terminal, which it has no longer once that hung up."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True

@@ -17,12 +17,7 @@ __all__ = ["register"]
 
 
 async def register(choice: str, offered: Sequence[Service], server: Server) -> RegisteredPrograms | None:
-    """Registers the programs of a server.
-
-    Args:
-        choice: the value of the setting.
-        offered: the services of the server.
-        server: the server, which listens already.
+    """Registers the programs of a server that listens already, as the value `choice` of the setting asks.
 
     Returns:
         The registered programs, to be closed before the server; None: none are to be registered.

@@ -7,10 +7,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from rpcrdma.cli.host_names import HostNames
-from rpcrdma.cli.running_server import changes_of_exports
+from rpcrdma.cli.running_server import RunningServer, changes_of_exports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import as_entries, find_mistakes, first_ones
 from rpcrdma.cli.settings.effective import Effective, effective
@@ -21,25 +21,11 @@ from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.wire.peer_text import printable
 
-__all__ = ["ConfigurationReload", "Reloadable"]
+__all__ = ["ConfigurationReload"]
 
 _LOGGER: Final = logging.getLogger("rpcrdma.server")
 Report: TypeAlias = Callable[[dict[str, Any], str], None]
 """Reports an event of the server: the object for programs, and the line for people."""
-
-
-class Reloadable(Protocol):
-    """A running server: see `RunningServer`."""
-
-    @property
-    def status(self) -> str:
-        """A line for the service manager."""
-
-    def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
-        """See `RunningServer.takes`."""
-
-    async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
-        """See `RunningServer.apply`."""
 
 
 class ConfigurationReload:
@@ -66,7 +52,7 @@ class ConfigurationReload:
         self._requested.set()
 
     async def run(
-        self, manager: ServiceManager, server: Reloadable, renew: Callable[[], None] | None, report: Report
+        self, manager: ServiceManager, server: RunningServer, renew: Callable[[], None] | None, report: Report
     ) -> None:
         """Serves requests until it is cancelled.
 
@@ -90,7 +76,7 @@ class ConfigurationReload:
                 self.on_end(taken)
             manager.ready(ended or server.status)
 
-    async def _read(self, server: Reloadable, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
+    async def _read(self, server: RunningServer, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
         """Reads and applies the settings.
 
         Returns:
@@ -135,7 +121,7 @@ class ConfigurationReload:
 
 
 def _compared(
-    server: Reloadable, before: Effective, found: Effective, path: str
+    server: RunningServer, before: Effective, found: Effective, path: str
 ) -> tuple[Effective, list[Mistake], list[str]]:
     """Returns the settings that the server can take, what it cannot take, and the changes of its exports."""
     fitting, waiting = server.takes(before, found, path)

@@ -43,11 +43,7 @@ class ServiceManager:
             _LOGGER.warning("the service manager does not take %s: %s", assignments[0], error.strerror or error)
 
     def ready(self, status: str) -> None:
-        """Reports that the server takes calls, or has reloaded; from the first time on it sends signs of life as well.
-
-        Args:
-            status: a line for people.
-        """
+        """Reports that the server takes calls, with a line for people; the first time signs of life begin."""
         self.tell("READY=1", f"STATUS={' '.join(status.splitlines())}")
         if self._address and self._watchdog_s and not self._lives:
             self._lives = True

@@ -63,13 +63,7 @@ def add_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("url", type=_metrics_url, metavar="URL", help="http://HOST:PORT, where `rpcrdma serve --metrics` listens")
     add("-w", "--watch", action="store_true", help="repeat the output, each time for the last interval")
-    add(
-        "--interval",
-        type=seconds,
-        default=_INTERVAL_S,
-        metavar="SECONDS",
-        help="of --watch (default: %(default)g)",
-    )
+    add("--interval", type=seconds, default=_INTERVAL_S, metavar="SECONDS", help="of --watch (default: %(default)g)")
     add(
         "-c",
         "--count",

@@ -1,4 +1,4 @@
-"""Requests to stop a server: signals, and the end of standard input."""
+"""Requests to stop a server: signals, and the end of standard input; and SIGHUP, which may ask for a reload."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import sys
 import threading
 from collections.abc import Callable
 
+from rpcrdma.cli.event_loop import HeldHangUp, has_terminal
 from rpcrdma.commands import console
 
-__all__ = ["stop_at_eof", "stop_on_signals"]
+__all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on a signal; returns the function that handles one."""
+    """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal, SIGHUP as well."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
@@ -29,13 +30,37 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
             os._exit(128 + number)
         stop.set()
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        # A server under nohup outlives its terminal.
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     return on_signal
+
+
+def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None]) -> None:
+    """Handles SIGHUP in the running event loop, also one that was held back.
+
+    A process that ignores the signal, as under nohup, outlives its terminal.
+
+    Args:
+        renew: reads files again; None: there are none.
+        hung_up: is called where `renew` is None, or the terminal of this process is gone.
+    """
+    held = signal.getsignal(signal.SIGHUP)
+    if held is signal.SIG_IGN:
+        if renew is None:
+            return
+        had_terminal = False
+    else:
+        had_terminal = held.had_terminal if isinstance(held, HeldHangUp) else has_terminal()
+
+    def on_hang_up() -> None:
+        if renew is None or (had_terminal and not has_terminal()):
+            hung_up()
+        else:
+            renew()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hang_up)
+    if isinstance(held, HeldHangUp) and held.received:
+        on_hang_up()
 
 
 def stop_at_eof(stop: asyncio.Event) -> None:

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.commands import CommandParser, DefinitionText, console, read_text
+from rpcrdma.commands import CommandParser, DefinitionText, ExitStatus, console, read_text
 from rpcrdma.commands.definition import add_definition_options, read_definition
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic
 
 __all__ = ["add_arguments"]
-
-_DONE = 0
-_FAILED = 1
 
 _EXAMPLES = """examples:
   rpcrdma xdr compile counter.x                       write counter.py beside it
@@ -64,28 +61,24 @@ def _compile(arguments: argparse.Namespace) -> int:
 
     source = read_definition(arguments)
     if source is None:
-        return _FAILED
+        return ExitStatus.FAILED
     try:
         compiled = _compiled(source, arguments)
     except LanguageError as error:
         source.show(error.diagnostics)
-        return _FAILED
+        return ExitStatus.FAILED
     source.show(compiled.warnings)
-    output = arguments.output
-    if output is None:
-        output = str(Path(arguments.file).with_suffix(".py"))
+    output = arguments.output or str(Path(arguments.file).with_suffix(".py"))
     if output == arguments.file and output != "-":
-        return _complain(f"{output} is the definition itself", hint="name another file with -o")
+        return console.error(f"{output} is the definition itself", "name another file with -o")
     if not arguments.check:
         return _write(output, compiled.text)
     present = read_text(output)
-    if present is None:
-        return _FAILED
-    if present != compiled.text:
-        return _complain(
-            f"{output} differs from the code that {arguments.file} compiles to", hint="compile it without --check"
-        )
-    return _DONE
+    if present is None or present == compiled.text:
+        return ExitStatus.FAILED if present is None else ExitStatus.DONE
+    return console.error(
+        f"{output} differs from the code that {arguments.file} compiles to", "compile it without --check"
+    )
 
 
 def _compiled(source: DefinitionText, arguments: argparse.Namespace) -> CompiledModule:
@@ -102,7 +95,7 @@ def _lint(arguments: argparse.Namespace) -> int:
 
     source = read_definition(arguments)
     if source is None:
-        return _FAILED
+        return ExitStatus.FAILED
     remarks: Sequence[Diagnostic]
     try:
         remarks = _compiled(source, arguments).warnings
@@ -113,7 +106,7 @@ def _lint(arguments: argparse.Namespace) -> int:
         console.json_line({"file": arguments.file, "ok": not failed, "diagnostics": source.as_json(remarks)})
     else:
         source.show(remarks)
-    return _FAILED if failed else _DONE
+    return ExitStatus.FAILED if failed else ExitStatus.DONE
 
 
 def _extract(arguments: argparse.Namespace) -> int:
@@ -121,30 +114,17 @@ def _extract(arguments: argparse.Namespace) -> int:
 
     source = read_text(arguments.file)
     if source is None:
-        return _FAILED
+        return ExitStatus.FAILED
     text = extract(source)
     if not text:
-        return _complain(
-            f"{arguments.file} has no XDR in it", hint='specifications mark it with "///" at the start of each line'
-        )
+        hint = 'specifications mark it with "///" at the start of each line'
+        return console.error(f"{arguments.file} has no XDR in it", hint)
     return _write(arguments.output or "-", text)
 
 
 def _write(file: str, text: str) -> int:
-    try:
-        if file == "-":
-            console.write(text)
-        else:
-            Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        return _complain(f"{file}: {_cause(error)}")
-    return _DONE
-
-
-def _cause(error: OSError) -> str:
-    cause = error.strerror or str(error)
-    return cause[:1].lower() + cause[1:]
-
-
-def _complain(message: str, *, hint: str = "") -> int:
-    return console.error(message, hint)
+    if file == "-":
+        console.write(text)
+    else:
+        Path(file).write_text(text, encoding="utf-8")
+    return ExitStatus.DONE

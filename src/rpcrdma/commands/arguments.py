@@ -56,20 +56,12 @@ def local_name(text: str) -> str:
 
 
 def service_url(text: str) -> Url:
-    """Parses the URL of a server.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
-    """
+    """Parses the URL of a server; the message of an error shows the form."""
     return _url(text, listens=False)
 
 
 def listening_url(text: str) -> Url:
-    """Parses a URL at which a server is to listen.
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such URL; the message shows the form.
-    """
+    """Parses a URL at which a server is to listen; the message of an error shows the form."""
     return _url(text, listens=True)
 
 
@@ -82,11 +74,15 @@ def _url(text: str, *, listens: bool) -> Url:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _whole_number(text: str, least: int, most: float, complaint: str) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
+    return int(text)
+
+
 def port_number(text: str) -> int:
     """Parses a port number from 1 to 65535."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
-    return int(text)
+    return _whole_number(text, 1, 65535, "is not a port: a number from 1 to 65535")
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -99,24 +95,15 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """Parses the number of a program, decimal or with 0x.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is none.
-    """
+    """Parses the number of a program, decimal or with 0x."""
     return uint32(text, "is not a program number")
 
 
 def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
-    """Parses an unsigned number of 32 bits, decimal or with 0x.
-
-    Args:
-        text: The argument.
-        complaint: The error message after the quoted text.
-        largest: The largest number that is accepted.
+    """Parses an unsigned number of 32 bits, decimal or with 0x, up to the `largest` that is accepted.
 
     Raises:
-        argparse.ArgumentTypeError: The text is no such number.
+        argparse.ArgumentTypeError: The text is no such number; the message is the quoted text and the `complaint`.
     """
     try:
         number = int(text, 0)
@@ -149,9 +136,7 @@ def group_number(text: str) -> int:
 
 def positive_count(text: str) -> int:
     """Parses a whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    return _whole_number(text, 1, float("inf"), "is not a number of at least 1")
 
 
 def seconds(text: str) -> float:
@@ -177,9 +162,7 @@ def seconds_or_never(text: str) -> float:
 
 def microseconds(text: str) -> int:
     """Parses a whole number of microseconds, from 0 to 1000000."""
-    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
-    return int(text)
+    return _whole_number(text, 0, 1_000_000, "is not a number of microseconds from 0 to 1000000")
 
 
 def octal_mode(text: str) -> int:
@@ -197,11 +180,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 2
 
 
 def octets(text: str) -> int:
-    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary).
-
-    Raises:
-        argparse.ArgumentTypeError: The text is no such size.
-    """
+    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary)."""
     digits = text.rstrip("kKmMgGiIbB")
     unit = text[len(digits) :].lower().removesuffix("b")
     if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:

@@ -128,10 +128,6 @@ def naming_standard_output() -> Iterator[None]:
 def write(text: str = "", *, flush: bool = False) -> None:
     """Writes to standard output, unchanged.
 
-    Args:
-        text: The text, with its line ends.
-        flush: Whether to flush the stream.
-
     Raises:
         OSError: The stream refused the text. Its `filename` is "standard output".
     """
@@ -194,12 +190,7 @@ def _expressible(value: Any) -> Any:
 
 
 def talk(line: str, *, level: int = 20) -> None:
-    """Prints one line for the user on standard error, with control characters escaped.
-
-    Args:
-        line: The line.
-        level: The level of `logging`, for the journal.
-    """
+    """Prints one line on standard error, with control characters escaped; the journal has the `level` of `logging`."""
     text = printable(line)
     sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")
     sys.stderr.flush()
@@ -222,12 +213,7 @@ def in_journal() -> bool:
 
 
 def journal_lines(text: str, level: int) -> str:
-    """Returns lines with the prefix from which the journal takes their priority, as sd-daemon(3) defines it.
-
-    Args:
-        text: The lines, each of which becomes an entry of the journal.
-        level: A level of `logging`.
-    """
+    """Returns lines with the prefix by which the journal knows their priority, by a level of logging: sd-daemon(3)."""
     priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
@@ -238,11 +224,7 @@ def in_options(text: str) -> str:
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """Sets whether `error` prints a JSON object on standard output as well.
-
-    Args:
-        beside: Items of that object beside `error`. None: no object is printed.
-    """
+    """Sets the items that stand beside `error` in an error's object on standard output; None: no object is printed."""
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
 
@@ -255,7 +237,7 @@ def error(
     facts: Mapping[str, Any] | None = None,
     in_report: bool = False,
 ) -> ExitStatus:
-    """Prints an error on standard error, and with `--json` as an object on standard output.
+    """Prints an error on standard error, and with `--json` as an object on standard output; returns `status`.
 
     Args:
         message: The cause.
@@ -263,9 +245,6 @@ def error(
         status: The exit status that is to follow.
         facts: The object of the error. Default: one made of message, hint and status.
         in_report: Whether the command prints the object itself, as a part of its report.
-
-    Returns:
-        `status`.
     """
     talk(f"error: {message}", level=40)
     if hint:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.commands import console
+from rpcrdma.commands.arguments import uint32
 from rpcrdma.file_limits import XDR_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
@@ -42,21 +43,13 @@ _STANDARD_INPUT = {"<stdin>": "-"}
 
 
 def own_definition(name: str) -> Path:
-    """Returns the path of a definition that comes with the library.
-
-    Args:
-        name: a key of `OWN_DEFINITIONS`, such as "nfs3.x".
-    """
+    """Returns the path of a definition that comes with the library, by a key of `OWN_DEFINITIONS` such as "nfs3.x"."""
     # Importing the package would import the client and the server.
     return Path(__file__).parents[1] / "nfs" / OWN_DEFINITIONS[name]
 
 
 def own_definition_text(name: str) -> str:
-    """Reads a definition that comes with the library; that of NFS version 4 with the COMPOUND of its operations.
-
-    Args:
-        name: a key of `OWN_DEFINITIONS`, such as "nfs3.x".
-    """
+    """Reads a definition of `OWN_DEFINITIONS`; that of NFS version 4 has the COMPOUND of its operations."""
     text = own_definition(name).read_text(encoding="utf-8")
     if name != "nfs4.x":
         return text
@@ -150,13 +143,7 @@ def add_definition_options(command: argparse.ArgumentParser, default_limit: str)
 
 
 def _limit(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0xFFFFFFFF:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 4294967295")
-    return value
+    return uint32(text, "is not a number from 0 to 4294967295")
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
@@ -179,10 +166,7 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """Reads a text file in UTF-8, of at most `XDR_FILE_OCTETS_MAX` characters.
-
-    Args:
-        file: The name of the file; "-" for standard input.
+    """Reads a text file in UTF-8, or standard input for "-", of at most `XDR_FILE_OCTETS_MAX` characters.
 
     Returns:
         The text; None after an error, which is printed.

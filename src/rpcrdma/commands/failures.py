@@ -26,7 +26,7 @@ from rpcrdma.errors import (
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.rpc.auth import AuthStat
 
-__all__ = ["as_json", "describe", "readable_path", "tell"]
+__all__ = ["as_json", "describe", "readable_path", "tell", "with_remedy"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see its origin, and please report it"
 
@@ -122,13 +122,13 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
         return message, "", status
     if isinstance(error, ConnectFailed) and not (isinstance(error, NoAnswer) and error.protocol_error):
         unfit = getattr(error, "cause", "") == "configuration"
-        return *_with_remedy(str(error)), ExitStatus.USAGE if unfit else ExitStatus.NOT_CONNECTED
+        return *with_remedy(str(error)), ExitStatus.USAGE if unfit else ExitStatus.NOT_CONNECTED
     if isinstance(error, RemoteProtocolError):
         rule = f" (RFC {error.rfc})" if error.rfc else ""
         return f"the peer broke the protocol: {error.message}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
     if isinstance(error, TransportClosed):
         if error.protocol_error:
-            message, hint = _with_remedy(error.message)
+            message, hint = with_remedy(error.message)
             return f"the peer broke the protocol: {message}", hint, ExitStatus.PROTOCOL_VIOLATION
         return (
             f"the connection ended: {error.message}",
@@ -162,16 +162,16 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     return f"internal error: {type(error).__name__}: {error}", _TRACEBACK_HINT, ExitStatus.FAILED
 
 
-def _with_remedy(text: str) -> tuple[str, str]:
-    """Splits a message into (cause, remedy) at its last semicolon."""
+def with_remedy(text: str) -> tuple[str, str]:
+    """Splits a message at its last semicolon into the cause and the remedy, which is "" without a semicolon."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 
 
 def _os_error(error: OSError) -> tuple[str, str]:
     if error.strerror is None and error.errno is None:
-        return _with_remedy(str(error) or type(error).__name__)
-    cause, hint = _with_remedy(error.strerror or os.strerror(error.errno or 0))
+        return with_remedy(str(error) or type(error).__name__)
+    cause, hint = with_remedy(error.strerror or os.strerror(error.errno or 0))
     if cause[1:2].islower() or cause[1:2] == " ":
         cause = cause[0].lower() + cause[1:]
     if error.filename is None:

@@ -57,7 +57,9 @@ HOSTS_TITLE = "certificates of hosts (TLS over TCP, host authentication over RDM
 LOG_LEVEL = Setting(
     name="log-level",
     choices=LOG_LEVELS,
-    help="the least severe messages that go to standard error (default: warning; serve: info)",
+    default_text="warning; serve: info",
+    example="info",
+    help="the least severe messages that go to standard error",
     renewal=Renewal.HANG_UP,
 )
 PROVIDER = Setting(
@@ -132,7 +134,8 @@ TLS_KEY = Setting(
     attribute="host_key",
     parse=Path,
     metavar="FILE",
-    help="its private key (default: in the same file)",
+    default_text="in the same file",
+    help="its private key",
 )
 TLS_CA = Setting(
     name="tls-ca",
@@ -148,36 +151,32 @@ TLS_NAME = Setting(
     attribute="host_names",
     many=True,
     metavar="NAME",
-    help="DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
-    "URL's host)",
+    default_text="the URL's host",
+    help="DNS name, IP address or URI that the server's certificate must have; may be repeated",
 )
 HOST_AUTH = Setting(
     name="host-auth",
     choices=("off", "optional", "required"),
-    help="host authentication in version 2 of RPC-over-RDMA, by both hosts (default: required if there are "
-    "certificates and nothing asks for --xprtsec, else off)",
+    default_text="required if there are certificates and nothing asks for --xprtsec, else off",
+    help="host authentication in version 2 of RPC-over-RDMA, by both hosts",
 )
 
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 SHARED_DEFAULTS: Final[Mapping[str, Any]] = {
-    "provider": "auto",
-    "busy_poll": 0,
-    "rpcrdma_version": "auto",
-    "extension": "auto",
+    **{
+        each.dest: each.default
+        for each in (PROVIDER, BUSY_POLL, RPCRDMA_VERSION, EXTENSION, CRC, LOG_LEVEL, XPRTSEC, MOUNT_IN_CLEAR)
+    },
+    **_HOST_DEFAULTS,
     "mount_port": None,
     "reserved_port": False,
     "sec": None,
-    "crc": True,
     "timeout": None,
     "connect_timeout": None,
     "pcap": None,
     "client_metrics": None,
-    "log_level": None,
     "verbose": 0,
     "beside_errors": {},
-    "xprtsec": "none",
-    "mount_in_clear": False,
-    **_HOST_DEFAULTS,
 }
 """The values of options that no command line has set."""
 
@@ -216,10 +215,7 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     group = parser.add_argument_group("logging", argument_default=argparse.SUPPRESS)
     LOG_LEVEL.add_to(group)
     group.add_argument(
-        "-v",
-        "--verbose",
-        action="count",
-        help="log more: -v is info (connections, mounts), -vv debug (each call)",
+        "-v", "--verbose", action="count", help="log more: -v is info (connections, mounts), -vv debug (each call)"
     )
     return group
 
@@ -260,12 +256,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help="how long to wait for the connection (default: 10, or what --timeout says)",
     )
-    add(
-        "--pcap",
-        type=Path,
-        metavar="FILE",
-        help="record the RDMA connections for Wireshark; needs no privileges",
-    )
+    add("--pcap", type=Path, metavar="FILE", help="record the RDMA connections for Wireshark; needs no privileges")
     add(
         "--client-metrics",
         type=host_and_port,
@@ -312,12 +303,7 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """Adds `--json`.
-
-    Args:
-        parser: The parser of the command.
-        what: The output of the command with this option, for its help.
-    """
+    """Adds `--json`; `what` is the output of the command with this option, for its help."""
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
@@ -332,20 +318,20 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
-    options: dict[str, Any] = {"provider": args.provider, "reserved_port": args.reserved_port}
-    options["capture"] = getattr(args, "capture", None)
-    options["metrics"] = getattr(args, "metrics_told", None)
-    options["on_call"] = call_logger()
-    options["iwarp"] = IwarpConfig(crc=args.crc)
-    options["xprtsec"] = args.xprtsec
-    options["mount_in_clear"] = args.mount_in_clear
-    options["host_authentication"] = host_authentication(args, in_tls=args.xprtsec != "none")
-    options["verbs"] = VerbsConfig(busy_poll_s=args.busy_poll / 1e6)
-    options["rpcrdma_version"] = args.rpcrdma_version
-    options["extension"] = args.extension
-    options["security"] = args.sec
-    if args.timeout is not None:
-        options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
-    if args.connect_timeout is not None:
-        options["connect_timeout_s"] = args.connect_timeout
-    return ConnectOptions(**options)
+    times_s = {"connect_timeout_s": args.connect_timeout or args.timeout, "call_timeout_s": args.timeout}
+    return ConnectOptions(
+        provider=args.provider,
+        reserved_port=args.reserved_port,
+        capture=getattr(args, "capture", None),
+        metrics=getattr(args, "metrics_told", None),
+        on_call=call_logger(),
+        iwarp=IwarpConfig(crc=args.crc),
+        xprtsec=args.xprtsec,
+        mount_in_clear=args.mount_in_clear,
+        host_authentication=host_authentication(args, in_tls=args.xprtsec != "none"),
+        verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
+        rpcrdma_version=args.rpcrdma_version,
+        extension=args.extension,
+        security=args.sec,
+        **{name: time_s for name, time_s in times_s.items() if time_s is not None},
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.commands import console
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, Task, TaskID
+    from rich.progress import Task
     from rich.text import Text
 
 __all__ = ["Advance", "Bar", "progress_bar", "progress_line"]
@@ -28,22 +28,19 @@ _WIDTH_WITH_SPEED, _WIDTH_WITH_BAR = 70, 80
 class Bar:
     """A progress bar, or a stand-in that shows none; an `Advance`."""
 
-    def __init__(self, progress: Progress | None = None, task: TaskID | None = None) -> None:
-        self._progress = progress
-        self._task = task
+    def __init__(self, update: Callable[..., None] = lambda **_: None) -> None:
+        self._update = update
         self._files = 0
 
     def __call__(self, octets: int, files: int = 0) -> None:
         """Adds octets that have been moved, and files that are complete."""
-        if self._progress is not None and self._task is not None:
-            self._files += files
-            told = f"{self._files:,} {'file' if self._files == 1 else 'files'}" if self._files else ""
-            self._progress.update(self._task, advance=octets, files=told)
+        self._files += files
+        told = f"{self._files:,} {'file' if self._files == 1 else 'files'}" if self._files else ""
+        self._update(advance=octets, files=told)
 
     def expect(self, octets: int) -> None:
         """Sets the total of octets to move."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, total=octets)
+        self._update(total=octets)
 
 
 @contextmanager
@@ -87,7 +84,7 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
         columns[1:1] = [BarColumn(min(40, terminal.width - _WIDTH_WITH_SPEED), table_column=one_line())]
     with Progress(*columns, console=terminal, refresh_per_second=_REFRESHES_PER_S, transient=True) as progress:
         task = progress.add_task(console.printable(description), total=total, files="")
-        yield Bar(progress, task)
+        yield Bar(functools.partial(progress.update, task))
 
 
 @contextmanager

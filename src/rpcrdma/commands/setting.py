@@ -55,6 +55,8 @@ class Setting:
     """The value that holds without the setting; a function makes it."""
     default_text: str = ""
     """The default in the words of `--help`; "": it is not shown, or `help` has it."""
+    example: Any = None
+    """A value as the file has it, for an example of a setting without a default."""
     metavar: str | None = None
     """The name of the option's argument in `--help`."""
     option: str | None = ""

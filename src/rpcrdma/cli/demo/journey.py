@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import errno
-import os
 import shutil
 import tempfile
 import time
@@ -115,17 +114,7 @@ def _check_space(workspace: Path, octets: int) -> None:
 async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> Outcome:
     start = time.perf_counter()
     exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
-    serving = ServerProcess(
-        exports,
-        places.state,
-        as_root=os.geteuid() == 0,
-        crc=args.crc,
-        rpcrdma_version=args.rpcrdma_version,
-        extension=args.extension,
-        address=args.address,
-        provider=args.provider,
-    )
-    async with serving as server:
+    async with ServerProcess(args, exports, places.state) as server:
         async with Servers(args) as servers:
             source, _ = await servers.locate(parse_url(f"{server.rdma_url}/source"))
             get_s = await _copy(source, places.fetched, size, outward=True)

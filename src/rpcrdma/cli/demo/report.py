@@ -70,10 +70,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "registrations": client.registrations,
             "remote_invalidations": client.remote_invalidations,
         },
-        "credits": {
-            "requested": outcome.negotiated.credits_requested,
-            "granted": outcome.negotiated.credits_granted,
-        },
+        "credits": {"requested": outcome.negotiated.credits_requested, "granted": outcome.negotiated.credits_granted},
     }
 
 

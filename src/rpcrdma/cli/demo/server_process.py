@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -22,30 +24,24 @@ class ServerProcess:
     """A server on free ports of an address of this machine, for this machine; an asynchronous context manager.
 
     It ends with the standard input that this process holds, so that it never outlives its starter.
+
+    Args:
+        args: the arguments of the command, of which the server takes the address and those of the connection.
+        exports: values of `--export`.
+        state_dir: the directory of its state.
     """
 
-    def __init__(
-        self,
-        exports: list[str],
-        state_dir: Path,
-        *,
-        as_root: bool,
-        crc: bool,
-        rpcrdma_version: str,
-        extension: str = "auto",
-        address: str = "127.0.0.1",
-        provider: str = "auto",
-    ) -> None:
+    def __init__(self, args: argparse.Namespace, exports: list[str], state_dir: Path) -> None:
         self._arguments = [f"--export={export}" for export in exports]
         for scheme in ("rdma", "tcp"):
-            self._arguments += ["--listen", f"{scheme}://{authority(address, 0)}"]
-        self._arguments += ["--allow", address, "--provider", provider]
+            self._arguments += ["--listen", f"{scheme}://{authority(args.address, 0)}"]
+        self._arguments += ["--allow", args.address, "--provider", args.provider]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
-        self._arguments += ["--rpcrdma-version", rpcrdma_version, "--extension", extension]
-        if as_root:
+        self._arguments += ["--rpcrdma-version", args.rpcrdma_version, "--extension", args.extension]
+        if os.geteuid() == 0:
             # The exports may hold files that only root reads: callers are root of this machine alone (--allow).
             self._arguments.append("--no-root-squash")
-        if not crc:
+        if not args.crc:
             self._arguments.append("--no-crc")
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None

@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "ENOUGH_FILES",
-    "ENOUGH_OCTETS",
-    "TreeSize",
-    "candidate_roots",
-    "digests",
-    "measure",
-    "mismatches",
-    "snapshot",
-]
+    "ENOUGH_FILES", "ENOUGH_OCTETS", "TreeSize", "candidate_roots", "digests", "measure", "mismatches", "snapshot",
+]  # fmt: skip
 
 ENOUGH_OCTETS = 64_000_000
 ENOUGH_FILES = 1500

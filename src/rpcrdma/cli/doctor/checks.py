@@ -73,14 +73,8 @@ class Finding:
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Returns the findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
     return [
-        {
-            "subject": found.subject,
-            "mark": found.mark,
-            "text": found.text,
-            "remedy": found.remedy or None,
-            **found.facts,
-        }
-        for found in findings
+        {"subject": each.subject, "mark": each.mark, "text": each.text, "remedy": each.remedy or None} | each.facts
+        for each in findings
     ]
 
 
@@ -251,10 +245,7 @@ def _count(number: int | None, one: str, several: str) -> str:
 
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
     """Reports the states of the kernel's modules for RDMA devices, which the software RNIC does not need."""
-    by_state = {
-        state: [name for name, found in states.items() if found is state]
-        for state in (ModuleState(each) for each in ModuleState)
-    }
+    by_state = {state: [name for name, found in states.items() if found is state] for state in ModuleState}
     said = {
         ModuleState.LOADED: "loaded",
         ModuleState.AVAILABLE: "there to be loaded",
@@ -333,13 +324,8 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}
     if interface is None:
-        return Finding(
-            Mark.PROBLEM,
-            "route",
-            text=f"this machine has no route to {address}",
-            remedy="check the address, and the network with: ip route",
-            facts=facts,
-        )
+        remedy = "check the address, and the network with: ip route"
+        return Finding(Mark.PROBLEM, "route", f"this machine has no route to {address}", remedy, facts)
     names = " and ".join(f"{d.name} ({d.kind}, {'active' if d.active else 'not active'})" for d in on)
     if own:
         text = f"{address} is an address of this machine, of {names}: provider auto tries that first"

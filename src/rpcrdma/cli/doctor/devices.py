@@ -12,15 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "CgroupLimit",
-    "ModuleState",
-    "Port",
-    "RdmaDevice",
-    "cgroup_limits",
-    "module_state",
-    "rdma_devices",
-]
+__all__ = ["CgroupLimit", "ModuleState", "Port", "RdmaDevice", "cgroup_limits", "module_state", "rdma_devices"]
 
 _MAPPED = 0xFFFF << 32
 """Where an IPv4 address in the form of an IPv6 address starts: ::ffff:0.0.0.0."""

@@ -28,12 +28,7 @@ from rpcrdma.cli.doctor.checks import (
     check_verbs,
     show,
 )
-from rpcrdma.cli.doctor.devices import (
-    RdmaDevice,
-    cgroup_limits,
-    module_state,
-    rdma_devices,
-)
+from rpcrdma.cli.doctor.devices import RdmaDevice, cgroup_limits, module_state, rdma_devices
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial, try_verbs
 from rpcrdma.commands import ExitStatus, connect_options, console

@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from dataclasses import replace
+from typing import Any
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.negotiated import Negotiated
@@ -45,11 +46,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
             own = replace(
-                options,
-                provider="iwarp",
-                reserved_port=False,
-                xprtsec="none",
-                host_authentication=HostAuthentication(),
+                options, provider="iwarp", reserved_port=False, xprtsec="none", host_authentication=HostAuthentication()
             )
             agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
@@ -65,7 +62,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
         "software_rnic",
         text=f"works: {_named(agreed)} over iWARP on 127.0.0.1, "
         f"connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
-        facts={**_facts(agreed), "connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)},
+        facts=_facts(agreed, connect_ms, call_us),
     )
 
 
@@ -92,24 +89,14 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
         if status is not ExitStatus.PROTOCOL_VIOLATION:
             status = ExitStatus.NOT_CONNECTED
             remedy += _OTHER_HARDWARE if url.scheme == "rdma" else ""
-        return Finding(
-            Mark.PROBLEM,
-            "server",
-            text=message,
-            remedy=remedy,
-            facts={"url": place},
-        ), status
+        return Finding(Mark.PROBLEM, "server", text=message, remedy=remedy, facts={"url": place}), status
+    over = "" if agreed is None else f" over {ProviderInUse(agreed.provider, agreed.device)}"
     return Finding(
         Mark.OK,
         "server",
-        text=f"{place} answers with {_named(agreed)}{_over(agreed)}: connected in {connect_ms:.1f} ms, "
+        text=f"{place} answers with {_named(agreed)}{over}: connected in {connect_ms:.1f} ms, "
         f"an empty call takes {call_us:.0f} µs",
-        facts={
-            "url": place,
-            **_facts(agreed),
-            "connect_ms": round(connect_ms, 3),
-            "call_us": round(call_us, 1),
-        },
+        facts={"url": place, **_facts(agreed, connect_ms, call_us)},
     ), ExitStatus.DONE
 
 
@@ -117,16 +104,9 @@ def _named(agreed: Negotiated | None) -> str:
     return "RPC over TCP" if agreed is None else f"RPC-over-RDMA version {agreed.version}"
 
 
-def _over(agreed: Negotiated | None) -> str:
-    return "" if agreed is None else f" over {ProviderInUse(agreed.provider, agreed.device)}"
-
-
-def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
-    return (
-        {"version": None, "provider": None, "device": None}
-        if agreed is None
-        else {name: getattr(agreed, name) for name in ("version", "provider", "device")}
-    )
+def _facts(agreed: Negotiated | None, connect_ms: float, call_us: float) -> dict[str, Any]:
+    terms = {name: getattr(agreed, name, None) for name in ("version", "provider", "device")}
+    return terms | {"connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)}
 
 
 async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:

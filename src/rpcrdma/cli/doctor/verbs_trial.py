@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from rpcrdma.commands.failures import with_remedy
 from rpcrdma.verbs.binding import Binding, DeviceAttributes, find
 
 __all__ = ["VerbsTrial", "try_verbs"]
@@ -26,12 +27,12 @@ def try_verbs(present: Iterable[str], find_binding: Callable[[], tuple[Binding |
     """Asks each device for its attributes, and opens the connection manager. `present` are the kernel's devices."""
     binding, missing = find_binding()
     if binding is None:
-        return VerbsTrial({}, *_divided(missing))
+        return VerbsTrial({}, *with_remedy(missing))
     try:
         attributes = {device["name"]: device for device in binding.devices()}
     except OSError as error:
         # The library's absence has a message of its own, a failed call an error number and its name.
-        return VerbsTrial({}, *(_failed(error, _NO_DEVICES) if error.errno else _divided(str(error))))
+        return VerbsTrial({}, *(_failed(error, _NO_DEVICES) if error.errno else with_remedy(str(error))))
     unusable = tuple(name for name in present if name not in attributes)
     undriven = f"libibverbs has no driver for {', '.join(unusable)}"
     if unusable and not attributes:
@@ -53,8 +54,3 @@ _NO_MANAGER = "as root: modprobe rdma_ucm; this user has to be allowed to read a
 
 def _failed(error: OSError, remedy: str) -> tuple[str, str]:
     return f"{error.filename}: {(error.strerror or str(error)).lower()}", remedy
-
-
-def _divided(text: str) -> tuple[str, str]:
-    cause, _, remedy = text.rpartition("; ")
-    return (cause, remedy) if cause else (text, "")

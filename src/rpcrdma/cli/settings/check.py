@@ -13,13 +13,16 @@ from rpcrdma.cli.export_options import Exported, served_directory
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
-from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective
+from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective, in_keys
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
-__all__ = ["as_entries", "exposed_state", "find_mistakes", "first_ones", "is_installed", "no_exports", "report"]
+__all__ = [
+    "as_entries", "conflicts_of_tls", "exposed_state", "find_mistakes", "first_ones", "is_installed", "no_exports",
+    "report",
+]  # fmt: skip
 
 
 def is_installed(package: str) -> bool:
@@ -85,12 +88,7 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause.
-
-    Args:
-        args: parsed arguments.
-        found: the settings.
-    """
+    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause."""
     if found.exports or found.faults:
         return []
     if args.config is None:
@@ -117,15 +115,9 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
 
 
 def exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Finds exports that have the directory of the server's state in them, also by way of symbolic links.
+    """Yields a mistake for each export that has the directory of the server's state in it, also by a symbolic link.
 
     A client that reads the key of file handles there can make handles of its own.
-
-    Args:
-        found: the settings.
-
-    Yields:
-        The mistakes, in the order of the exports.
     """
     state = _real(found.server["state-dir"].value)
     for export in found.exports:
@@ -187,14 +179,20 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
         by_directory.setdefault(directory, export)
 
 
-def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
-    if (fault := tls_conflict(args)) is not None:
+def conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
+    """Yields at most one mistake, where the settings about TLS contradict each other or lack files."""
+    if found.exports and (fault := tls_conflict(args)) is not None:
         rules = [rule for export in found.exports for rule in export.admitting]
         asking = next((rule for rule in rules if rule.xprtsec != "none"), rules[0])
-        yield Mistake(asking.origins["xprtsec"], "; ".join(fault))
-        return
+        place = asking.origins["xprtsec"]
+        yield Mistake(place, in_keys("; ".join(fault), place))
+
+
+def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
     certificate = found.server["tls-cert"]
-    if certificate.value is None:
+    conflicts = [*conflicts_of_tls(args, found)]
+    yield from conflicts
+    if conflicts or certificate.value is None:
         return
     from rpcrdma.errors import HostAuthenticationFailed  # noqa: PLC0415
     from rpcrdma.transport.config import Role  # noqa: PLC0415

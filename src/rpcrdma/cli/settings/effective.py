@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import ExportArgument, Exported, ExportedRule
 from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configuration
 from rpcrdma.cli.settings.rules import contradictions
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
+from rpcrdma.commands import describe
 from rpcrdma.commands.setting import Setting
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 
-__all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective"]
+__all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective", "in_keys"]
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
+_OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
+"""The dashes before an option, whose name is that of its key."""
 
 
 class Effective(NamedTuple):
@@ -27,11 +33,33 @@ class Effective(NamedTuple):
     faults: list[Mistake]
     """The mistakes in the files and in the names of exports."""
 
+    @contextmanager
+    def blamed(self, name: str) -> Iterator[None]:
+        """Has an error in the context say where a file has the setting that has caused it.
+
+        Args:
+            name: the setting of the server; errors about certificates are those of `tls-cert`.
+        """
+        try:
+            yield
+        except (ConnectFailed, OSError) as error:
+            place = self.server["tls-cert" if isinstance(error, HostAuthenticationFailed) else name].origin
+            if place in {DEFAULT, COMMAND_LINE}:
+                raise
+            message, hint, _ = describe(error)
+            kind = ConnectFailed if isinstance(error, ConnectFailed) else OSError
+            raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
+
     def put_into(self, args: argparse.Namespace) -> None:
         """Sets the attributes of parsed arguments to the values of the server, and `exports`."""
         for setting in OF_SERVER:
             setattr(args, setting.dest, self.server[setting.name].value)
         args.exports = list(self.exports)
+
+
+def in_keys(text: str, place: str) -> str:
+    """Returns a message about the setting at `place`, with keys in place of options if that is in a file."""
+    return text if place in {DEFAULT, COMMAND_LINE} else _OPTION.sub("", text)
 
 
 def effective(args: argparse.Namespace) -> Effective:

@@ -35,22 +35,15 @@ _TYPE_NAMES: Final = {
     list: "a list",
     dict: "a table",
 }
-_WANTED: Final = {
-    ValueType.TEXT: "a text in quotes",
-    ValueType.NUMBER: "a whole number",
-    ValueType.SECONDS: "a number",
-    ValueType.SIZE: 'a size such as "64Mi"',
-    ValueType.SWITCH: "true or false",
-    ValueType.ACCOUNT: "a name in quotes, or a whole number",
+_WANTED: Final[Mapping[ValueType, tuple[tuple[type, ...], str]]] = {
+    ValueType.TEXT: ((str,), "a text in quotes"),
+    ValueType.NUMBER: ((int,), "a whole number"),
+    ValueType.SECONDS: ((int, float), "a number"),
+    ValueType.SIZE: ((str, int), 'a size such as "64Mi"'),
+    ValueType.SWITCH: ((bool,), "true or false"),
+    ValueType.ACCOUNT: ((str, int), "a name in quotes, or a whole number"),
 }
-_TYPES: Final[Mapping[ValueType, tuple[type, ...]]] = {
-    ValueType.TEXT: (str,),
-    ValueType.NUMBER: (int,),
-    ValueType.SECONDS: (int, float),
-    ValueType.SIZE: (str, int),
-    ValueType.SWITCH: (bool,),
-    ValueType.ACCOUNT: (str, int),
-}
+"""The types that a kind of value may have in TOML, and the words for them."""
 _DEFAULTS: Final = "defaults"
 _EXPORT: Final = "export"
 _RULE: Final = "rule"
@@ -205,11 +198,10 @@ class _File:
         if "name" not in table:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
         sources = [setting.name for setting in SOURCES_OF_EXPORT if setting.name in table]
-        if len(sources) != 1:
-            problem = (
-                "has both a directory and a url; keep one" if sources else 'has no directory; write directory = "/..."'
-            )
-            self._fault(path, f"an export {problem}")
+        if len(sources) > 1:
+            self._fault(path, "an export has both a directory and a url; keep one")
+        elif not sources:
+            self._fault(path, 'an export has no directory; write directory = "/..."')
         if "url" in values:
             if "mount-point" in table:
                 self._fault((*path, "mount-point"), "mount-point is for a directory; leave it out beside a url")
@@ -292,9 +284,10 @@ class _File:
 
     def _item(self, setting: Setting, raw: Any, *, in_list: bool = False) -> Any:
         """Makes the value of a setting, or of an item of its list; raises ValueError as `_parsed`."""
-        if type(raw) not in _TYPES[setting.kind]:
+        types, wanted = _WANTED[setting.kind]
+        if type(raw) not in types:
             subject = f"an item of {setting.name}" if in_list else setting.name
-            raise ValueError(f"{subject} is {_TYPE_NAMES.get(type(raw), 'a time')}; write {_WANTED[setting.kind]}")
+            raise ValueError(f"{subject} is {_TYPE_NAMES.get(type(raw), 'a time')}; write {wanted}")
         if setting.kind is ValueType.SWITCH:
             return raw
         text = str(raw)

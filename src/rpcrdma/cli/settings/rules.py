@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Final
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.host_names import HostNames, Network
+from rpcrdma.cli.host_names import HostNames, Network, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
 __all__ = ["contradictions", "covers", "doubts"]
 
-_NETWORKS_KEPT: Final = 1 << 14
-"""Networks that are parsed once, though each rule is compared with all above it."""
-
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
-    """Finds the rules of an export that no call can match.
+    """Yields a mistake for each rule of an export that no call can match, in the order of the rules.
 
-    Args:
-        export: the export.
-        has_authorities: whether the server has authorities, so that the hosts of clients can prove certificates.
-
-    Yields:
-        The mistakes, in the order of the rules.
+    `has_authorities`: whether the server has authorities, so that the hosts of clients can prove certificates.
     """
     for number, rule in enumerate(export.rules):
         above = next((each for each in export.rules[:number] if covers(each, rule)), None)
@@ -42,14 +31,9 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 
 
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
-    """Finds hosts without an address in the rules of an export, and rules that trust every host.
+    """Yields mistakes about hosts without an address in the rules of an export, and about rules that trust every host.
 
-    Args:
-        export: the export, whose own terms are the last rule.
-        names: has looked up the names of its hosts.
-
-    Yields:
-        The mistakes, in the order of the rules.
+    `names` has looked up the names of its hosts; the terms of the export itself are the last rule.
     """
     for rule in (*export.rules, export):
         # A rule may have the terms of the export.
@@ -61,12 +45,7 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 def covers(rule: ExportedRule, later: ExportedRule) -> bool:
-    """Returns whether every call that a later rule could match has matched an earlier one.
-
-    Args:
-        rule: the earlier rule.
-        later: the later one.
-    """
+    """Returns whether every call that a `later` rule could match has matched an earlier one."""
     for wide, narrow in ((rule.principals, later.principals), (rule.certificates, later.certificates)):
         if wide and (not narrow or not all(_is_among(each, wide) for each in narrow)):
             return False
@@ -74,7 +53,7 @@ def covers(rule: ExportedRule, later: ExportedRule) -> bool:
         return True
     if not later.hosts or ALL_HOSTS in later.hosts:
         return False
-    networks = [network for host in rule.hosts if (network := _network(host)) is not None]
+    networks = [network for host in rule.hosts if (network := network_of(host)) is not None]
     return all(host in rule.hosts or _is_within(host, networks) for host in later.hosts)
 
 
@@ -84,20 +63,11 @@ def _is_among(name: str, names: Sequence[str]) -> bool:
 
 
 def _is_within(host: str, networks: list[Network]) -> bool:
-    network = _network(host)
+    network = network_of(host)
     return network is not None and any(
         network.version == each.version and network.subnet_of(each)  # type: ignore[arg-type]
         for each in networks
     )
-
-
-@lru_cache(_NETWORKS_KEPT)
-def _network(host: str) -> Network | None:
-    """Returns the network of an address or network; None for the name of a host."""
-    try:
-        return ipaddress.ip_network(host, strict=False)
-    except ValueError:
-        return None
 
 
 def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> Iterator[Mistake]:

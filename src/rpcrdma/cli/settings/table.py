@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -75,8 +76,9 @@ def _memory(text: str) -> int:
     return size
 
 
-def _access_log(text: str) -> Path | str:
-    return text if text in {"off", "journal"} else Path(text)
+def _path_or(*words: str) -> Callable[[str], Path | str]:
+    """Returns a parser of paths that leaves these words as they are."""
+    return lambda text: text if text in words else Path(text)
 
 
 AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
@@ -87,7 +89,8 @@ _ANONYMOUS: Final = 65534
 
 _HOSTS = replace(
     TLS_NAME,
-    help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)",
+    default_text="any",
+    help="DNS name, IP address or URI that a client's certificate must have; may be repeated",
 )
 HOST_SETTINGS: Final = (
     replace(TLS_CERT, renewal=Renewal.CONTENT),
@@ -108,13 +111,9 @@ STATE_DIR: Final = Setting(
 )
 
 
-def _path_or_off(text: str) -> Path | str:
-    return text if text == "off" else Path(text)
-
-
 ADMIN: Final = Setting(
     name="admin",
-    parse=_path_or_off,
+    parse=_path_or("off"),
     metavar="PATH",
     default_text="admin.sock in the directory of state-dir",
     help="the local socket at which the server answers rpcrdma admin, for its owner and root alone; off: none",
@@ -127,9 +126,10 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         many=True,
         metavar="URL",
         renewal=Renewal.HANG_UP,
+        default_text=f"{' and '.join(DEFAULT_LISTEN)}; with --xprtsec the latter alone",
+        example=DEFAULT_LISTEN,
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
-        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
-        "--xprtsec the latter alone)",
+        "end of rdma:// goes before --provider; may be repeated",
     ),
     Setting(
         name="nfs",
@@ -156,8 +156,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         "choice is the only version spoken",
     ),
     replace(
-        EXTENSION,
-        help="round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not",
+        EXTENSION, help="round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not"
     ),
     replace(CRC, file_help="whether the software RNIC asks for its CRC32C"),
     Setting(
@@ -186,6 +185,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="N",
         renewal=Renewal.HANG_UP,
         default_text=f"1/{CONNECTIONS_OF_HOST_PARTS} of --connections, at least {CONNECTIONS_OF_HOST_MIN}",
+        example=RPC_CONNECTIONS_MAX // CONNECTIONS_OF_HOST_PARTS,
         help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
     Setting(
@@ -194,6 +194,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=seconds_or_never,
         metavar="SECONDS",
         default_text=f"{RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP",
+        example=int(RDMA_IDLE_S),
         renewal=Renewal.HANG_UP,
         help="end connections that are idle for this long, 0: never",
     ),
@@ -225,7 +226,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         name="access-log",
-        parse=_access_log,
+        parse=_path_or("off", "journal"),
         metavar="FILE",
         default="off",
         default_text="off",
@@ -321,6 +322,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
         separator=":",
         metavar="FLAVORS",
         default_text="sys",
+        example=("sys",),
         help="security flavors of exports without their own, the preferred first, such as krb5p:krb5i; krb5 proves "
         "users, krb5i protects data from changes, krb5p encrypts, sys does none of these",
         file_help="security flavors, the preferred first: krb5 proves users, krb5i protects data from changes, krb5p "
@@ -341,6 +343,7 @@ _OF_EXPORTS_AND_RULES: Final[tuple[Setting, ...]] = (
         option="--allow",
         default=(),
         default_text="all",
+        example=("*",),
         help="let only these addresses, networks or hosts mount; may be repeated",
         file_help='the addresses, networks and names of hosts that the rule is for, or "*" for all; those of an export '
         "itself are for its last rule",
@@ -355,16 +358,17 @@ OF_RULES: Final = _taken_at_once(
         many=True,
         parse=principal,
         option=None,
-        help="the Kerberos principals that the rule is for: user@REALM, or *@REALM for all of a realm (default: all "
-        "callers)",
+        default_text="all callers",
+        help="the Kerberos principals that the rule is for: user@REALM, or *@REALM for all of a realm",
     ),
     Setting(
         name="certificates",
         many=True,
         parse=certificate_name,
         option=None,
+        default_text="all hosts",
         help="the names that the rule is for: the certificate of the client's host has one of these DNS names, IP "
-        "addresses or URIs (default: all hosts)",
+        "addresses or URIs",
     ),
 )
 """The settings of one rule; those that it leaves out come from its export, and those for callers hold for all."""
@@ -381,10 +385,7 @@ OF_EXPORTS: Final = _taken_at_once(
         file_help="whether new names and attributes are on the disk before the reply; otherwise they are lost if the "
         "machine fails",
     ),
-    replace(
-        MOUNT_IN_CLEAR,
-        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it",
-    ),
+    replace(MOUNT_IN_CLEAR, help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it"),
     Setting(
         name="transports",
         many=True,

@@ -76,9 +76,7 @@ def _is_expressible(path: Path) -> bool:
 def _word(path: Path, prefix: str = "") -> str:
     """Returns a path as a value has it: quoted if it has spaces, with percent signs that begin no specifier.
 
-    Args:
-        path: an absolute path.
-        prefix: "-" has systemd ignore a path that is absent.
+    The `prefix` "-" has systemd ignore a path that is absent.
     """
     text = prefix + str(path).replace("%", "%%")
     return f'"{text}"' if " " in text else text
