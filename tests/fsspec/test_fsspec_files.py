@@ -26,7 +26,7 @@ from fsspec.callbacks import Callback
 
 from fsspec_server import Served
 from rpcrdma import ConnectOptions, sync
-from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
+from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem, UpdatedFile
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -193,6 +193,45 @@ def test_info_has_what_the_server_knows(fs: Any, top: Path) -> None:
     assert before == fs.checksum(at(top, "file"))
     file.write_bytes(b"54321")
     assert before != fs.checksum(at(top, "file"))
+
+
+def test_a_path_may_end_with_dots(fs: Any, top: Path) -> None:
+    (top / "sub").mkdir()
+    (top / "sub" / "file").write_bytes(b"1")
+    for path in ("sub/.", "sub/..", "sub/./"):
+        assert fs.info(at(top, path))["ino"] == (top / path).stat().st_ino
+        assert fs.isdir(at(top, path))
+    assert fs.glob(at(top, "sub/./*")) == [at(top, "sub/./file")]
+    assert fs.glob(at(top, "sub/.")) == [at(top, "sub/.")]
+    with pytest.raises(NotADirectoryError):
+        fs.info(at(top, "sub/file/."))
+
+
+def test_files_of_every_kind_answer_the_same_questions(fs: Any, top: Path) -> None:
+    (top / "small").write_bytes(b"12345")
+    (top / "large").write_bytes(LARGE)
+    for name, mode, kind in (
+        ("small", "rb", HeldFile),
+        ("large", "rb", BufferedNfsFile),
+        ("new", "wb", BufferedNfsFile),
+        ("small", "ab", BufferedNfsFile),
+        ("other", "w+b", UpdatedFile),
+        ("large", "r+b", UpdatedFile),
+    ):
+        path = at(top, name)
+        with fs.open(path, mode) as file:
+            assert type(file) is kind
+            assert (file.fs, file.path, file.mode, file.loc) == (fs, path, mode, file.tell())
+            assert file.full_name == fs.unstrip_protocol(path)
+            assert repr(file) == f"<{kind.__name__} {file.full_name}>"
+            if mode != "rb":
+                file.write(b"more")
+            else:
+                with pytest.raises(io.UnsupportedOperation, match=f"{name} is open for reading"):
+                    file.write(b"more")
+            found = file.info()
+            assert (found["name"], found["size"]) == (path, (top / name).stat().st_size)
+            assert mode != "rb" or file.size == file.details["size"] == found["size"]
 
 
 def test_ranges_are_slices(fs: Any, top: Path) -> None:
