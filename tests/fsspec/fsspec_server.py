@@ -16,9 +16,14 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.fsspec.mounts import close_all_mounts
 from rpcrdma.nfs.server import Export, build_services, open_state
 
-__all__ = ["SCHEMES", "RunningServer", "Served"]
+__all__ = ["SCHEMES", "RunningServer", "Served", "at"]
 
 SCHEMES = {"rdma": "rdma", "nfstcp": "tcp"}
+
+
+def at(top: Path, name: str = "") -> str:
+    """The path at the server of `name` in the directory of a test."""
+    return f"/data/{top.name}/{name}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
