@@ -67,7 +67,7 @@ class NfsUPath(UPath):
         """
         if isinstance(target, str) and target.startswith("/"):
             target = self.joinpath(target)
-        if isinstance(target, NfsUPath) and target.protocol == self.protocol and target != self and not kwargs:
+        if isinstance(target, type(self)) and target.protocol == self.protocol and target != self and not kwargs:
             try:
                 sync(self.fs.loop, self.fs._mv_file, self.path, target.path)  # noqa: SLF001 - fsspec's name for it
             except OSError as error:
