@@ -17,7 +17,7 @@ def main(top: str) -> None:
     for how, processes in (("threads", False), ("processes", True)):
         # Workers connect for themselves: Dask starts them by "spawn", so they inherit nothing.
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=":0") as cluster,
             Client(cluster),
         ):
             print(f"{how}: {work(f'{top}/{how}')}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -33,6 +35,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def top(served: Served) -> Path:
+    """A directory of the test's own, /data/NAME at the server."""
+    path = served.directory / secrets.token_hex(4)
+    path.mkdir()
+    return path
 
 
 @pytest.fixture

@@ -16,9 +16,14 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.fsspec.mounts import close_all_mounts
 from rpcrdma.nfs.server import Export, build_services, open_state
 
-__all__ = ["SCHEMES", "RunningServer", "Served"]
+__all__ = ["SCHEMES", "RunningServer", "Served", "at"]
 
 SCHEMES = {"rdma": "rdma", "nfstcp": "tcp"}
+
+
+def at(top: Path, name: str = "") -> str:
+    """The path at the server of `name` in the directory of a test."""
+    return f"/data/{top.name}/{name}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +36,19 @@ class Served:
     def options(self, protocol: str) -> dict[str, Any]:
         return {"host": "127.0.0.1", "port": self.ports[SCHEMES[protocol]], "mountport": self.ports["tcp"]}
 
-    def path(self, protocol: str, path: str, host: str = "127.0.0.1") -> str:
+    def path(self, protocol: str, path: str) -> str:
         """The path as a URL of it is stripped."""
-        return f"{host}:{self.ports[SCHEMES[protocol]]}+{self.ports['tcp']}{path}"
+        return f"127.0.0.1:{self.ports[SCHEMES[protocol]]}+{self.ports['tcp']}{path}"
 
-    def url(self, protocol: str, path: str, host: str = "127.0.0.1") -> str:
-        return f"{protocol}://{host}:{self.ports[SCHEMES[protocol]]}{path}?mountport={self.ports['tcp']}"
+    def url(self, protocol: str, path: str) -> str:
+        return f"{protocol}://127.0.0.1:{self.ports[SCHEMES[protocol]]}{path}?mountport={self.ports['tcp']}"
 
 
 class RunningServer:
     """A context that holds while the server listens, for the directory that it exports."""
 
-    def __init__(self, directory: Path, state: Path, host: str = "127.0.0.1") -> None:
+    def __init__(self, directory: Path, state: Path) -> None:
         self._directory = directory
-        self._host = host
         (directory / "deep").mkdir(exist_ok=True)
         self._state = state
         self._begun: concurrent.futures.Future[dict[str, int]] = concurrent.futures.Future()
@@ -73,7 +77,7 @@ class RunningServer:
         ]
         services = build_services(exports, state=state)
         try:
-            async with serve(services, [f"{scheme}://{self._host}:0" for scheme in SCHEMES.values()]) as server:
+            async with serve(services, [f"{scheme}://127.0.0.1:0" for scheme in SCHEMES.values()]) as server:
                 urls = [parse_url(url) for url in server.listening]
                 self._begun.set_result({url.scheme: url.port for url in urls})
                 await self._end.wait()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import secrets
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,30 +207,6 @@ def test_what_fsspec_builds_on_file_systems_keeps_the_server(two: Two, protocol:
     assert (two.here / "put" / "b" / "c").read_bytes() == b"b/c"
 
 
-def test_paths_of_an_ipv6_address_are_no_patterns(tmp_path: Path, protocol: str) -> None:
-    with socket.socket(socket.AF_INET6) as probe:
-        try:
-            probe.bind(("::1", 0))
-        except OSError:
-            pytest.skip(reason="this machine has no ::1")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "state").mkdir()
-    with RunningServer(tmp_path / "data", tmp_path / "state", host="[::1]") as served:
-        url = served.url(protocol, "/data/sub", host="[0:0:0:0:0:0:0:1]")
-        fs, path = fsspec.url_to_fs(url)
-        assert path == served.path(protocol, "/data/sub", host="0:0:0:0:0:0:0:1")
-        fs.pipe({f"{path}/{name}": name.encode() for name in ("a", "b")})
-        assert fs.glob(f"{path}/[ab]") == fs.find(url) == [f"{path}/a", f"{path}/b"]
-        assert fs.cat(f"{path}/[ab]") == {f"{path}/a": b"a", f"{path}/b": b"b"}
-        with fsspec.open(fs.unstrip_protocol(f"{path}/a")) as file:
-            assert file.read() == b"a"
-        target = io.BytesIO()
-        by_option = fsspec.filesystem(protocol, **{**served.options(protocol), "host": "::1"})
-        by_option.get_file("/data/sub/b", target)
-        assert target.getvalue() == b"b"
-        fs.close()
-
-
 def test_a_file_named_like_a_query_stays_a_file(two: Two) -> None:
     names = [f"{two.first}/x?mountport=5", f"{two.first}/y+5"]
     two.fs.pipe(dict.fromkeys(names, b"1"))
@@ -263,6 +237,13 @@ def test_universal_paths_keep_their_server(two: Two) -> None:
     assert str(moved) == f"{elsewhere}/y z#?%20"
     assert ((two.here / moved.name).read_text(), list(copied.iterdir())) == ("name", [])
     assert moved.rename(f"{elsewhere.path}/renamed").read_text() == "name"
+    top = "/".join(["", *elsewhere.parts[1:]])
+    assert str((elsewhere / "renamed").rename(f"{top}/again")) == f"{elsewhere}/again"
+    with pytest.raises(IsADirectoryError):
+        (elsewhere / "again").rename(elsewhere / "copied")
+    assert (elsewhere / "copied").rename(elsewhere / "new").is_dir()
+    assert {str(path) for path in elsewhere.glob("./*")} >= {f"{elsewhere}/./new", f"{elsewhere}/./again"}
+    assert [path.resolve() for path in elsewhere.glob(".")] == [elsewhere]
     top = UPath(moved.anchor, protocol=moved.protocol)
     assert set(top.iterdir()) == {top / "data", top / "other"}
 

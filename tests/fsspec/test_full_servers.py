@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import gc
 import os
@@ -16,7 +15,7 @@ import fsspec
 import pytest
 
 from fsspec_server import Served
-from rpcrdma import nfs_open, sync
+from rpcrdma import sync
 from rpcrdma.nfs.client import NfsFile
 
 pytestmark = pytest.mark.thorough
@@ -47,35 +46,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Full:
     return state
 
 
-class Asynchronous:
-    """An open file of the asynchronous API, with calls that wait."""
-
-    def __init__(self, url: str, name: str) -> None:
-        self._runner = asyncio.Runner()
-        self._fs = self._runner.run(opened(url))
-        self.file = self._runner.run(self._fs.open(name, "wb"))
-
-    def write(self, data: Any) -> None:
-        self._runner.run(self.file.write(data))
-
-    def flush(self) -> None:
-        self._runner.run(self.file.flush())
-
-    def close(self) -> None:
-        self._runner.run(self.file.close())
-
-    def end(self) -> None:
-        self._runner.run(self._fs.close())
-        self._runner.close()
-
-
-async def opened(url: str) -> Any:
-    return await nfs_open(url)
-
-
-@pytest.fixture(params=["asyncio", "sync", "fsspec"])
+@pytest.fixture(params=["sync", "fsspec"])
 def file(request: pytest.FixtureRequest, served: Served, disk: Full) -> Iterator[Any]:
-    """A file that is open for writing on a server which is full, by each API."""
+    """A file that is open for writing on a server which is full, by each API that waits for its calls."""
     name = secrets.token_hex(4)
     url = f"rdma://127.0.0.1:{served.ports['rdma']}/data?mountport={served.ports['tcp']}"
     disk.full = False
@@ -83,12 +56,9 @@ def file(request: pytest.FixtureRequest, served: Served, disk: Full) -> Iterator
         fs = fsspec.filesystem("rdma", **served.options("rdma"))
         made: Any = fs.open(f"/data/{name}", "wb")
         end: Callable[[], None] = fs.close
-    elif request.param == "sync":
+    else:
         fs = sync.nfs_open(url)
         made, end = fs.open(name, "wb"), fs.close
-    else:
-        made = Asynchronous(url, name)
-        end = made.end
     made.at_server = served.directory / name
     disk.full = True
     yield made
@@ -132,7 +102,6 @@ def test_an_error_that_is_kept_does_not_hinder_the_next_write(file: Any) -> None
         file.close()
 
 
-@pytest.mark.parametrize("file", ["sync", "fsspec"], indirect=True)
 def test_an_error_that_is_not_kept_is_gone_at_once_with_all_that_its_frames_hold(file: Any) -> None:
     def failed() -> weakref.ref[BaseException]:
         try:

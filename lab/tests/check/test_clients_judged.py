@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fnmatch
-import io
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from broken_clients import (
     ids_of,
 )
 
+from dissected_captures import dissected
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import Provider
@@ -45,9 +45,6 @@ from rpcrdma.rpc.service import Service
 from rpcrdma_lab.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma_lab.check.entry import check
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
-from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.scripted import RawTarget, ServingConversation, run_conversation
 from support import raw_calls
 from support.cases import each_case
@@ -278,8 +275,7 @@ async def test_a_capture_tells_the_mistakes_of_the_check_from_those_of_the_clien
         await BrokenClient(NULL).connect(host, port)
         await trial.done.wait()
     capture.close()
-    data = io.BytesIO(file.read_bytes())
-    messages = list(CaptureDissector(Settings()).messages(read_packets(data, data.read(MAGIC_OCTETS))))
+    messages = dissected(file)
     server = f"{host}:{port}"
     assert {message.source == server for message in messages} == {True, False}
     assert all(("deliberate" in message.facts) == (message.source == server) for message in messages)

@@ -86,16 +86,6 @@ def test_messages_of_an_added_extension_have_its_names_and_break_no_rule(monkeyp
     assert "wrong: Batch Limit at offset 28: " in out
 
 
-def test_fields_are_shown_up_to_the_fault(monkeypatch, capsys) -> None:
-    for cut in range(4, 28, 4):
-        status, out, _ = decode(monkeypatch, capsys, V1_CALL.replace(" ", "")[: 2 * cut], "--json")
-        assert status == 4
-        _, message = objects(out)
-        fields = [field for header in message["headers"] for field in header["fields"]]
-        assert sum(field["size"] for field in fields) == cut
-        assert message["faults"][0]["reason"] == "4 octets needed, 0 left"
-
-
 def test_json_is_one_object_a_line_with_the_same_keys(monkeypatch, capsys) -> None:
     status, out, err = decode(monkeypatch, capsys, V1_CALL + RPC_CALL, "--json")
     assert (status, err) == (0, "")
@@ -181,18 +171,6 @@ def test_only_faults(monkeypatch, capsys, capture) -> None:
     assert [message["number"] for message in objects(out)[1:]] == [5]
 
 
-def test_a_capture_that_is_cut_off_is_shown_up_to_there(monkeypatch, capsys, capture) -> None:
-    whole = capture.read_bytes()
-    counts = set()
-    for length in range(24, len(whole), 61):
-        status, out, err = decode(monkeypatch, capsys, whole[:length], "--brief")
-        assert status in {0, 1, 4}
-        if status == 1:
-            assert "error: the capture is damaged at octet " in err
-        counts.add(sum(line.startswith("#") for line in out.splitlines()))
-    assert counts == {0, 1, 2, 3, 4, 5}
-
-
 def test_packets_of_another_network_are_named(monkeypatch, capsys, capture) -> None:
     octets = bytearray(capture.read_bytes())
     octets[20:24] = (147).to_bytes(4, "little")
@@ -270,23 +248,3 @@ def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Comman
         "MOUNT_V3",
         "NFS_V3",
     }
-
-
-def test_a_transmission_of_the_extension_in_hex(monkeypatch, capsys) -> None:
-    item = "00000001 00000028 00000004 00000002 00000000 00000001 00000000 00000000"
-    prefix = "0a0b0c0d 00000002 00200020 00000101 00000000"
-    status, out, _ = decode(
-        monkeypatch, capsys, f"{prefix} {item} 00000001 00000000 00000028 {RPC_CALL} 64617461", "--json"
-    )
-    assert status == 0
-    message = objects(out)[1]
-    assert message["summary"] == "ROPT_XMTREQ xid 0x0a0b0c0d: call NFS_V3 GETATTR"
-    assert message["facts"]["transmission"] == {"number": 0, "count": 1}
-    assert [header["name"] for header in message["headers"]] == [
-        "RPC-over-RDMA version 2",
-        "Behind the header",
-        "RPC",
-        "NFS_V3 GETATTR arguments",
-    ]
-    names = [(field["name"], field["offset"], field["size"]) for field in message["headers"][1]["fields"]]
-    assert names == [("payload", 64, 40), ("data", 104, 4)]

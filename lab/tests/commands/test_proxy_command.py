@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import signal
 import socket
@@ -15,17 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dissected_captures import GETATTR, READ, call, dissected, reply
 from rpcrdma.cli.main import main
-from rpcrdma.nfs import v3
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.commands.proxy.relay import DelayLine
 from rpcrdma_lab.commands.proxy.rules import Decision, RuledConnection, read_rules
-from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
 from rpcrdma_lab.simulation.worlds.faults import Side
 from rpcrdma_lab.simulation.worlds.scenario import ScenarioError
 from support.cases import each_case
@@ -38,16 +33,7 @@ from support.simulated import run_in_virtual_time
 if TYPE_CHECKING:
     from support.commands import Served, StartServer
 
-GETATTR, READ = 1, 6
 SIDES = (Side.CLIENT, Side.SERVER)
-
-
-def call(xid: int, procedure: int, lists: bytes = words(0, 0, 0)) -> bytes:
-    return words(xid, 1, 32, 0) + lists + words(xid, 0, 2, 100003, 3, procedure, 0, 0, 0, 0)
-
-
-def reply(xid: int) -> bytes:
-    return words(xid, 1, 32, 0, 0, 0, 0) + words(xid, 1, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +48,7 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
         made.write(SERVER, 0x55, 0x2000, bytes(64))
         made.write(SERVER, 0x56, 0x3000, bytes(10))
         made.send(SERVER, reply(8))
-    data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
-    return list(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS))))
+    return dissected(file)
 
 
 def met(talk: list[Message], rule: str, *, step_s: float = 0.0) -> list[int]:

@@ -153,15 +153,6 @@ def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> No
         ("[" * 100_000, "not JSON"),
         ({}, "steps"),
         ({"steps": [{"shout": {}}]}, "steps[0]"),
-        ({"steps": [{"say": {"header": {"xid": "seven"}}}]}, 'steps[0].say.header.xid: "seven" is not a number'),
-        ({"steps": [], "version": "9"}, 'version: expected one of 1, 2, found "9"'),
-        ({"steps": 5}, "steps: expected a list, found 5"),
-        (
-            {"steps": [{"hear": {"message": {"header": {"tpye": 0}}}}]},
-            "steps[0].hear.message.header.tpye: expected one",
-        ),
-        ({"steps": [{"hear": {"message": {"rpc": {"any": [{"acepted": 0}]}}}}]}, "rpc.any.acepted: expected one of"),
-        ({"steps": [{"hear": {"message": {"haeder": {}}}}]}, "steps[0].hear.message.haeder: expected one of"),
         ({"steps": [{"serve": {"each": []}}]}, "hint: rpcrdma check --listen URL --only ID holds it"),
     ],
 )

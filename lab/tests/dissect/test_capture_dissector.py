@@ -70,27 +70,6 @@ def test_a_syn_with_another_number_begins_another_connection(started: bool) -> N
     assert not any(message.faults for message in messages)
 
 
-def test_segments_that_come_twice_or_late_count_once() -> None:
-    stream = REQUEST + sends(1, 20)
-    pieces = [packet(10 + at, stream[at : at + 50]) for at in range(0, len(stream), 50)]
-    messages = told([packet(9, flags=SYN), pieces[0], *reversed(pieces), *pieces])
-    assert [message.protocol for message in messages] == ["mpa", *["rdmap"] * 20]
-    assert not any(message.faults for message in messages)
-
-
-def test_a_lost_segment_is_told_and_what_follows_is_read() -> None:
-    packets = [packet(9, flags=SYN), packet(10, REQUEST + sends(1, 1))]
-    at = 10 + len(REQUEST) + len(sends(1, 1))
-    packets += [packet(at + 24, sends(3, 1)), packet(at + 48, sends(4, 1))]
-    messages = told(packets)
-    assert [message.summary for message in messages][2:] == [
-        "24 octets are missing in the capture",
-        "Send, 0 octets",
-        "Send, 0 octets",
-    ]
-    assert not any(message.faults for message in messages)
-
-
 def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
     ready, back = len(REQUEST), (SERVER, CLIENT)
     packets = [packet(9, flags=SYN), packet(10, REQUEST, time_s=2.0)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from dissected_captures import GETATTR, READ, dissected
 from rpcrdma.nfs import v3
 from rpcrdma_lab import limits as lab_limits
-from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
 from rpcrdma_lab.dissect.hex_text import hex_messages
@@ -20,7 +18,6 @@ from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
-GETATTR, READ = 1, 6
 NAMES = ProgramNames([v3.PROGRAM])
 
 
@@ -41,31 +38,27 @@ def v2(xid: int, flags: int = 0, *, credit: int = 0x00200001, kind: int = 0, lis
 
 
 Script = Callable[[HandMadeCapture], None]
+Told = Callable[[Script], list[Message]]
 
 
-def told(script: Script) -> list[Message]:
-    """The messages after the start-up frames."""
-    file = Path(told_file)
-    with HandMadeCapture(file) as capture:
-        script(capture)
-    data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings(NAMES))
-    return list(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS))))[2:]
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    """The messages of a script after the start-up frames."""
 
+    def of(script: Script) -> list[Message]:
+        file = tmp_path / "capture.pcap"
+        with HandMadeCapture(file) as capture:
+            script(capture)
+        return dissected(file)[2:]
 
-told_file = ""
-
-
-@pytest.fixture(autouse=True)
-def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.told_file", str(tmp_path / "capture.pcap"))
+    return of
 
 
 def all_faults(messages: list[Message]) -> list[tuple[int, str, str]]:
     return [(message.number, fault.reason, fault.section) for message in messages for fault in message.faults]
 
 
-def test_a_reply_names_its_call_and_how_long_it_took() -> None:
+def test_a_reply_names_its_call_and_how_long_it_took(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(7) + call(7))
         capture.send(SERVER, v1(7, credits_=8) + reply(7))
@@ -82,7 +75,7 @@ def test_a_reply_names_its_call_and_how_long_it_took() -> None:
     assert all_faults([asked, answered]) == []
 
 
-def test_a_property_that_nobody_defined_is_shown_as_unknown() -> None:
+def test_a_property_that_nobody_defined_is_shown_as_unknown(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(7, kind=5, lists=words(1, 0xBEEF, 0)))
 
@@ -91,7 +84,7 @@ def test_a_property_that_nobody_defined_is_shown_as_unknown() -> None:
     assert which.shown == f"{0xBEEF} (unknown)"
 
 
-def test_a_reply_without_its_call_says_so() -> None:
+def test_a_reply_without_its_call_says_so(told: Told) -> None:
     (message,) = told(lambda capture: capture.send(SERVER, v1(7) + reply(7)))
     assert "what it answers is not in the input" in message.notes
     assert "answers" not in message.facts
@@ -101,7 +94,7 @@ SEGMENT = words(0x99, 10, 0, 0x1000)
 WRITE = words(0x55, 4096, 0, 0x2000)
 
 
-def test_rdma_operations_name_the_chunks_that_they_serve() -> None:
+def test_rdma_operations_name_the_chunks_that_they_serve(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         lists = words(1, 40) + SEGMENT + words(0, 1, 2) + WRITE + words(0x56, 5, 0, 0, 0, 0)
         capture.send(CLIENT, v1(7, lists=lists) + call(7, READ))
@@ -129,7 +122,7 @@ def test_rdma_operations_name_the_chunks_that_they_serve() -> None:
     assert messages[3].notes == ["serves segment 1 of the Write chunk 1 of #3, NFS_V3 READ"]
 
 
-def test_long_messages_are_read_from_the_chunks_that_hold_them() -> None:
+def test_long_messages_are_read_from_the_chunks_that_hold_them(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         long_call = words(1, 0) + words(0x99, 40, 0, 0) + words(0, 0, 1, 1) + WRITE
         capture.send(CLIENT, v1(7, kind=1, lists=long_call))
@@ -147,7 +140,7 @@ def test_long_messages_are_read_from_the_chunks_that_hold_them() -> None:
     assert all_faults([asked, request, response, answered]) == []
 
 
-def test_an_error_refuses_its_call() -> None:
+def test_an_error_refuses_its_call(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(7) + call(7))
         capture.send(SERVER, words(7, 1, 32, 4, 2))
@@ -165,7 +158,7 @@ def test_an_error_refuses_its_call() -> None:
     assert "RDMA2_ERR_REPLY_RESOURCE" in messages[5].summary
 
 
-def test_credits_of_version_1_count_calls() -> None:
+def test_credits_of_version_1_count_calls(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(1) + call(1))
         capture.send(SERVER, v1(1, credits_=2) + reply(1))
@@ -187,7 +180,7 @@ def test_counts_of_credits_say_that_octets_are_missing_before_them() -> None:
     assert notes == ["requests 32 credits, 1 in flight", "requests 32 credits, 2 in flight, as far as captured"]
 
 
-def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing() -> None:
+def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(1) + call(1))
         capture.send(SERVER, v1(1, credits_=2) + reply(1))
@@ -204,7 +197,7 @@ def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing() -> Non
 # Version 2
 
 
-def test_pieces_are_joined_with_a_grant_between_them() -> None:
+def test_pieces_are_joined_with_a_grant_between_them(told: Told) -> None:
     message = call(7, READ)
 
     def script(capture: HandMadeCapture) -> None:
@@ -227,7 +220,7 @@ def test_pieces_are_joined_with_a_grant_between_them() -> None:
     assert all_faults(messages) == []
 
 
-def test_a_property_set_in_pieces_is_read_when_it_is_whole() -> None:
+def test_a_property_set_in_pieces_is_read_when_it_is_whole(told: Told) -> None:
     properties = words(2, 1, 4, 8192, 2, 4, 4096)
 
     def script(capture: HandMadeCapture) -> None:
@@ -242,7 +235,7 @@ def test_a_property_set_in_pieces_is_read_when_it_is_whole() -> None:
     assert last.faults == []
 
 
-def test_each_piece_may_be_a_property_set_of_its_own() -> None:
+def test_each_piece_may_be_a_property_set_of_its_own(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(1, 2, kind=5, lists=words(1, 1, 4, 8192)))
         capture.send(SERVER, v2(2, kind=5, lists=words(1, 2, 4, 4096), credit=0x00200004))
@@ -254,7 +247,7 @@ def test_each_piece_may_be_a_property_set_of_its_own() -> None:
     assert last.faults == []
 
 
-def test_credits_of_version_2_are_given_and_used() -> None:
+def test_credits_of_version_2_are_given_and_used(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(1, credit=0x00200002) + call(1))
         capture.send(SERVER, v2(1, 1, credit=0x00200001) + reply(1))
@@ -314,7 +307,7 @@ BROKEN_00 = {
 
 
 @each_case("name", BROKEN_00)
-def test_each_broken_rule_of_version_2_is_told_with_its_section(name: str) -> None:
+def test_each_broken_rule_of_version_2_is_told_with_its_section(told: Told, name: str) -> None:
     octets, reason, section = BROKEN_00[name]
 
     def script(capture: HandMadeCapture) -> None:
@@ -330,7 +323,7 @@ def test_each_broken_rule_of_version_2_is_told_with_its_section(name: str) -> No
     assert marked, "the field that is wrong is marked"
 
 
-def test_a_sequence_that_another_message_interrupts_is_told() -> None:
+def test_a_sequence_that_another_message_interrupts_is_told(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         first(capture)
         capture.send(CLIENT, v2(7, 2) + call(7)[:20])
@@ -341,7 +334,7 @@ def test_a_sequence_that_another_message_interrupts_is_told() -> None:
     assert all_faults(told(script)) == [(6, reason, "version-two-00 6.3.2")]
 
 
-def test_a_last_piece_that_cannot_be_read_ends_its_sequence() -> None:
+def test_a_last_piece_that_cannot_be_read_ends_its_sequence(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         first(capture)
         capture.send(CLIENT, v2(7, 2) + call(7)[:20])
@@ -418,7 +411,7 @@ def test_a_call_of_more_segments_than_are_remembered_is_not() -> None:
     assert conversation._exposed == {}
 
 
-def test_a_call_with_the_same_xid_takes_the_place_of_the_first() -> None:
+def test_a_call_with_the_same_xid_takes_the_place_of_the_first(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(7) + call(7))
         capture.send(CLIENT, v1(7) + call(7))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from dissected_captures import READ, call, dissected, reply
 from rpcrdma.commands import own_definition_text
-from rpcrdma.nfs import v3
 from rpcrdma_lab import limits as lab_limits
-from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.exchange_page import exchange_page
 from rpcrdma_lab.dissect.exchange_text import exchange_lines
@@ -25,30 +22,19 @@ from support.nfs4_client import read as read_operation
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
-GETATTR, READ = 1, 6
 ERR_CHUNK = 2
 Script = Callable[[HandMadeCapture], None]
 
 
-def call(xid: int, procedure: int = GETATTR, lists: bytes = words(0, 0, 0)) -> bytes:
-    return words(xid, 1, 32, 0) + lists + words(xid, 0, 2, 100003, 3, procedure, 0, 0, 0, 0)
-
-
-def reply(xid: int) -> bytes:
-    return words(xid, 1, 32, 0, 0, 0, 0) + words(xid, 1, 0, 0, 0, 0)
-
-
 @pytest.fixture
-def grouped(tmp_path: Path) -> Callable[[Script], list[Exchange]]:
+def grouped(tmp_path: Path) -> Callable[..., list[Exchange]]:
     """The exchanges after the start-up frames."""
 
-    def of(script: Script) -> list[Exchange]:
+    def of(script: Script, known: ProgramNames | None = None) -> list[Exchange]:
         file = tmp_path / "capture.pcap"
         with HandMadeCapture(file) as capture:
             script(capture)
-        data = io.BytesIO(file.read_bytes())
-        dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
-        found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
+        found = list(Exchanges().each(dissected(file, known)))
         assert [one.number for one in found[0].messages] == [1, 2]
         return found[1:]
 
@@ -169,14 +155,13 @@ def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) 
     ]
 
 
-def test_a_compound_of_version_4_has_the_names_of_its_operations(grouped, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compound_of_version_4_has_the_names_of_its_operations(grouped) -> None:
     known = ProgramNames()
     known.interfaces.add_when_met(100003, 4, lambda: own_definition_text("nfs4.x"), "nfs4.x")
-    monkeypatch.setattr(f"{__name__}.ProgramNames", lambda _programs: known)
     operations = [sequence(bytes(16), 1), putfh(b"file"), read_operation(ANONYMOUS, 0, 100), getattr_(1 << 4)]
     header = words(7, 0, 2, 100003, 4, 1, 0, 0, 0, 0)
     compound = words(7, 1, 32, 0, 0, 0, 0) + header + words(0, 1, len(operations)) + b"".join(operations)
-    (found,) = grouped(lambda capture: capture.send(CLIENT, compound))
+    (found,) = grouped(lambda capture: capture.send(CLIENT, compound), known)
     assert found.procedure == "NFS_V4 SEQUENCE+PUTFH+READ+GETATTR"
     assert [found.is_of(name) for name in ("read", "GETATTR", "WRITE")] == [True, True, False]
     arguments = found.body("arguments")
@@ -263,9 +248,7 @@ def test_the_deliberate_mistakes_of_a_checker_are_told_from_those_of_the_server(
     with HandMadeCapture(file, deliberate=deliberate) as capture:
         capture.send(CLIENT, call(7, lists=words(2, 0, 0)))
         capture.send(SERVER, reply(7)[:16] + words(0, 2, 0) + reply(7)[28:])
-    data = io.BytesIO(file.read_bytes())
-    dissector = CaptureDissector(Settings(ProgramNames([v3.PROGRAM])))
-    found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
+    found = list(Exchanges().each(dissected(file)))
     lines = [line for one in found for line in exchange_lines(one)]
     kinds = [kind for line in lines for kind in ("wrong", "deliberate") if f"{kind}: " in line]
     assert kinds == [*of_client, "wrong"]

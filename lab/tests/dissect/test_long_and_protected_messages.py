@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
+from dissected_captures import dissected
 from rpcrdma_lab import limits as lab_limits
-from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
-from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
-from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
 from rpcrdma_lab.dissect.headers import MemorySegment
 from rpcrdma_lab.dissect.long_messages import LongMessage, Room
@@ -74,10 +72,7 @@ class Talk:
                     made.read(SERVER, (handle, 0x1000 + place), (0x42, 0), data)
         names = ProgramNames()
         names.interfaces.add(DEFINITION, "echo.x")
-        with self.file.open("rb") as file:
-            dissector = CaptureDissector(Settings(names))
-            found = list(Exchanges().each(dissector.messages(read_packets(file, file.read(MAGIC_OCTETS)))))
-        (exchange,) = [one for one in found if one.xid is not None]
+        (exchange,) = [one for one in Exchanges().each(dissected(self.file, names)) if one.xid is not None]
         return exchange
 
 

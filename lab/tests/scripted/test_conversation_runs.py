@@ -9,7 +9,6 @@ import pytest
 
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing.virtual import VirtualLoop
@@ -165,21 +164,6 @@ def test_version_2_is_spoken_field_by_field() -> None:
         ANSWERED,
     ]
     assert held({"version": "2", "steps": steps}).failure is None
-
-
-@each_case(
-    ("conversation", "where"),
-    [
-        ({"steps": [{"shout": {}}]}, r"steps\[0\]\.shout"),
-        ({"steps": [{"say": {"rpc": {"args": "x"}}}]}, r"steps\[0\]\.say\.rpc\.args"),
-        ({"steps": [], "colour": 1}, "colour"),
-        ({}, "steps"),
-        ({"version": "3", "steps": []}, "version"),
-    ],
-)
-def test_an_author_is_told_what_is_wrong_before_anything_is_connected(conversation: dict[str, Any], where: str) -> None:
-    with pytest.raises(LocalProtocolError, match=where):
-        asyncio.run(run_conversation(conversation, RawTarget(host="127.0.0.1", port=1)))
 
 
 class ScriptedLoop(VirtualLoop):

@@ -9,11 +9,12 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fsspec.caching import BaseCache, register_cache
 from fsspec.spec import AbstractBufferedFile
 
+from rpcrdma.fsspec.fsspec_file import OpeningFileSystem
 from rpcrdma.fsspec.waiting import FilesLoop
 from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
@@ -21,7 +22,7 @@ from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
 
-__all__ = ["BufferedNfsFile", "OpeningFileSystem", "check_transaction"]
+__all__ = ["BufferedNfsFile", "check_transaction"]
 
 T = TypeVar("T")
 
@@ -31,29 +32,6 @@ _DIRECT_OCTETS = 1 << 20
 
 _LINES_OCTETS = 1 << 14
 """Octets that are looked through at a time for the ends of lines."""
-
-
-class OpeningFileSystem(Protocol):
-    """The file system of an open file, as the file uses it."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of all calls."""
-
-    async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens a file for coroutines."""
-
-    def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file for closing at the end of the process."""
-
-    def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of a file that has been written."""
-
-    def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
-        """Returns the attributes of a file; with `refresh` those at the server now."""
-
-    def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path."""
 
 
 def check_transaction(url: str, mode: str) -> None:
@@ -140,6 +118,21 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.buffer = LentMemory()
             self.loc = self._file.tell()
             fs.note_writer(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.full_name}>"
+
+    def info(self) -> dict[str, Any]:
+        """Returns the attributes of the file, as `fs.info` does; of one open for writing with all data written before.
+
+        Raises:
+            ValueError: the file was open for writing, and is closed.
+        """
+        if self.mode == "rb":
+            found: dict[str, Any] = self.details
+            return found
+        self.flush()
+        return {**self.fs.info(self._temporary or self.path, refresh=True), "name": self.path}
 
     def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         return self._files_loop.run(partial(function, *args))
@@ -246,10 +239,12 @@ class BufferedNfsFile(AbstractBufferedFile):
             data: the octets.
 
         Raises:
-            ValueError: the file is closed, or open for reading.
+            io.UnsupportedOperation: the file is open for reading.
         """
         if not self.writable():
-            raise ValueError("I/O operation on closed file" if self.closed else f"{self.full_name} is open for reading")
+            if self.closed:
+                raise ValueError("I/O operation on closed file")
+            raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
         view = as_view(data, "data")
         if len(view) >= self.blocksize:
             self._send()

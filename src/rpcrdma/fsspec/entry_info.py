@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from fsspec.asyn import _run_coros_in_chunks
 
 from rpcrdma.nfs.client import DirEntry, NfsFilesystem, Stat
+from rpcrdma.nfs.client.paths import base_name
 
 __all__ = ["Info", "entry_info", "info_above", "info_at", "listed_infos"]
 
@@ -43,12 +44,12 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
     """Returns the info of the object at `path`, links followed, with the `destination` of a symbolic link.
 
-    The entry is returned with it, except for a symbolic link and for the root.
+    The entry is returned with it, except for a symbolic link, for the root, and for a path that ends with "." or "..".
 
     Raises:
         FileNotFoundError: nothing exists there, or a link leads nowhere.
     """
-    if path == "/":
+    if base_name(path) in {"", ".", ".."}:
         return _info(name, await fs.stat(path)), None
     entry = await fs.entry(path)
     if not entry.is_symlink():

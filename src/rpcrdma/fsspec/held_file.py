@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from fsspec.spec import AbstractFileSystem
 
+from rpcrdma.fsspec.fsspec_file import FsspecFile
 from rpcrdma.nfs.client import DirEntry
 
 __all__ = ["HELD_OCTETS", "HeldFile", "first_read"]
@@ -31,11 +32,10 @@ def first_read(path: str, entry: DirEntry) -> int | None:
     return size - _END_OCTETS if path.lower().endswith(_ENDS_READ_FIRST) else None
 
 
-class HeldFile(io.BytesIO):
+class HeldFile(FsspecFile, io.BytesIO):
     """A small file, open for reading, with its content at the time of opening.
 
-    It has `fs`, `path`, `mode`, `size` and `info` as other files of fsspec. `io.BytesIO` reads the memory in which READ
-    placed the data. Unpickling opens the file anew at the same position.
+    `io.BytesIO` reads the memory in which READ placed the data. Unpickling opens the file anew at the same position.
 
     Args:
         fs: the file system.
@@ -51,27 +51,6 @@ class HeldFile(io.BytesIO):
         self.path = path
         self.size = len(data)
         self.blocksize = len(data)
-
-    @property
-    def full_name(self) -> str:
-        """The URL of the file."""
-        url: str = self.fs.unstrip_protocol(self.path)
-        return url
-
-    @property
-    def loc(self) -> int:
-        """The position."""
-        return self.tell()
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """The attributes of the file."""
-        return self.info()
-
-    def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does."""
-        found: dict[str, Any] = self.fs.info(self.path)
-        return found
 
     def writable(self) -> bool:
         """Returns False."""
@@ -103,9 +82,6 @@ class HeldFile(io.BytesIO):
 
     def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
         return _reopened, (self.fs, self.path, self.tell())
-
-    def __repr__(self) -> str:
-        return f"<HeldFile {self.full_name}>"
 
 
 def _reopened(fs: AbstractFileSystem, path: str, position: int) -> Any:

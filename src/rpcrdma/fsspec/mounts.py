@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol
 
@@ -133,14 +133,7 @@ class Mounts:
 
     async def _mount(self, path: str) -> MountedFilesystem:
         server = self._server
-        url = Url(
-            scheme=server.url.scheme,
-            host=server.url.host,
-            port=server.url.port,
-            path=path,
-            mount_port=server.url.mount_port,
-        )
-        fs = await mount_path(url, None, server.options, server.files)
+        fs = await mount_path(replace(server.url, path=path), None, server.options, server.files)
         self._listed |= fs.listed_exports
         known = self._mounted.get(fs.export)
         if known is None:

@@ -5,7 +5,9 @@ The server is the drive of a path, as the bucket is of a path of s3.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+from typing import Any, Self
 
 from fsspec import get_filesystem_class
 from upath import UPath
@@ -13,6 +15,7 @@ from upath._flavour import WrappedFileSystemFlavour
 from upath.types import JoinablePathLike
 
 from rpcrdma.fsspec.servers import PROTOCOLS, split_path
+from rpcrdma.fsspec.waiting import sync
 
 __all__ = ["NfsUPath"]
 
@@ -46,6 +49,34 @@ class NfsUPath(UPath):
             return super().parts
         names = self.parser.splitdrive(self.path)[1].split("/")
         return (self.anchor, *filter(None, names))
+
+    def rename(self, target: Any, **kwargs: Any) -> Self:
+        """Renames the object as `os.rename` does: into the place of `target`, and not into a directory that is there.
+
+        Between servers and exports it copies and removes.
+
+        Args:
+            target: a path, or the text of one; a text that begins with a slash stands for a path at this server.
+            kwargs: as in the base class.
+
+        Returns:
+            The new path.
+
+        Raises:
+            OSError: as `os.rename`.
+        """
+        if isinstance(target, str) and target.startswith("/"):
+            target = self.joinpath(target)
+        if isinstance(target, type(self)) and target.protocol == self.protocol and target != self and not kwargs:
+            try:
+                sync(self.fs.loop, self.fs._mv_file, self.path, target.path)  # noqa: SLF001 - fsspec's name for it
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return target
+        renamed: Self = super().rename(target, **kwargs)
+        return renamed
 
 
 for _protocol in PROTOCOLS:

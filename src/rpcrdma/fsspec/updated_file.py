@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.fsspec.buffered_file import OpeningFileSystem, check_transaction
+from rpcrdma.fsspec.buffered_file import check_transaction
+from rpcrdma.fsspec.fsspec_file import FsspecFile, OpeningFileSystem
 from rpcrdma.fsspec.waiting import FilesLoop
 from rpcrdma.sync.file_object import NfsFile, Writers
 
 __all__ = ["UpdatedFile"]
 
 
-class UpdatedFile(NfsFile):
+class UpdatedFile(FsspecFile, NfsFile):
     """An open file in mode "r+b", "w+b", "a+b" or "x+b", read and written at any position: an `rpcrdma.sync.NfsFile`.
-
-    It has `fs`, `path`, `full_name` and `info` as other files of fsspec.
 
     Args:
         fs: the file system.
@@ -40,9 +39,9 @@ class UpdatedFile(NfsFile):
         self.path = path
 
     @property
-    def full_name(self) -> str:
-        """The URL of the file."""
-        return self.fs.unstrip_protocol(self.path)
+    def name(self) -> str:
+        """The path of the file."""
+        return self.path
 
     def info(self) -> dict[str, Any]:
         """Returns the attributes of the file, as `fs.info` does, with all data written before."""

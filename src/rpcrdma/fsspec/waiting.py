@@ -19,7 +19,7 @@ from fsspec import AbstractFileSystem
 
 from rpcrdma.aio.awaited_call import wait_for, without_frames
 
-__all__ = ["FilesLoop", "sync", "waits_by_sync"]
+__all__ = ["FilesLoop", "OwnLoop", "sync", "waits_by_sync"]
 
 T = TypeVar("T")
 P = ParamSpec("P")

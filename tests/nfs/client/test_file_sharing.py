@@ -200,17 +200,6 @@ def test_a_writer_that_is_dropped_says_what_is_lost(new_server: Any, octets: int
     assert dropped(*new_server(), write) == [f"/file: unclosed: {lost}"]
 
 
-def test_a_writer_that_is_dropped_tells_what_failed(server: Any, mounted: Any) -> None:
-    async def write(file: Any) -> None:
-        server.answers["WRITE"] = [nfsstat3.NFS3ERR_DQUOT]
-        await file.write(b"x" * BLOCK)
-        await until(lambda: file._behind.unraised_failure and not file._behind.uncommitted)
-
-    (text,) = dropped(server, mounted, write)
-    assert text.startswith("/file: unclosed: writing has failed: ")
-    assert "/file" in text
-
-
 def test_a_writer_whose_close_was_cancelled_says_what_is_lost(server: Any, mounted: Any) -> None:
     async def write(file: Any) -> None:
         await file.write(b"x" * (BLOCK + 5))

@@ -35,24 +35,20 @@ def test_what_is_opened_must_exist_and_be_no_directory(server: Any, mounted: Any
                 run(mounted().open(path, mode))
 
 
-def test_a_negative_offset_is_refused_at_once_and_spoils_no_file(server: Any, mounted: Any) -> None:
+async def test_a_negative_offset_is_refused_at_once_and_spoils_no_file(server: Any, mounted: Any) -> None:
     server.put("/file", b"as it was")
-
-    async def use() -> None:
-        fs = mounted()
-        async with await fs.open("/file", "r+b") as file:
-            for call in (
-                fs.read_bytes("/file", offset=-1),
-                fs.read_into("/file", bytearray(4), -1),
-                file.pread(4, -1),
-                file.preadinto(bytearray(4), -1),
-                file.pwrite(b"data", -1),
-            ):
-                with pytest.raises(ValueError, match="negative offset -1"):
-                    await call
-        assert await fs.read_bytes("/file") == b"as it was"
-
-    run(use())
+    fs = mounted()
+    async with await fs.open("/file", "r+b") as file:
+        for call in (
+            fs.read_bytes("/file", offset=-1),
+            fs.read_into("/file", bytearray(4), -1),
+            file.pread(4, -1),
+            file.preadinto(bytearray(4), -1),
+            file.pwrite(b"data", -1),
+        ):
+            with pytest.raises(ValueError, match="negative offset -1"):
+                await call
+    assert await fs.read_bytes("/file") == b"as it was"
 
 
 @each_case(
@@ -74,33 +70,25 @@ def test_what_will_be_refused_is_refused_when_opening(new_server: Any, mode: str
             run(work())
 
 
-def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server: Any, mounted: Any) -> None:
+async def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"old content")
-
-    async def work() -> None:
-        fs = mounted()
-        async with await fs.open("/file", "wb") as file:
-            assert await file.write(b"new") == 3
-        async with await fs.open("/file", "ab") as file:
-            assert file.tell() == 3
-            await file.write(b"er")
-        async with await fs.open("/new", "wb", permissions=0o600) as file:
-            assert file.name == "/new"
-            assert (file.readable(), file.writable(), file.seekable()) == (False, True, True)
-
-    run(work())
+    fs = mounted()
+    async with await fs.open("/file", "wb") as file:
+        assert await file.write(b"new") == 3
+    async with await fs.open("/file", "ab") as file:
+        assert file.tell() == 3
+        await file.write(b"er")
+    async with await fs.open("/new", "wb", permissions=0o600) as file:
+        assert file.name == "/new"
+        assert (file.readable(), file.writable(), file.seekable()) == (False, True, True)
     assert bytes(thing.data) == b"newer"
     assert server.at("/new").mode == 0o600
-
-    async def work() -> None:
-        async with await mounted().open("/file", "r+b") as file:
-            assert file.size == 5
-            await file.pwrite(b"45", 6)
-            assert file.size == 8
-            await file.truncate(1)
-            assert file.size == 1
-
-    run(work())
+    async with await mounted().open("/file", "r+b") as file:
+        assert file.size == 5
+        await file.pwrite(b"45", 6)
+        assert file.size == 8
+        await file.truncate(1)
+        assert file.size == 1
 
 
 @each_case("exclusive", [True, False])
@@ -344,29 +332,21 @@ async def test_reads_agree_with_a_file_in_memory(
         assert await file.read() == model.read()
 
 
-def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mounted: Any) -> None:
+async def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"one")
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert await file.read(100) == b"one"
-            assert await file.read(100) == b""
-            thing.data += b"two"
-            assert await file.read(100) == b"two"
-            thing.data += pattern(3 * BLOCK)
-            assert await file.read() == pattern(3 * BLOCK)
-            assert await file.pread(4 * BLOCK, 6) == pattern(3 * BLOCK)
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        assert await file.read(100) == b"one"
+        assert await file.read(100) == b""
+        thing.data += b"two"
+        assert await file.read(100) == b"two"
+        thing.data += pattern(3 * BLOCK)
+        assert await file.read() == pattern(3 * BLOCK)
+        assert await file.pread(4 * BLOCK, 6) == pattern(3 * BLOCK)
     thing = server.put("/file", pattern(10 * BLOCK))
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            await file.read(10)
-            del thing.data[3 * BLOCK + 9 :]
-            assert await file.read() == pattern(3 * BLOCK + 9)[10:]
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        await file.read(10)
+        del thing.data[3 * BLOCK + 9 :]
+        assert await file.read() == pattern(3 * BLOCK + 9)[10:]
     # Also between the reads of one call.
     thing = server.put("/file", pattern(20 * BLOCK))
 
@@ -375,7 +355,7 @@ def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mo
             del thing.data[3 * BLOCK + 1 :]
 
     server.before = shrink
-    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
+    assert await mounted().read_bytes("/file") == pattern(3 * BLOCK + 1)
 
 
 async def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
@@ -445,30 +425,22 @@ async def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any,
         assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
 
 
-def test_a_direct_read_that_is_cancelled_or_fails_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
+async def test_a_direct_read_that_is_cancelled_or_fails_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        server.hold["READ"] = asyncio.Event()
-        reading = asyncio.create_task(mounted().read_into("/file", bytearray(64 * BLOCK)))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert server.in_flight == 8
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        assert server.in_flight == 0
-
-    run(work())
+    server.hold["READ"] = asyncio.Event()
+    reading = asyncio.create_task(mounted().read_into("/file", bytearray(64 * BLOCK)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server.in_flight == 8
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert server.in_flight == 0
     server.hold.clear()
     server.answers["READ"] = [nfsstat3.NFS3_OK] * 3 + [nfsstat3.NFS3ERR_STALE]
-
-    async def work() -> None:
-        with pytest.raises(NfsError):
-            await mounted().read_into("/file", bytearray(64 * BLOCK))
-        assert server.in_flight == 0
-
-    run(work())
+    with pytest.raises(NfsError):
+        await mounted().read_into("/file", bytearray(64 * BLOCK))
+    assert server.in_flight == 0
 
 
 def first_octet(buffer: memoryview) -> int:

@@ -87,48 +87,37 @@ async def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     assert bytes(server.at("/file").data) == model.getvalue()
 
 
-def test_a_file_is_written_with_few_calls_many_of_them_in_flight(server: Any, mounted: Any) -> None:
-    run(mounted().write_bytes("/file", b"123"))
+async def test_a_file_is_written_with_few_calls_many_of_them_in_flight(server: Any, mounted: Any) -> None:
+    await mounted().write_bytes("/file", b"123")
     assert server.calls["WRITE"] == 1
     assert server.calls["COMMIT"] == 0
     assert server.at("/file").uncommitted == []
     server.calls.clear()
-
-    async def work() -> None:
-        async with await mounted().open("/file", "wb") as file:
-            for _ in range(BLOCK // 16):
-                await file.write(b"x" * 32)
-
-    run(work())
+    async with await mounted().open("/file", "wb") as file:
+        for _ in range(BLOCK // 16):
+            await file.write(b"x" * 32)
     assert server.calls["WRITE"] == 2
     assert bytes(server.at("/file").data) == b"x" * 2 * BLOCK
     server.calls.clear()
     data = pattern(40 * BLOCK + 3)
-    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
+    await mounted(write_behind_blocks=8).write_bytes("/file", data)
     assert bytes(server.at("/file").data) == data
     assert server.calls["WRITE"] == 41
     assert server.calls["COMMIT"] == 1
     assert server.in_flight_most == 8
 
 
-def test_what_was_written_may_be_of_any_type_and_change_at_once(server: Any, mounted: Any) -> None:
-    async def work() -> None:
-        async with await mounted().open("/file", "wb") as file:
-            data = bytearray(b"a" * 3 * BLOCK)
-            await file.write(data)
-            data[:] = b"b" * len(data)
-
-    run(work())
+async def test_what_was_written_may_be_of_any_type_and_change_at_once(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "wb") as file:
+        data = bytearray(b"a" * 3 * BLOCK)
+        await file.write(data)
+        data[:] = b"b" * len(data)
     assert bytes(server.at("/file").data) == b"a" * 3 * BLOCK
     data = os.urandom(1000)
-
-    async def work() -> None:
-        async with await mounted().open("/file", "w+b") as file:
-            await file.write(memoryview(array.array("Q", data)))
-            await file.seek(0)
-            assert await file.read() == data
-
-    run(work())
+    async with await mounted().open("/file", "w+b") as file:
+        await file.write(memoryview(array.array("Q", data)))
+        await file.seek(0)
+        assert await file.read() == data
 
 
 @each_case("piece", [GATHERED, AT_ONCE])

@@ -324,12 +324,3 @@ def test_a_temporary_link_goes_when_its_name_cannot_be_given(server: Any, mounte
     whole(report, links=1, lost=1)
     assert [sorted(server.at(place).children) for place in ("/t", "/t/sub")] == [["a", "sub"], ["b", "deeper"]]
     assert [bytes(one.data) for one in at_server(server)] == [b"one"] * 3
-
-
-def test_a_directory_in_the_way_is_reported(server: Any, mounted: Any, tmp_path: Path) -> None:
-    made_there(server)
-    (tmp_path / "here/sub/b/full").mkdir(parents=True)
-    report = download(mounted, tmp_path / "here")
-    assert report.failures_total == 1
-    assert report.failures[0].path == "/t/sub/b"
-    assert files_at(tmp_path / "here", ("a", "sub/deeper/c")) == 1

@@ -1,165 +1,166 @@
-"""Commands against directories that contain themselves, never end, or hold impossible names."""
+"""Directories that contain themselves, have no bottom, or hold impossible names: work on their trees ends."""
 
 from __future__ import annotations
 
-import asyncio
+import argparse
+import errno
 import json
 import os
-from collections.abc import Awaitable, Callable
+from asyncio import run
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lying_files import SHUT, Liar, liar
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli import ls
 from rpcrdma.nfs.client import procedures
-
-pytestmark = pytest.mark.thorough
-
-MIB = 1 << 20
-GROWTH_MAX = 64 * MIB
-"""Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and
-1,200 octets for each name (`ls`)."""
+from rpcrdma.nfs.client.trees import tree_glob, tree_remove, tree_walk, tree_work
+from support.cases import each_case
+from support.waiting import once
 
 
-def against(test: Callable[[Liar], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with liar() as it:
-            await test(it)
-
-    asyncio.run(main())
+def remove(mounted: Any, path: str) -> Any:
+    return run(mounted().rmtree(path))
 
 
-@pytest.mark.parametrize("command", [["rm", "-r"], ["get", "--json"], ["ls", "-R"]], ids=["rm", "get", "ls"])
-def test_what_contains_itself_ends(command: list[str], tmp_path: Path) -> None:
-    async def test(it: Liar) -> None:
-        target = [str(tmp_path / "copy")] if command[0] == "get" else []
-        ended = await it.run(*command, it.url("self"), *target)
-        assert ended.status == 1
-        assert ended.err[0] == f"error: {it.url('self/again')}: the server lists this directory inside itself"
-        assert ended.grown_octets < GROWTH_MAX
-        if command[0] == "rm":
-            # The other entries in it are removed, and the directory itself is not tried.
-            assert it.files.calls == {"READDIRPLUS": 1, "REMOVE": 1}
-        elif command[0] == "get":
-            assert [path.name for path in (tmp_path / "copy").iterdir()] == ["kept"]
-        else:
-            assert ended.out.decode().splitlines() == ["/self:", "again", "kept", "", "/self/again:"]
-
-    against(test)
+def download(mounted: Any, path: str, local: Path) -> Any:
+    return run(once(mounted(), "download_tree", path, local))
 
 
-@pytest.mark.parametrize(("command", "levels"), [("rm", 2048), ("ls", 600 + 1), ("get", 512)], ids=["rm", "ls", "get"])
-def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path) -> None:
-    async def test(it: Liar) -> None:
-        url = it.url("ever")
-        arguments = {"rm": ["rm", "-r", url], "ls": ["ls", "-R", url], "get": ["get", url, str(tmp_path / "copy")]}
-        # The output of `ls -R` is itself as long as the square of the depth.
-        limits = {"NFS_TREE_DEPTH_MAX": 600} if command == "ls" else {}
-        ended = await it.run(*arguments[command], **limits)
-        assert ended.status == 1
-        assert it.files.calls["READDIRPLUS"] == levels
-        reason = "has 512 directories open" if command == "get" else "levels deep"
-        assert reason in ended.err[0]
-        assert len(ended.err[0]) < 1000
-        remedied = ended.err[1].startswith("hint: copy it by a command of its own, run in a directory above it")
-        assert remedied is (command == "get")
-        # A path of the deepest directory alone takes 400 KB; those of all levels would take 420 MB.
-        assert ended.grown_octets < GROWTH_MAX
-
-    against(test)
+def failed(report: Any) -> list[tuple[int, str]]:
+    errors = [getattr(failure, "error", failure) for failure in report.failures]
+    return [(error.errno, error.filename) for error in errors]
 
 
-@pytest.mark.parametrize(("options", "names"), [(["-l"], 16_000), ([], 25_000)], ids=["with attributes", "names alone"])
-def test_names_without_end_end(options: list[str], names: int) -> None:
-    """Names alone take so little memory that their number is the bound."""
-
-    async def test(it: Liar) -> None:
-        ended = await it.run("ls", *options, it.url("names"), NFS_LISTED_NAMES_MAX=names, sorted_max=2000)
-        assert ended.status == 1
-        (told,) = [line for line in ended.err if line.startswith("error")]
-        assert told == f"error: {it.url('names')}: the server lists more than {names:,} names here, perhaps without end"
-        assert ended.out.count(b"\n") == names
-        # Runs of 2,000 entries take 8 MiB; held at once all would take 30 MiB.
-        assert not options or ended.grown_octets < 16 * MIB
-
-    against(test)
+def bounded(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
+    for module in (ls, tree_glob, tree_remove, tree_walk, tree_work):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, most)
 
 
-def test_cookies_that_go_round_are_noticed() -> None:
-    async def test(it: Liar) -> None:
-        ended = await it.run("ls", it.url("cookies"))
-        assert ended.status == 4
-        assert (
-            f"{it.url('cookies')}: the peer broke the protocol: the server lists the same entries again and again"
-            in ended.err[0]
-        )
-        assert it.files.calls["READDIRPLUS"] < 50
+def listed(mounted: Any, monkeypatch: pytest.MonkeyPatch, **options: bool) -> int:
+    """The exit status of `rpcrdma ls` on /top; it prints to the captured streams."""
 
-    against(test)
+    class Servers:
+        @asynccontextmanager
+        async def here(self, *_: object) -> Any:
+            yield self
 
+        async def locate(self, url: Any) -> Any:
+            return mounted(fs_url=parse_url("rdma://server/")), url.path
 
-@pytest.mark.parametrize("command", ["ls", "get"])
-def test_directories_without_end_end(command: str, tmp_path: Path) -> None:
-    async def test(it: Liar) -> None:
-        target = [str(tmp_path / "copy")] if command == "get" else ["-R"]
-        bounds = {"NFS_TREE_PENDING_MAX": 300, "NFS_LISTED_NAMES_MAX": 3000}
-        ended = await it.run(command, it.url("wide"), *target, **bounds)
-        assert ended.status == 1
-        assert any("more than 300 directories wait to be entered" in line for line in ended.err)
-        assert 300 <= it.files.calls["READDIRPLUS"] <= 3000 + 30
-
-    against(test)
+    monkeypatch.setattr(ls, "Servers", Servers().here)
+    chosen = dict.fromkeys(("long", "recursive", "all", "json"), False) | options
+    return run(ls.run(argparse.Namespace(url=[parse_url("rdma://server/top")], **chosen)))
 
 
-def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
-    async def test(it: Liar) -> None:
-        it.files.odd = [
-            ("", b"f1"),
-            ("a/b", b"f2"),
-            ("/", b"f3"),
-            ("nul\0", b"f4"),
-            (".", b"d5"),
-            ("..", b"d6"),
-            ("no-target", b"l"),
-            ("nul-target", b"la\0b"),
-            ("latin", b"l\xe4"),
-            ("other", b"l../x"),
-        ]
-        url = it.url("odd")
-        listed = await it.run("ls", url)
-        assert (listed.status, listed.out.split()) == (1, [b"good", b"latin", b"no-target", b"nul-target", b"other"])
-        assert sum("which can be no file's name" in line for line in listed.err) == 4
-
-        got = await it.run("get", "--json", url, str(tmp_path / "copy"))
-        assert got.status == 1
-        assert sum("which can be no file's name" in line for line in got.err) == 4
-        assert [line for line in got.err if "target" in line] == [
-            f"error: {url}/no-target: the target of this symbolic link is empty",
-            f"error: {url}/nul-target: the target of this symbolic link holds a NUL",
-        ]
-        assert sorted(os.listdir(tmp_path / "copy")) == ["good", "latin", "other"]  # noqa: PTH208 - names alone
-        assert os.readlink(os.fsencode(tmp_path / "copy/latin")) == b"\xe4"  # noqa: PTH115 - octets
-
-        removed = await it.run("rm", "-r", url)
-        assert removed.status == 1
-        assert it.files.calls["REMOVE"] == 5
-        assert it.files.calls["RMDIR"] == 0
-
-    against(test)
+def test_what_contains_itself_ends(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.put("/top/kept")
+    server.at("/top").children["again"] = server.at("/top")
+    inside = [(errno.ELOOP, "/top/again")]
+    assert failed(download(mounted, "/top", tmp_path / "copy")) == inside
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["kept"]
+    assert listed(mounted, monkeypatch, recursive=True) == 1
+    out, err = capsys.readouterr()
+    assert out == "/top:\nagain\nkept\n\n/top/again:\n"
+    assert "/top/again: the server lists this directory inside itself" in err
+    server.calls.clear()
+    # The other entries in it are removed, and the directory itself is not tried.
+    assert failed(remove(mounted, "/top")) == inside
+    assert (server.calls["REMOVE"], server.calls["RMDIR"], server.calls["READDIRPLUS"]) == (1, 0, 1)
 
 
-def test_one_refused_entry_is_named_and_does_not_hide_the_others(tmp_path: Path) -> None:
-    async def test(it: Liar) -> None:
-        it.files.odd = [("shut", SHUT)]
-        refused = [f"error: {it.url('odd/shut')}: permission denied", f"hint: {procedures._NOT_OF_IDENTITY}"]
-        listed = await it.run("ls", "-l", it.url("odd"))
-        assert (listed.status, listed.err) == (1, refused)
-        rows = [line.split() for line in listed.out.decode().splitlines()]
-        assert [(row[0], row[-1]) for row in rows] == [("-rwxr-xr-x", "good"), ("??????????", "shut")]
-        told = await it.run("ls", "--json", it.url("odd"))
-        assert {"path": "/odd/shut", "type": "unknown"} in map(json.loads, told.out.splitlines())
-        got = await it.run("get", it.url("odd"), str(tmp_path / "copy"))
-        assert (got.status, got.err) == (1, refused)
-        assert [path.name for path in (tmp_path / "copy").iterdir()] == ["good"]
+def test_a_tree_without_a_bottom_ends(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounded(monkeypatch, "NFS_TREE_DEPTH_MAX", 20)
+    bounded(monkeypatch, "NFS_COPY_DIRECTORIES_OPEN_MAX", 15)
+    server.folder("/top" + "/d" * 30)
+    report = download(mounted, "/top", tmp_path / "copy")
+    assert failed(report) == [(errno.EMFILE, "/top" + "/d" * 15)]
+    assert "has 15 directories open, and opens no more; copy it by a command of its own" in str(report.failures[0])
+    server.calls.clear()
+    report = remove(mounted, "/top")
+    ((number, path),) = failed(report)
+    assert (number, path, server.calls["READDIRPLUS"]) == (errno.ENAMETOOLONG, "/top" + "/d" * 20, 20)
+    assert "more than 20 levels deep" in str(report.failures[0])
+    assert report.directories == 0
 
-    against(test)
+
+def test_directories_without_end_end(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounded(monkeypatch, "NFS_TREE_PENDING_MAX", 10)
+    for number in range(60):
+        server.folder(f"/top/d{number}")
+    report = download(mounted, "/top", tmp_path / "copy")
+    assert {number for number, _ in failed(report)} == {errno.ENOBUFS}
+    assert 10 <= report.directories < 60
+    assert report.failures_total + report.directories == 61
+    assert listed(mounted, monkeypatch, recursive=True) == 1
+    out, err = capsys.readouterr()
+    assert out.count(":\n") == 1 + 10
+    assert err.count("more than 10 directories wait to be entered") == 1
+    # Removing takes as many rounds as it needs.
+    report = remove(mounted, "/top")
+    report.check()
+    assert report.directories == 61
+
+
+def test_many_names_are_listed_in_sorted_runs_before_the_bound_is_reached(
+    server: Any, mounted: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2100):
+        server.put(f"/top/{number:04}")
+    server.names_shown = lambda names: names[::-1]
+    monkeypatch.setattr(ls, "_SORTED_MAX", 1000)
+    assert listed(lambda **how: mounted(listed_names_max=2050, **how), monkeypatch, long=True) == 1
+    out, err = capsys.readouterr()
+    assert "lists more than 2,050 names" in err
+    names = [line.split()[-1] for line in out.splitlines()]
+    runs = ((1100, 2100), (100, 1100), (50, 100))
+    assert names == [f"{number:04}" for first, last in runs for number in range(first, last)]
+
+
+def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/top/good")
+    for name, target in (("no-target", ""), ("nul-target", "a\0b"), ("latin", "\udce4"), ("other", "../x")):
+        server.link(f"/top/{name}", target)
+    server.names_shown = lambda names: ["", "a/b", "/", "nul\0", *names]
+    report = download(mounted, "/top", tmp_path / "copy")
+    texts = [str(failure.error) for failure in report.failures]
+    assert sum("which can be no file's name" in text for text in texts) == 4
+    assert sorted(text for text in texts if "target" in text) == [
+        f"[Errno {errno.EINVAL}] the target of this symbolic link {fault}: '/top/{name}'"
+        for name, fault in (("nul-target", "holds a NUL"), ("no-target", "is empty"))
+    ]
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["good", "latin", "other"]
+    assert os.readlink(os.fsencode(tmp_path / "copy/latin")) == b"\xe4"  # noqa: PTH115 - octets
+    report = remove(mounted, "/top")
+    assert (report.files, report.failures_total, server.calls["RMDIR"]) == (5, 4, 0)
+
+
+@each_case("how", ["long", "json"])
+def test_a_refused_entry_is_shown_without_attributes_and_hides_no_other(
+    new_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    server, mounted = new_server()
+    server.put("/top/good")
+    server.put("/top/shut")
+    server.with_attributes = False
+    server.shut.add("shut")
+    assert listed(mounted, monkeypatch, **{how: True}) == 1
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
+        "error: rdma://server:20049/top/shut: permission denied",
+        f"hint: {procedures._NOT_OF_IDENTITY}",
+    ]
+    if how == "json":
+        assert {"path": "/top/shut", "type": "unknown"} in map(json.loads, out.splitlines())
+    else:
+        rows = [line.split() for line in out.splitlines()]
+        assert [(row[0], row[-1]) for row in rows] == [("-rw-r--r--", "good"), ("??????????", "shut")]

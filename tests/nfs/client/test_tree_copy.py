@@ -37,13 +37,14 @@ def tree(server: Any) -> Any:
             server.put(f"/t/d{directory}/f{number}", bytes([number]) * (number * 1000)).mtime = nfstime3(9, number)
     server.put("/t/deep/er/and/deeper/big", b"x" * (5 * BLOCK + 1), 0o600)
     server.link("/t/deep/link", "../d0/f1")
-    server.link("/t/out", "/etc/passwd")
+    server.link("/t/out", "/etc")  # a directory, which no copy enters
+    server.put("/t/d2/" + os.fsdecode(b"\xff\xfe"))
     server.folder("/t/empty").mode = 0o555
     server.folder("/t/d1").mtime = nfstime3(77, 0)
     return server
 
 
-FILES, OCTETS = 101, 5 * 1000 * sum(range(20)) + 5 * BLOCK + 1
+FILES, OCTETS = 102, 5 * 1000 * sum(range(20)) + 5 * BLOCK + 1
 
 
 def shape(top: Path) -> dict[str, Any]:
@@ -111,18 +112,6 @@ def test_as_many_files_as_allowed_are_copied_at_once(server: Any, mounted: Any, 
     assert names_in(tmp_path / "none") == []
 
 
-def test_a_tree_of_many_small_directories(server: Any, mounted: Any, tmp_path: Path) -> None:
-    for number in range(90):
-        server.put(f"/t/{number // 30}/{number}/file", b"x")
-    fs = mounted()
-
-    async def work() -> None:
-        assert (await fs.download_tree("/t", tmp_path / "t")).files == 90
-        assert (await fs.upload_tree(tmp_path / "t", "/u")).directories == 94
-
-    run(closing(fs, work()))
-
-
 def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp_path: Path) -> None:
     tree.answers["READ"] = [nfsstat3.NFS3ERR_ACCES]
     tree.answers["READDIRPLUS"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_STALE]
@@ -170,22 +159,6 @@ def test_a_local_link_in_the_place_of_a_directory_is_not_followed(tree: Any, mou
     assert names_in(tmp_path / "outside") == []
 
 
-def test_a_link_that_a_server_made_is_not_followed(server: Any, mounted: Any, tmp_path: Path) -> None:
-    """A name that is first a link and then a directory, as a hostile server lists it."""
-    server.link("/t/a", str(tmp_path / "outside"))
-    server.put("/u/a/file", b"evil")
-    (tmp_path / "outside").mkdir()
-    fs = mounted()
-
-    async def work() -> Any:
-        await fs.download_tree("/t", tmp_path / "t")
-        return await fs.download_tree("/u", tmp_path / "t")
-
-    report = run(closing(fs, work()))
-    assert report.failures_total == 1
-    assert names_in(tmp_path / "outside") == []
-
-
 def test_a_local_link_in_the_place_of_a_file_is_replaced(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/t/file", b"new")
     (tmp_path / "victim").write_bytes(b"old")
@@ -194,15 +167,6 @@ def test_a_local_link_in_the_place_of_a_file_is_replaced(server: Any, mounted: A
     run(once(mounted(), "download_tree", "/t", tmp_path / "t")).check()
     assert (tmp_path / "victim").read_bytes() == b"old"
     assert (tmp_path / "t" / "file").read_bytes() == b"new"
-
-
-def test_links_are_uploaded_as_links(server: Any, mounted: Any, tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "dir").symlink_to("/")
-    (tmp_path / "t" / "file").symlink_to("none")
-    report = run(once(mounted(), "upload_tree", tmp_path / "t", "/t"))
-    assert report.symlinks == 2
-    assert server_shape(server.at("/t")) == {"dir": "/", "file": "none"}
 
 
 def test_what_is_no_directory_is_refused(tree: Any, mounted: Any, tmp_path: Path) -> None:
@@ -224,10 +188,10 @@ def test_what_is_no_directory_is_refused(tree: Any, mounted: Any, tmp_path: Path
 
 @pytest.mark.parametrize("direction", ["download", "upload"])
 @pytest.mark.parametrize("end", ["lost", "cancelled"])
-def test_a_copy_ends_when_it_is_cancelled_or_its_connection_lost(
+async def test_a_copy_ends_when_it_is_cancelled_or_its_connection_lost(
     tree: Any, mounted: Any, tmp_path: Path, direction: str, end: str
 ) -> None:
-    run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
+    await once(mounted(), "download_tree", "/t", tmp_path / "t")
     tree.calls.clear()
     reached = asyncio.Event()
 
@@ -240,35 +204,18 @@ def test_a_copy_ends_when_it_is_cancelled_or_its_connection_lost(
             tree.hold[name] = asyncio.Event()
 
     tree.before = stop
-
-    async def work() -> None:
-        async with mounted() as fs:
-            down = direction == "download"
-            copying = asyncio.ensure_future(
-                fs.download_tree("/t", tmp_path / "u") if down else fs.upload_tree(tmp_path / "t", "/u")
-            )
-            await reached.wait()
-            if end == "cancelled":
-                copying.cancel()
-            with pytest.raises(TransportClosed if end == "lost" else asyncio.CancelledError):
-                await copying
-            assert tree.in_flight == 0
-
-    run(work())
-    assert not list(tmp_path.rglob(".rpcrdma-*"))
-
-
-def test_names_that_are_no_text_keep_their_octets(server: Any, mounted: Any, tmp_path: Path) -> None:
-    server.put("/t/" + os.fsdecode(b"\xff\xfe"), b"1")
-    fs = mounted()
-
-    async def work() -> None:
-        (await fs.download_tree("/t", tmp_path / "t")).check()
-        (await fs.upload_tree(tmp_path / "t", "/u")).check()
-
-    run(closing(fs, work()))
-    assert [os.fsencode(name) for name in names_in(tmp_path / "t")] == [b"\xff\xfe"]
-    assert server_shape(server.at("/u")) == server_shape(server.at("/t"))
+    async with mounted() as fs:
+        down = direction == "download"
+        copying = asyncio.ensure_future(
+            fs.download_tree("/t", tmp_path / "u") if down else fs.upload_tree(tmp_path / "t", "/u")
+        )
+        await reached.wait()
+        if end == "cancelled":
+            copying.cancel()
+        with pytest.raises(TransportClosed if end == "lost" else asyncio.CancelledError):
+            await copying
+        assert tree.in_flight == 0
+    assert [name for name in shape(tmp_path) if ".rpcrdma-" in name] == []
 
 
 def test_a_tree_is_removed(tree: Any, mounted: Any) -> None:

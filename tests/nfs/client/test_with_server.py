@@ -271,25 +271,6 @@ async def test_a_lost_connection_is_not_waited_for_in_order_to_unmount() -> None
     assert nfs.asked == []
 
 
-@pytest.fixture(scope="module")
-def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory whose `export` has 2,000 names, more than a reply holds, for tests that change nothing."""
-    directory = tmp_path_factory.mktemp("many")
-    (directory / "export").mkdir()
-    for number in range(2000):
-        (directory / "export" / f"name{number}").touch(exist_ok=False)
-    return directory
-
-
-@pytest.mark.providers("iwarp")
-@pytest.mark.versions("1", "2-rtr")
-async def test_long_directories(with_many_names: Path, scheme: str) -> None:
-    async with opened(scheme, with_many_names, "/") as fs:
-        names = await fs.listdir()
-        assert sorted(names) == names_in(with_many_names / "export")
-        assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
-
-
 async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path) -> None:
     async with serving(tmp_path, "/", "/data", "/data/deep") as port:
         for path, export, directory in (

@@ -13,8 +13,7 @@ from rpcrdma import PacketCapture
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.provider import LimitedLog, Link, LinkListener, Provider
 from rpcrdma_lab.check.entry import Check
-from rpcrdma_lab.check.readings import READINGS
-from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict, result_of
 from rpcrdma_lab.limits import CHECK_CONNECTIONS_MAX
 from rpcrdma_lab.scripted import (
     Outcome,
@@ -213,19 +212,11 @@ def _kind(check: Check) -> str:
 
 
 def _judged(check: Check, outcome: Outcome) -> Result:
-    result = Result(check=check, verdict=Verdict.CONFORMS, passages=outcome.passages, readings=outcome.readings)
+    result = result_of(check, outcome)
     failure = outcome.failure
-    if failure is not None:
-        result.cause = f"expected {failure.expected}; found {failure.found}"
-        result.broken = failure.statement
-        recommended = failure.recommended if failure.statement else check.recommended
-        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
-        if failure.silent or failure.ended:
-            result.verdict = Verdict.INCONCLUSIVE
-            result.cause += "; the client has to make two calls or more on each connection"
-    elif outcome.readings:
-        result.verdict = Verdict.DIFFERS
-        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    if failure is not None and (failure.silent or failure.ended):
+        result.verdict = Verdict.INCONCLUSIVE
+        result.cause += "; the client has to make two calls or more on each connection"
     return result
 
 

@@ -11,8 +11,7 @@ from rpcrdma.errors import LocalProtocolError, RpcError
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma_lab.check.catalogue.reverse import release, trial
 from rpcrdma_lab.check.entry import Check
-from rpcrdma_lab.check.readings import READINGS
-from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
+from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict, result_of
 from rpcrdma_lab.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
 from rpcrdma_lab.scripted.form import check_conversation
 from rpcrdma_lab.scripted.own_time import within
@@ -345,27 +344,21 @@ async def _run_beside(
 
 
 def _judged(check: Check, outcome: Outcome) -> Result:
-    result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
+    result = result_of(check, outcome)
     failure = outcome.failure
-    if failure is not None:
-        result.cause = f"expected {failure.expected}; found {failure.found}"
-        result.broken, result.silent = failure.statement, failure.silent
-        recommended = failure.recommended if failure.statement else check.recommended
-        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
-        if failure.step < 0:
-            result.verdict = Verdict.INCONCLUSIVE
-            result.cause = f"the start-up failed: {result.cause}"
-        elif failure.unmet:
-            result.verdict, result.cause = Verdict.NOT_SEEN, failure.unmet
-        elif failure.aside and not failure.statement:
-            result.verdict = Verdict.INCONCLUSIVE
-            result.cause = f"{failure.aside} was answered otherwise: {result.cause}"
-        elif status := _file_status(failure.heard.get("rpc", {})):
-            result.verdict = Verdict.INCONCLUSIVE
-            result.cause = f"expected {failure.expected}, got its refusal {status}, which is about a file"
-    elif outcome.readings:
-        result.verdict = Verdict.DIFFERS
-        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    if failure is None:
+        return result
+    if failure.step < 0:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.cause = f"the start-up failed: {result.cause}"
+    elif failure.unmet:
+        result.verdict, result.cause = Verdict.NOT_SEEN, failure.unmet
+    elif failure.aside and not failure.statement:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.cause = f"{failure.aside} was answered otherwise: {result.cause}"
+    elif status := _file_status(failure.heard.get("rpc", {})):
+        result.verdict = Verdict.INCONCLUSIVE
+        result.cause = f"expected {failure.expected}, got its refusal {status}, which is about a file"
     return result
 
 

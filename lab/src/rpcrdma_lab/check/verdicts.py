@@ -7,10 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rpcrdma_lab.check.entry import Check, sections_of
+from rpcrdma_lab.check.readings import READINGS
 from rpcrdma_lab.limits import CHECK_PASSAGES_MAX, CHECK_SHOWN_OCTETS_MAX
-from rpcrdma_lab.scripted import Passage
+from rpcrdma_lab.scripted import Outcome, Passage
 
-__all__ = ["FAILURES", "FRAMES_NOT_SEEN", "PassageBudget", "Result", "Verdict", "judged", "void_verdicts"]
+__all__ = [
+    "FAILURES",
+    "FRAMES_NOT_SEEN",
+    "PassageBudget",
+    "Result",
+    "Verdict",
+    "judged",
+    "result_of",
+    "void_verdicts",
+]
 
 
 FRAMES_NOT_SEEN = "it judges the frames of iWARP, and the device makes them; leave out --provider verbs"
@@ -69,6 +79,21 @@ class Result:
     def sections(self) -> tuple[str, ...]:
         """The sections of these statements."""
         return sections_of(self.statements)
+
+
+def result_of(check: Check, outcome: Outcome) -> Result:
+    """The result that the outcome of a conversation shows: a mistake, a reading, or that all was as expected."""
+    result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
+    failure = outcome.failure
+    if failure is not None:
+        result.cause = f"expected {failure.expected}; found {failure.found}"
+        result.broken, result.silent = failure.statement, failure.silent
+        recommended = failure.recommended if failure.statement else check.recommended
+        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
+    elif outcome.readings:
+        result.verdict = Verdict.DIFFERS
+        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    return result
 
 
 class PassageBudget:

@@ -153,7 +153,9 @@ class ServingConversation(LiveConversation):
             found = f"none for {self._timeout_s:g} s"
             raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=unmet) from None
         except LeftCourse as left:
-            left.unmet = left.unmet or (unmet if left.silent or left.ended else "")
+            failure = left.failure
+            if (failure.silent or failure.ended) and not failure.unmet:
+                left.failure = replace(failure, unmet=unmet)
             raise
 
     async def _serve_together(self, together: int, content: Mapping[str, Any], where: str) -> None:

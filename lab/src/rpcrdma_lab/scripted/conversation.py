@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rpcrdma import PacketCapture
@@ -112,38 +112,19 @@ class Outcome:
 
 
 class LeftCourse(Exception):
-    """The conversation has left its course: by silence, by the end of the connection, or by another event.
+    """The conversation has left its course; `failure` says how, at a step that its runner adds.
 
-    `unmet`, `statement`, `recommended` and `heard` are those of `Failure`.
+    `more` are further fields of `Failure`.
     """
 
-    def __init__(
-        self,
-        expected: str,
-        found: str,
-        *,
-        silent: bool = False,
-        ended: bool = False,
-        unmet: str = "",
-        statement: str = "",
-        recommended: bool = False,
-        heard: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, expected: str, found: str, **more: Any) -> None:
         super().__init__(expected, found)
-        self.expected = expected
-        self.found = found
-        self.silent = silent
-        self.ended = ended
-        self.unmet = unmet
-        self.statement = statement
-        self.recommended = recommended
-        self.heard = heard or {}
+        self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
         """The failure of this step, which has this number."""
-        statement = self.statement or step.get("breaks", "")
-        told = (self.expected, self.found, self.silent, self.ended, self.unmet, statement, self.recommended)
-        return Failure(number, *told, step.get("aside", ""), self.heard)
+        statement = self.failure.statement or step.get("breaks", "")
+        return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
 
 class _Over(Exception):

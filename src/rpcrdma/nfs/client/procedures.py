@@ -16,7 +16,7 @@ from rpcrdma.nfs.errors import NfsPermission, in_words, nfs_error
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Created", "NfsProcedures", "attributes_of"]
+__all__ = ["Created", "NfsProcedures"]
 
 A = TypeVar("A")
 
@@ -33,11 +33,6 @@ _WARN_AFTER_S = 3.0
 _LOGGER = logging.getLogger("rpcrdma.client")
 
 
-def attributes_of(attributes: v3.post_op_attr) -> v3.fattr3 | None:
-    """Returns the attributes; None where the server gave none."""
-    return attributes.value
-
-
 class NfsProcedures:
     """Calls through `caller`; an operation that the server defers is tried again for `NFS_DEFERRED_S`.
 
@@ -45,12 +40,7 @@ class NfsProcedures:
     errors of `Caller.call`; they have the URL of the same object where that of the export is known.
     """
 
-    def __init__(
-        self,
-        caller: Caller,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, caller: Caller, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self.caller = caller
         self._call = caller.call
         self._sleep = sleep
@@ -112,7 +102,7 @@ class NfsProcedures:
     async def setattr(self, node: Node, attributes: v3.sattr3) -> v3.fattr3 | None:
         """Calls SETATTR; returns the attributes afterwards if the server sends them."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(node.handle, attributes, _NO_GUARD), node.place)
-        return attributes_of(value.obj_wcc.after)
+        return cast("v3.fattr3 | None", value.obj_wcc.after.value)
 
     async def lookup(self, directory: Node, name: str) -> Node:
         """Calls LOOKUP, and GETATTR if the server omits the attributes."""
@@ -123,11 +113,11 @@ class NfsProcedures:
             try:
                 value = await self._retried(reply.status, v3.LOOKUP, args, (directory, name))
             except NfsPermission as error:
-                above = attributes_of(reply.value.dir_attributes) or directory.attributes
+                above = reply.value.dir_attributes.value or directory.attributes
                 if above is not None and above.mode & stat.S_IXOTH:
                     error.add_note(_NOT_OF_IDENTITY)
                 raise
-        node = Node(value.object, attributes_of(value.obj_attributes), (directory, name), fresh=True)
+        node = Node(value.object, value.obj_attributes.value, (directory, name), fresh=True)
         if node.attributes is None:
             node.attributes = await self.getattr(node)
         return node
@@ -135,7 +125,7 @@ class NfsProcedures:
     async def access(self, node: Node, wanted: int) -> tuple[int, v3.fattr3 | None]:
         """Calls ACCESS; returns the granted ones of the `wanted` bits, and the attributes if the server sends them."""
         value = await self._result(v3.ACCESS, v3.ACCESS3args(node.handle, wanted), node.place)
-        return value.access & wanted, attributes_of(value.obj_attributes)
+        return value.access & wanted, value.obj_attributes.value
 
     async def readlink(self, node: Node) -> str:
         """Calls READLINK."""
@@ -245,4 +235,4 @@ class NfsProcedures:
 
 def _created(value: Any) -> Created:
     handle: v3.post_op_fh3 = value.obj
-    return handle.value, attributes_of(value.obj_attributes)
+    return handle.value, value.obj_attributes.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
 
-Fetch: TypeAlias = Callable[[int, memoryview], Awaitable[tuple[int, bool]]]
+Fetch: TypeAlias = Callable[[int, memoryview], Coroutine[Any, Any, tuple[int, bool]]]
 """(offset, buffer to fill) to (octets, whether the end was reached)."""
 
 _LEAST_AHEAD_OCTETS = 4096
@@ -167,11 +167,8 @@ class ReadAhead:
         else:
             self._allocated += 1
             buffer = memoryview(PooledMemory(self._block))
-        task = self._start(self._fill(offset, buffer[:length]))
+        task = self._start(self._fetch(offset, buffer[:length]))
         self._row.append(_Block(offset, offset + length, buffer, task))
-
-    async def _fill(self, offset: int, buffer: memoryview) -> tuple[int, bool]:
-        return await self._fetch(offset, buffer)
 
     def _drop(self, block: _Block) -> None:
         self._given_up[block.task] = block.buffer

@@ -68,7 +68,7 @@ class FileTransfer:
 
     Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, zeros
     are not written in either direction; with `resume`, a file that is there with the size and mtime of its source
-    is not copied, and a large one that was broken off is continued (see `resumption`).
+    is not copied, and a large one that was broken off is continued (see `copy_source`).
     """
 
     def __init__(
