@@ -247,20 +247,20 @@ class HostAdmission:
 
 
 class AdmittedExports:
-    """The methods of `tree.Exports` by which an admission decides."""
+    """The methods of `exports.Exports` by which an admission decides."""
 
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit`."""
+        """See `exports.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit_mount`."""
+        """See `exports.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
+        """See `exports.Exports.flavors`."""
         return self.admission.flavors(tree.export, context)
 
 

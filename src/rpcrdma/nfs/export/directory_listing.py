@@ -19,14 +19,27 @@ from typing import NamedTuple
 
 from rpcrdma.nfs.export.export_limits import NFS_LISTING_OCTETS_MAX
 from rpcrdma.nfs.export.name_table import NameTable
+from rpcrdma.nfs.export.tree import Entry
 
-__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]
+__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "KnownEntries", "ListedEntry", "Version", "name_digest"]
 
 COOKIE_DOT = 1
 COOKIE_DOT_DOT = 2
 _COOKIE_FIRST = 3
 _COOKIE_BITS = 63
 """Some clients pass cookies on as signed offsets."""
+
+
+class KnownEntries:
+    """The entries after a cookie of a directory whose names are all in memory: see `tree.Entries`."""
+
+    complete = True
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
 
 
 class ListedEntry(NamedTuple):

@@ -17,10 +17,10 @@ from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns,
 from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
+from rpcrdma.nfs.export.name_rules import check_new_name
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
-    DOTS,
     NOT_SYNC,
     OFFSET_MAX,
     READ,
@@ -36,7 +36,6 @@ from rpcrdma.nfs.export.tree import (
     Refused,
     Time,
     Wanted,
-    check_name,
 )
 
 __all__ = ["Files"]
@@ -122,7 +121,7 @@ class Files(LocalObject):
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """See `tree.Node.create`."""
-        self._check_new(name)
+        check_new_name(self, name)
         caller = who.identity
         with Changing(self, change):
             # A node: this class is a part of the class of nodes.
@@ -133,7 +132,7 @@ class Files(LocalObject):
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
-        self._check_new(name)
+        check_new_name(self, name)
         call, mode = _call_for(make, wanted)
         caller = who.identity
         with Changing(self, change):
@@ -145,12 +144,6 @@ class Files(LocalObject):
                     made.dress(wanted, mode, caller)
         self.tree.parts.synchronize(*([self] if made is None else [made, self]))
         return Made(made, is_new=True)
-
-    def _check_new(self, name: bytes) -> None:
-        self.check_directory()
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EEXIST)
 
     def _create(self, name: bytes, create: Create, caller: CallerIdentity) -> tuple[Self, bool]:
         for _ in range(_CREATE_TRIES):

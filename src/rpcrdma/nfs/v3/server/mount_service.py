@@ -8,7 +8,8 @@ from collections import OrderedDict
 
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.export_limits import NFS_MOUNTS_MAX
-from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
+from rpcrdma.nfs.export.exports import Exports
+from rpcrdma.nfs.export.tree import REFUSALS, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
     MOUNT_V3_Service,
