@@ -23,7 +23,6 @@ from rpcrdma.nfs.server import build_services
 from rpcrdma.nfs.v3.server.service import NfsService
 from support.direct_calls import Direct
 from support.loops import in_virtual_time
-from support.waiting import time_passes
 
 DRAW = random.Random(5)
 FILES = {
@@ -92,64 +91,6 @@ async def test_a_tree_is_read_as_it_is(kind: str, tmp_path: Path) -> None:
         assert Store.calls["ls"] <= 5
         assert Store.calls["info"] <= 5
         assert Store.calls["cat_file"] <= len(FILES) + 30
-
-
-@pytest.mark.parametrize("kind", ["memory", "file"])
-@in_virtual_time
-async def test_random_reads_give_the_octets_of_the_file(kind: str, tmp_path: Path) -> None:
-    _, url = filled(kind, tmp_path)
-    whole, draw = FILES["deep/er/b.bin"], random.Random(6)
-    async with (
-        mounted(tmp_path / "state", url) as (filesystem, _),
-        await filesystem.open("deep/er/b.bin") as file,
-    ):
-        for _ in range(60):
-            offset, octets = draw.randrange(len(whole) + 100), draw.choice([1, 4096, 200_000])
-            assert await file.pread(octets, offset) == whole[offset : offset + octets]
-
-
-@in_virtual_time
-async def test_changes_underneath_are_seen_after_the_stated_time(tmp_path: Path) -> None:
-    store, url = filled("memory", tmp_path)
-    async with mounted(tmp_path / "state", url) as (filesystem, caller):
-        assert await filesystem.read_bytes("a.txt") == b"hello"
-        assert "deep" in await filesystem.listdir(".")
-        with pytest.raises(NfsError):
-            await filesystem.stat("new")
-        store.pipe({"/bucket/a.txt": b"HELLO", "/bucket/new": b"new"})
-        store.rm("/bucket/deep", recursive=True)
-        root = v3.nfs_fh3(caller.service.exports.trees[0].root.handle)  # type: ignore[attr-defined]
-        handle = (await caller.call(v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(root, "a.txt")))).value.object
-        before = (await caller.call(v3.GETATTR, v3.GETATTR3args(handle))).value.obj_attributes
-        await time_passes(5)
-        after = (await caller.call(v3.GETATTR, v3.GETATTR3args(handle))).value.obj_attributes
-        assert (before.size, after.size) == (5, 5)
-        assert before.ctime != after.ctime
-        assert (await caller.call(v3.READ, v3.READ3args(handle, 0, 10))).value.data == b"HELLO"
-        # The client's own memory of attributes takes its time as well.
-        await time_passes(60)
-        assert await filesystem.read_bytes("a.txt") == b"HELLO"
-        assert await filesystem.read_bytes("new") == b"new"
-        assert "deep" not in await filesystem.listdir(".")
-        with pytest.raises(NfsError):
-            await filesystem.stat("deep/er")
-
-
-@in_virtual_time
-async def test_handles_of_a_client_hold_over_a_restart(tmp_path: Path) -> None:
-    _, url = filled("memory", tmp_path)
-    whole = FILES["deep/er/b.bin"]
-    async with contextlib.AsyncExitStack() as stack:
-        async with mounted(tmp_path / "state", url) as (_, caller):
-            root = caller.service.exports.trees[0].root.handle  # type: ignore[attr-defined]
-            lasting = await stack.enter_async_context(NfsFilesystem(caller, v3.nfs_fh3(root)))
-            file = await lasting.open("deep/er/b.bin")
-            assert await file.pread(10, 0) == whole[:10]
-        async with mounted(tmp_path / "state", url) as (_, restarted):
-            caller.service = restarted.service
-            assert await file.pread(10, 1_000_000) == whole[1_000_000:1_000_010]
-            assert await lasting.read_bytes("a.txt") == b"hello"
-            await file.close()
 
 
 def test_directories_and_urls_are_exported_side_by_side(tmp_path: Path) -> None:

@@ -12,13 +12,10 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
-from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.export.abilities import XattrHow
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 from rpcrdma.nfs.v3.server.service import NfsService
-from rpcrdma.xdr.codec import Encoder
-from support.cases import each_case
 from support.direct_calls import Direct
 
 STATUS = v3.nfsstat3
@@ -50,68 +47,6 @@ def written(tree: MemoryTree, data: bytes, stable: Stable = Stable.FILE_SYNC) ->
     node = created(tree, b"file")
     write(node, 0, data, stable)
     return node
-
-
-def test_a_tree_of_files_is_read_back_as_it_was_written() -> None:
-    async def work(filesystem: NfsFilesystem, tree: MemoryTree) -> None:
-        await filesystem.mkdir("a")
-        await filesystem.write_bytes("a/one", b"1" * 5000)
-        async with await filesystem.open("a/two", "xb") as file:
-            await file.write(b"2")
-        await filesystem.symlink("one", "a/link")
-        await filesystem.link("a/one", "a/other")
-        await filesystem.rename("a/two", "three")
-        assert await filesystem.read_bytes("a/link") == b"1" * 5000
-        assert await filesystem.read_bytes("three") == b"2"
-        assert sorted(await filesystem.listdir("a")) == ["link", "one", "other"]
-        assert {entry.name async for entry in filesystem.scandir("/")} == {"a", "three"}
-        assert (await filesystem.stat("a/other")).st_nlink == 2
-        await filesystem.truncate("three", 4)
-        assert await filesystem.read_bytes("three") == b"2\0\0\0"
-        await filesystem.unlink("a/other")
-        assert (await filesystem.stat("a/one")).st_nlink == 1
-
-    on_filesystem(work)
-
-
-@each_case(
-    ("name", "wanted"),
-    [("mkdir", STATUS.NFS3ERR_EXIST), ("rmdir", STATUS.NFS3ERR_NOTEMPTY), ("unlink", STATUS.NFS3ERR_ISDIR)],
-)
-def test_names_that_stand_in_the_way_are_refused(name: str, wanted: v3.nfsstat3) -> None:
-    async def work(filesystem: NfsFilesystem, tree: MemoryTree) -> None:
-        await filesystem.mkdir("a")
-        await filesystem.write_bytes("a/file", b"")
-        with pytest.raises(NfsError) as caught:
-            await getattr(filesystem, name)("a")
-        assert caught.value.status is wanted
-
-    on_filesystem(work)
-
-
-def test_a_directory_is_listed_in_pages_of_the_size_that_is_asked_for() -> None:
-    tree = MemoryTree(lambda: 0.0)
-    service = NfsService(tree)
-    names = [f"file-{number}" for number in range(200)]
-    for name in names:
-        created(tree, name.encode())
-
-    async def main() -> None:
-        caller = Direct(service)
-        for procedure, args in ((v3.READDIR, v3.READDIR3args), (v3.READDIRPLUS, v3.READDIRPLUS3args)):
-            cookie, listed, pages, eof = 0, [], 0, False
-            while not eof:
-                sizes = (2000,) if procedure is v3.READDIR else (2000, 2000)
-                reply = await caller.call(procedure, args(v3.nfs_fh3(tree.root.handle), cookie, bytes(8), *sizes))
-                enc = Encoder()
-                procedure.encode_result(enc, reply)
-                assert enc.length <= 2000 + 4
-                entries, eof, pages = reply.value.reply.entries, reply.value.reply.eof, pages + 1
-                listed += [entry.name for entry in entries]
-                cookie = entries[-1].cookie
-            assert (listed, pages > 1) == ([".", "..", *names], True)
-
-    asyncio.run(main())
 
 
 def test_the_same_calls_give_the_same_attributes_and_handles() -> None:
@@ -177,28 +112,6 @@ def test_data_is_bounded_whatever_the_offset() -> None:
     assert caught.value.errno == errno.ENOSPC
     tree.root.remove(tree.grant, b"file", Change(), is_directory=False)
     write(other, 0, bytes(100))
-
-
-def test_an_exclusive_create_that_is_repeated_finds_its_own_file() -> None:
-    tree = MemoryTree(lambda: 0.0)
-    service = NfsService(tree)
-
-    async def main() -> None:
-        caller = Direct(service)
-
-        async def create(verifier: bytes) -> v3.CREATE3res:
-            how = v3.createhow3(v3.createmode3.EXCLUSIVE, verifier)
-            return await caller.call(
-                v3.CREATE, v3.CREATE3args(v3.diropargs3(v3.nfs_fh3(tree.root.handle), "file"), how)
-            )
-
-        first = await create(b"12345678")
-        tree.crash(lambda: False)
-        again, other = await create(b"12345678"), await create(b"87654321")
-        assert first.value.obj == again.value.obj
-        assert other.status is STATUS.NFS3ERR_EXIST
-
-    asyncio.run(main())
 
 
 def test_attributes_of_programs_take_space_and_are_bounded() -> None:

@@ -86,16 +86,6 @@ def test_nothing_else_can_be_mounted(start: Any, tree: Path, path: str, status: 
     assert mount_status(server, path) == f"MNT3ERR_{status}"
 
 
-def test_exports_are_listed_with_their_hosts(start: Any, tree: Path) -> None:
-    networks = (parse_network("192.0.2.0/24"), parse_network("2001:db8::1"))
-    server = start([export("/one", tree), export("/two", tree / "a", hosts=networks)])
-    listed = server.call("export")
-    assert [(one.ex_dir, [group.gr_name for group in one.ex_groups]) for one in listed] == [
-        ("/one", []),
-        ("/two", ["192.0.2.0/24", "2001:db8::1/128"]),
-    ]
-
-
 def test_mounts_are_listed_until_they_are_undone(start: Any, tree: Path) -> None:
     server = start([export("/one", tree), export("/two", tree / "a")])
     for path, peer in (("/one", "192.0.2.1"), ("/two", "192.0.2.1"), ("/one", "192.0.2.2")):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree, tree_search
-from rpcrdma.nfs.export.export_limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
+from rpcrdma.nfs.export.export_limits import NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs.export.far_down import path_of_ancestor
 from rpcrdma.nfs.server import Export
 from support.cases import each_case
@@ -155,22 +154,6 @@ def test_handles_of_another_export_are_stale_and_of_another_key_bad(restart: Sta
     assert restart([Export(name="/two", directory=tree)]).getattr_status(root) == "STALE"
     (tmp_path / "state" / "file-handle.key").unlink()
     assert restart([Export(name="/one", directory=tree)]).getattr_status(root) == "BADHANDLE"
-
-
-def test_many_objects_are_found_again_after_a_restart(restart: Start, tree: Path) -> None:
-    count = NFS_PLACES_UNWRITTEN_MAX // 8
-    for number in range(count):
-        (tree / "a" / f"{number}").write_bytes(b"%d" % number)
-    server = restart()
-    directory = server.lookup(server.mount(), "a")
-    args = v3.READDIRPLUS3args(v3.nfs_fh3(directory), 0, bytes(8), 1 << 20, 1 << 20)
-    page = server.call("readdirplus", args).value.reply
-    assert page.eof
-    server.close()
-    again = restart()
-    for entry in page.entries:
-        if entry.name.isdecimal():
-            assert again.read(entry.name_handle.value.data) == entry.name.encode()
 
 
 def test_a_deep_tree_is_found_again_and_stale_outside(restart: Start, tree: Path, tmp_path: Path) -> None:
@@ -408,57 +391,6 @@ def test_a_search_pays_for_long_paths(start: Start, tree: Path) -> None:
     search.walk()
     # Eight entries more, and 36 times 240 octets of paths, each path rounded down.
     assert search._cost >= few + 8 + 36 * 240 // 32 - 8
-
-
-LONG = "d" * 60
-
-
-@pytest.fixture
-def deep(start: Start, tree: Path, tmp_path: Path) -> Iterator[tuple[Any, list[bytes]]]:
-    """A server, and the directories of a chain of 300, to a path of 18,000 octets."""
-    server = start(synchronous=False)
-    chain = [server.mount()]
-    for _ in range(300):
-        made = server.call("mkdir", v3.MKDIR3args(server.dirop(chain[-1], LONG), server.sattr(mode=0o755)))
-        chain.append(made.value.obj.value.data)
-    yield server, chain
-    # The function by which pytest removes directories gives up at such a depth.
-    subprocess.run(["rm", "-rf", tree / LONG, tmp_path / "outside"], check=True)
-
-
-@pytest.mark.thorough
-def test_objects_far_down_are_like_others_and_reached_in_few_steps(
-    deep: tuple[Any, list[bytes]], opened: list[object], tree: Path, tmp_path: Path
-) -> None:
-    """Each call climbed to the root before, one level at a time, and once more for each open directory above."""
-    server, chain = deep
-    file = server.create(chain[-1], "file")
-    for call in (
-        lambda: server.getattr_status(chain[-1]),
-        lambda: server.getattr_status(chain[150]),
-        lambda: server.status("lookup", v3.LOOKUP3args(server.dirop(chain[-1], "none"))) == "NOENT" and "OK",
-        lambda: server.status("mkdir", v3.MKDIR3args(server.dirop(chain[-1], "sub"), server.sattr())),
-        lambda: server.getattr_status(file),
-    ):
-        opened.clear()
-        assert call() == "OK"
-        # Twice, in the loop and in a worker, the upper half is cut until the path is short: 2 log2(300) steps.
-        assert len(opened) <= 2 * 2 * 9 + 4
-    server.services.nfs.exports.nodes.drop_all()
-    opened.clear()
-    assert server.getattr_status(chain[290]) == "OK"
-    assert len(opened) <= 40
-    # And lets nearly all others stay in the cache.
-    assert len(server.services.nfs.exports.nodes.held) <= 20
-    (tree / LONG).rename(tmp_path / "outside")
-    for handle in (chain[-1], chain[150], chain[1]):
-        assert server.getattr_status(handle) == "STALE"
-    (tmp_path / "outside").rename(tree / LONG)
-    for handle in (chain[1], chain[150], chain[-1]):
-        assert server.getattr_status(handle) == "OK"
-    lowest = server.lookup(chain[-1], "sub")
-    os.rmdir("sub", dir_fd=server.services.nfs.exports.nodes.held[chain[-1]].fd)
-    assert server.getattr_status(lowest) == "STALE"
 
 
 FAR = "n" * 250
