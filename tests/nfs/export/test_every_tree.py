@@ -242,6 +242,9 @@ def test_a_file_is_created_in_three_ways(kind: str, tmp_path: Path) -> None:
         assert (first.is_new, again.is_new, first.node.handle) == (True, False, again.node.handle)
         other = Create(CreateHow.EXCLUSIVE, verifier=b"\x22" * 8)
         assert refused(lambda: root.create(ME, b"once", other, Change())) == errno.EEXIST
+        too_large = Create(CreateHow.GUARDED, Wanted(size=OFFSET_MAX + 1))
+        assert refused(lambda: root.create(ME, b"large", too_large, Change())) == errno.EFBIG
+        assert refused(lambda: found(root, b"large")) == errno.ENOENT
         made(root, b"directory")
         made(root, b"link", FileKind.SYMLINK, target=b"file")
         for how in CreateHow:

@@ -392,16 +392,6 @@ def test_version_4_names_the_flavors_of_the_rules_that_fit_the_host(
     assert seen == {"192.0.2.7": [2, 2], "203.0.113.7": [1, 1], "198.51.100.7": ["ACCESS", "ACCESS"]}
 
 
-@needs_root
-def test_the_flavors_of_a_root_that_version_3_does_not_serve_are_told(
-    start: Callable[..., Server], tree: Path, tmp_path: Path
-) -> None:
-    server = start([Export(name="/", directory=tree, versions=(4,), security=(KRB5P,))])
-    client = with_version_4(server, tmp_path).client(credential=USER).start()
-    assert client.run(putrootfh()).status == "WRONGSEC"
-    assert client.run(putrootfh(), secinfo_no_name()).status == "OK"
-
-
 def test_terms_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for wrong in (
         {"principals": ("alice",)},

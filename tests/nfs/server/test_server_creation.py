@@ -104,6 +104,13 @@ def test_devices_are_for_root_alone(start: Any, tree: Path) -> None:
     assert not (tree / "null").exists()
 
 
+def test_a_device_with_a_number_that_linux_cannot_have_is_refused(server: Any, root: bytes, tree: Path) -> None:
+    for numbers in ((1 << 12, 3), (1, 1 << 20)):
+        device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(server.sattr(), v3.specdata3(*numbers)))
+        assert server.status("mknod", v3.MKNOD3args(server.dirop(root, "device"), device)) == "INVAL"
+    assert not (tree / "device").exists()
+
+
 def test_setattr_sets_each_attribute_and_leaves_the_others(server: Any, root: bytes, tree: Path) -> None:
     file = server.lookup(root, "hello.txt")
     before = (tree / "hello.txt").stat()

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.definition_limits import limits_over_rdma, limits_over_tcp, messages_refused
-from rpcrdma.aio.server.serve import ServeOptions, serve
-from rpcrdma.nfs import mount, v3
-from rpcrdma.nfs.server import Export, build_services, open_state, parse_network
+from rpcrdma.aio.server.serve import ServeOptions
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export, build_services, parse_network
 from support.cases import each_case
 
 
@@ -21,21 +20,6 @@ def export(name: str, directory: Path, **options: Any) -> Export:
 
 def mount_status(server: Any, path: str, **options: Any) -> str:
     return str(server.call("mnt", path, **options).fhs_status.name)
-
-
-@pytest.mark.thorough
-@pytest.mark.req("NF-3")
-async def test_mount_is_offered_wherever_nfs_is(tmp_path: Path) -> None:
-    """Over TCP for all clients, and over RDMA for ours."""
-    state = open_state(tmp_path / "state", bytes)
-    services = build_services([export("/", tmp_path)], state=state)
-    async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"]) as server:
-        for url in server.listening:
-            async with connect(url) as connection:
-                for null in (v3.NULL, mount.NULL):
-                    await connection.call(null, None)
-    services.nfs.close()
-    state.close()
 
 
 def test_the_programs_of_the_server_keep_within_its_limits_without_a_warning(server: Any) -> None:

@@ -112,23 +112,6 @@ def test_a_new_file_in_an_old_inode_or_place_is_another_object(restart: Start, t
     assert server.read(server.lookup(root, "hello.txt")) == b"next"
 
 
-def test_an_object_moved_out_of_the_export_is_stale_until_it_returns(
-    restart: Start, tree: Path, tmp_path: Path
-) -> None:
-    server = restart()
-    root = server.mount()
-    deep, directory = server.lookup(root, "a", "b", "deep.txt"), server.lookup(root, "a", "b")
-    (tree / "a" / "b").rename(tmp_path / "outside")
-    for again in (server, restart()):
-        assert again.getattr_status(deep) == "STALE"
-        assert again.getattr_status(directory) == "STALE"
-        assert again.status("lookup", v3.LOOKUP3args(again.dirop(directory, "deep.txt"))) == "STALE"
-        assert again.status("readdir", v3.READDIR3args(v3.nfs_fh3(directory), 0, bytes(8), 4096)) == "STALE"
-    (tmp_path / "outside").rename(tree / "a" / "b")
-    assert server.lookup(root, "a", "b", "deep.txt") == deep
-    assert server.read(deep) == b"deep"
-
-
 def test_a_file_moved_out_but_linked_inside_is_still_served(restart: Start, tree: Path, tmp_path: Path) -> None:
     server = restart()
     file = server.lookup(server.mount(), "hello.txt")

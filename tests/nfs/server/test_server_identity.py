@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpcrdma import ConnectOptions, ServeOptions, connect, serve
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import file_access
 from rpcrdma.nfs.export.export import ANONYMOUS, Export
 from rpcrdma.nfs.export.file_access import Callers, SwitchedCaller
-from rpcrdma.nfs.server import build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case
 
@@ -216,66 +210,6 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
     assert changed == {"nothing": [], "user": ["Uid", "CapEff"], "group": ["Gid"], "groups": ["Groups"]}
 
 
-@pytest.mark.thorough
-@needs_root
-async def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
-    """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
-    tree, state_directory = open_place / "export", open_place / "state"
-    tree.mkdir()
-    tree.chmod(0o777)
-    before = thread_identity()
-    with contextlib.closing(open_state(state_directory, os.urandom)) as state:
-        services = build_services([Export(name="/", directory=tree)], state=state)
-        for export in services.nfs.exports.trees:
-            export.in_memory = False
-        root = services.nfs.exports.trees[0].root.handle
-        options = ServeOptions(workers=1)
-        async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
-            alice, bob = [
-                await stack.enter_async_context(
-                    connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(credential=who))
-                )
-                for who in (ALICE, BOB)
-            ]
-
-            async def create(caller: Any, name: str, mode: int) -> v3.nfs_fh3:
-                none = v3.sattr3(
-                    v3.set_mode3(True, mode),
-                    v3.set_uid3(False, None),
-                    v3.set_gid3(False, None),
-                    v3.set_size3(False, None),
-                    v3.set_atime(v3.time_how.DONT_CHANGE, None),
-                    v3.set_mtime(v3.time_how.DONT_CHANGE, None),
-                )
-                where = v3.diropargs3(v3.nfs_fh3(root), name)
-                how = v3.createhow3(v3.createmode3.GUARDED, none)
-                made = await caller.call(v3.CREATE, v3.CREATE3args(where, how))
-                handle: v3.nfs_fh3 = made.value.obj.value
-                return handle
-
-            async def write(caller: Any, file: v3.nfs_fh3) -> str:
-                args = v3.WRITE3args(file, 0, 4, v3.stable_how.UNSTABLE, b"data")
-                return str((await caller.call(v3.WRITE, args)).status.name)
-
-            private = await create(alice, "private", 0o600)
-            shared = await create(alice, "shared", 0o666)
-            told = []
-            for caller, file in ((alice, private), (bob, private), (bob, shared), (bob, private), (alice, private)):
-                told.append(await write(caller, file))
-            assert told == ["NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK"]
-            await create(bob, "bobs", 0o600)
-            await write(bob, shared)
-            await create(alice, "alices", 0o600)
-        services.nfs.close()
-    assert thread_identity() == before
-    assert {path.name: path.stat().st_uid for path in tree.iterdir()} == {
-        "private": 1000,
-        "shared": 1000,
-        "bobs": 1001,
-        "alices": 1000,
-    }
-
-
 @needs_root
 def test_no_capability_is_in_effect_for_a_caller(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the kernel's server: with CAP_SYS_RESOURCE, quotas and reserved blocks would not bind callers."""
@@ -366,11 +300,3 @@ def test_a_private_directory_is_entered_and_listed_by_its_owner_only(server: Any
     entry = next(e for e in server.call("readdirplus", entries, as_=BOB).value.reply.entries if e.name == "b")
     assert not entry.name_attributes.attributes_follow
     assert not entry.name_handle.handle_follows
-
-
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """A directory that other users reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)

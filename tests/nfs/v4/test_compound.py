@@ -184,10 +184,6 @@ def test_other_minor_versions_are_answered_without_results(minor: int) -> None:
     assert one.kept == []
 
 
-def test_a_call_without_operations_succeeds() -> None:
-    assert Run(call_of()).results() == []
-
-
 BROKEN = struct.pack(">II", OP.OP_PUTFH, 0xFFFFFFFF)
 
 
@@ -417,12 +413,6 @@ def test_a_kept_reply_does_not_share_memory_with_the_one_that_is_sent() -> None:
     assert kept is not None
     assert decoded(kept).results == sent.results
     assert bytes(decoded(kept).results[2].value.data) == b"data"
-
-
-def test_a_reply_that_is_not_wanted_again_is_not_kept() -> None:
-    one = Run(call_of(SEQUENCE, PUTFH))
-    one.finish()
-    assert one.kept == [None]
 
 
 def test_a_repeat_is_answered_with_the_kept_reply() -> None:

@@ -1,9 +1,8 @@
-"""Version 4.1 over TCP connections of a whole server: files, several connections of a session, repeats after a cut."""
+"""Delegations recalled over the TCP connections of a whole server."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -21,14 +20,11 @@ from support.nfs4_client import (
     Client,
     bind_conn_to_session,
     close,
-    decode_reply,
     delegreturn,
     getfh,
-    opaque,
     open_,
     putfh,
     putrootfh,
-    sequence,
 )
 from support.nfs4_connection import TcpConnection
 
@@ -59,27 +55,6 @@ def converse(conversation: Callable[[Callable[[], TcpConnection], Conversation],
                     each.cut()
 
     asyncio.run(main())
-
-
-def call_of(*operations: bytes) -> bytes:
-    return opaque(b"") + struct.pack(">II", 1, len(operations)) + b"".join(operations)
-
-
-def test_a_call_repeated_over_another_connection_has_run_once() -> None:
-    def conversation(dial: Callable[[], TcpConnection], server: Conversation) -> None:
-        first = dial()
-        client = Client(first).start()
-        client.number += 1
-        operations = (putrootfh(), open_(b"owner", READ, name="new", create=GUARDED))
-        call = call_of(sequence(client.session, client.number, kept=True), *operations)
-        reply = decode_reply(first.receive(first.send(call)))
-        first.cut()
-        client.exchange = dial()
-        assert client.repeat(*operations, kept=True) == reply
-        assert client.run(*operations).status == "EXIST"
-        assert len(server.claims) == 1
-
-    converse(conversation)
 
 
 def test_a_delegation_is_recalled_over_the_connection_of_its_session() -> None:

@@ -45,6 +45,8 @@ _DIRECTORY_MODE = 0o700
 _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
 _CREATE_TRIES = 16
+_MAJOR_MAX, _MINOR_MAX = 0xFFF, 0xFFFFF
+"""The largest numbers of a device: the kernel cuts off the rest, and would make another device."""
 _SECOND = 1_000_000_000
 _SPECIAL = {FileKind.CHARACTER_DEVICE, FileKind.BLOCK_DEVICE, FileKind.SOCKET, FileKind.FIFO}
 
@@ -156,8 +158,9 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """A new file; None if the name is taken, which `_existing` judges."""
+        """Creates a file; returns None if the name is taken, which `_existing` judges."""
         tree, wanted = self.tree, create.wanted
+        size = None if wanted.size is None else _size(wanted.size)
         exclusive = create.how is CreateHow.EXCLUSIVE
         mode = _mode(wanted, _FILE_MODE)
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -177,8 +180,8 @@ class Files(LocalObject):
                         # A retry may reach the next run of the server, which recognises the call by these times.
                         os.fsync(fd)
                     else:
-                        if wanted.size is not None:
-                            os.ftruncate(fd, _size(wanted.size))
+                        if size is not None:
+                            os.ftruncate(fd, size)
                         node.dress(wanted, mode, caller)
             if fd is None:
                 return None
@@ -237,7 +240,12 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """(the call that makes the object, its mode)."""
+    """Returns the call that makes an object, and the object's mode; None for a symbolic link.
+
+    Raises:
+        Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a
+            symbolic link has a null octet.
+    """
     kind, target = make.kind, make.target
     if kind == FileKind.DIRECTORY:
         mode = _mode(wanted, _DIRECTORY_MODE)
@@ -250,7 +258,9 @@ def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
         raise Refused(errno.EINVAL)
     mode = _mode(wanted, _FILE_MODE)
     major, minor = make.device
-    device = os.makedev(major & 0xFFF, minor & 0xFFFFF)
+    if major > _MAJOR_MAX or minor > _MINOR_MAX:
+        raise Refused(errno.EINVAL)
+    device = os.makedev(major, minor)
     return lambda name, directory: os.mknod(name, kind | mode & 0o777, device, dir_fd=directory), mode
 
 

@@ -10,6 +10,7 @@ import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, KnownEntries
 from rpcrdma.nfs.export.export import ExportTerms
@@ -182,11 +183,9 @@ class MemoryNode(MemoryXattrs):
                 if create.wanted.size is not None:
                     self.tree.resize(found, create.wanted.size)
                 return Made(found, is_new=False)
-            made = self._enter_new(name, FileKind.FILE)
+            made = self._enter_new(name, FileKind.FILE, create.wanted)
             if exclusive:
                 made.atime, made.mtime = _stamps(create.verifier)
-            else:
-                made.set(create.wanted)
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
@@ -199,9 +198,8 @@ class MemoryNode(MemoryXattrs):
         with self.changing(change):
             if name in self.names:
                 raise Refused(errno.EEXIST)
-            made = self._enter_new(name, make.kind)
+            made = self._enter_new(name, make.kind, replace(wanted, size=None))
             made.target, made.device = make.target, make.device
-            made.set(wanted)
             return Made(made, is_new=True)
 
     def set_attributes(
@@ -304,8 +302,14 @@ class MemoryNode(MemoryXattrs):
             raise Refused(errno.ENOENT)
         return found[1]
 
-    def _enter_new(self, name: bytes, kind: FileKind) -> MemoryNode:
+    def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
+        """Makes an object with a name in this directory; none where its attributes are refused."""
         made = self.tree.object(kind)
+        try:
+            made.set(wanted)
+        except Refused:
+            self.tree.removed(made)
+            raise
         if kind is FileKind.DIRECTORY:
             made.parent_node = self
         self.enter(name, made)
