@@ -58,7 +58,7 @@ Version = tuple[int, int] | None
 
 
 class _Window:
-    """The names of a directory after a cookie, all or (not `complete`) as many as may be kept."""
+    """The names of a directory after a cookie: all of them, or (not `complete`) the next ones within the limit."""
 
     __slots__ = ("after", "complete", "table", "ticket", "version")
 
@@ -118,7 +118,7 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 
 
 class DirectoryListings:
-    """The windows of listings that go on. Thread-safe; `limit` bounds the octets held, and those of a window.
+    """The windows of listings in progress. Thread-safe; `limit` bounds the octets held, and those of a window.
 
     One thread at a time reads a directory; the window that it has read may serve the threads that waited for it.
     """
@@ -137,7 +137,7 @@ class DirectoryListings:
     ) -> tuple[Iterator[ListedEntry], bool]:
         """(entries after a cookie in order, whether they are the last) of the directory with this handle.
 
-        A listing that begins (a cookie below 3) shows the directory as it is; one that goes on may use names
+        A listing that begins (a cookie below 3) shows the directory as it is; one that continues may use names
         read since it began. The caller reads `version` from the directory before this call. Entries of one cookie
         must not be put on two pages.
         """

@@ -23,7 +23,7 @@ class Exports(Protocol):
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
         """The object of a handle, in a tree that is open to this call by `version` of NFS, and the caller's rights.
 
-        None in the event loop where that may block: the call goes on in a worker thread and asks again.
+        None in the event loop where that may block: the call continues in a worker thread and asks again.
 
         Raises:
             Refused: BAD_HANDLE: the handle is not ours; ESTALE: its export or the object is gone; EACCES: the export is

@@ -120,7 +120,7 @@ class SwitchedCaller:
 
 
 _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
-"""What it takes to act as others."""
+"""The capabilities that a server needs to act as other users, by their names."""
 
 
 class Callers:

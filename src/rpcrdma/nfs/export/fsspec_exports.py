@@ -69,7 +69,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Lets go of the objects and the data of trees that are gone; may block."""
+        """Drops the objects and the data of trees that are gone; may block."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)

@@ -327,7 +327,7 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 
 
 def change_events() -> int:
-    """A descriptor of fanotify, which does not block, that names files by their handles and needs no privilege.
+    """A descriptor of fanotify that does not block, names files by their handles and needs no privilege.
 
     Raises:
         OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
@@ -379,7 +379,7 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 
 
 def to_user(uid: int, *, saved: int) -> ThreadChange:
-    """Gives the thread an effective user, and with it the one for file systems; it may come back to the saved one."""
+    """Gives the thread an effective user, also for file systems; the thread may return to the saved user."""
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 

@@ -141,7 +141,7 @@ class LocalExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[LocalTree], *, close: bool) -> list[OSError]:
-        """Puts unstable data in trees that are gone on the disk, and lets go of their objects and files; may block.
+        """Puts unstable data in trees that are gone on the disk, and drops their objects and files; may block.
 
         Args:
             gone: the trees.

@@ -228,8 +228,8 @@ class Made:
 class Change:
     """The attributes of an object before and after a change, with no other client's change in between.
 
-    The version makes one for a call, and the method fills it, also where it raises. Both are None if it has not come to
-    the change.
+    The version makes one for a call, and the method fills it, also where it raises. Both are None if the call fails
+    before the change.
     """
 
     before: Attributes | None = None

@@ -104,7 +104,7 @@ class DataProcedures(Procedures):
                 with who.identity:
                     written = file.write(data, args.offset, stable, change, judge=True)
             else:
-                # Brief for an open file without a wish for the disk: its data goes to the page cache.
+                # Brief for an UNSTABLE write to an open file: its data goes to the page cache.
                 yield ActAs(who.identity)
                 written = file.write(data, args.offset, stable, change, judge=True)
             resok = v3.WRITE3resok(wcc(node, change), written.octets, _HOW[written.stable], written.verifier)

@@ -147,7 +147,7 @@ def _groups(export: ExportTerms) -> list[groupnode] | None:
                 return []
             networks |= dict.fromkeys(map(str, rule.hosts))
         if rule.hosts is None and not (rule.principals or rule.certificates):
-            # No call comes to a later rule.
+            # No call reaches a later rule.
             break
     return [groupnode(network) for network in networks] or None
 

@@ -208,7 +208,7 @@ class Client:
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
-            # Linux looks after its delegations for this flag alone, and would use them on.
+            # Linux checks its delegations for this flag alone, and would keep using lost ones.
             flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED
         self.lost[flags] = self.lost.get(flags, 0) + change
         if not self.lost[flags]:
@@ -217,7 +217,7 @@ class Client:
 
 
 class InTheWay(Exception):
-    """Courteous clients have to end before the call can go on."""
+    """Courteous clients have to end before the call can continue."""
 
     def __init__(self, clients: Iterable[Client]) -> None:
         self.clients = list(clients)

@@ -155,7 +155,7 @@ class State:
 
         Args:
             step: changes nothing if it raises `InTheWay`.
-            wait: is called before the disk is waited for, and may raise in order to come back in a worker thread.
+            wait: is called before the disk is waited for; may raise, so that a worker thread calls this method again.
 
         Raises:
             Refused: DELAY: the disk does not delete a client.
@@ -186,7 +186,7 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls a function that ends a state for each one of some; calls of clients go on in between."""
+        """Calls a function that ends a state for each of `states`, with the lock free now and then for calls."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
