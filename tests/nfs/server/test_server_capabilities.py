@@ -50,10 +50,7 @@ AS_ONE_USER = {
     "handle after a restart",
 }
 
-SAYS = {
-    (0, ()): ["[Errno 1] a server that runs as root"],
-    (0, SWITCH): ["this server may not open all that it"],
-}
+SAYS = {(0, ()): ["[Errno 1] a server that runs as root"], (0, SWITCH): ["this server may not open all that it"]}
 
 
 class Caller:

@@ -18,15 +18,7 @@ from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.v4 import compounds
 from rpcrdma.nfs.v4.call_layouts import CallLayouts
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, EncodedReply, decode_call, name_of
-from rpcrdma.nfs.v4.nfs4 import (
-    GETFH4resok,
-    READ4resok,
-    SEQUENCE4args,
-    SEQUENCE4resok,
-    nfs_opnum4,
-    nfsstat4,
-    stateid4,
-)
+from rpcrdma.nfs.v4.nfs4 import GETFH4resok, READ4resok, SEQUENCE4args, SEQUENCE4resok, nfs_opnum4, nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run

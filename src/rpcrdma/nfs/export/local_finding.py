@@ -30,16 +30,8 @@ __all__ = ["Finding"]
 
 _LINKS_MAX = 0xFFFFFFFF
 _WRITING = MODIFY | APPEND | DELETE
-_OF_DIRECTORIES = (
-    (os.R_OK, READ),
-    (os.X_OK, LOOKUP),
-    (os.W_OK | os.X_OK, MODIFY | APPEND | DELETE),
-)
-_OF_OTHERS = (
-    (os.R_OK, READ),
-    (os.W_OK, MODIFY | APPEND),
-    (os.X_OK, EXECUTE),
-)
+_OF_DIRECTORIES = ((os.R_OK, READ), (os.X_OK, LOOKUP), (os.W_OK | os.X_OK, MODIFY | APPEND | DELETE))
+_OF_OTHERS = ((os.R_OK, READ), (os.W_OK, MODIFY | APPEND), (os.X_OK, EXECUTE))
 
 
 class Finding(LocalObject):

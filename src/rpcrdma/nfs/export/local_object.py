@@ -84,11 +84,7 @@ class PartedTree(ObjectTree[N]):
     transfer_octets = TRANSFER_OCTETS_MAX
 
     def __init__(
-        self,
-        export: Export,
-        parts: LocalParts,
-        cache: ObjectCache[N],
-        locks: Mapping[bytes, Sequence[threading.RLock]],
+        self, export: Export, parts: LocalParts, cache: ObjectCache[N], locks: Mapping[bytes, Sequence[threading.RLock]]
     ) -> None:
         super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
         self.parts = parts

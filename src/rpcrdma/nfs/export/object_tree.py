@@ -28,13 +28,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
-from rpcrdma.nfs.export.file_handle import (
-    HandleSeal,
-    OpenedHandle,
-    export_identity,
-    kernel_handle,
-    object_identity,
-)
+from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,

@@ -6,15 +6,7 @@ import errno
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.tree import (
-    MODIFY,
-    OFFSET_MAX,
-    READ,
-    Change,
-    Refused,
-    Stable,
-    check_changeable,
-)
+from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, READ, Change, Refused, Stable, check_changeable
 from rpcrdma.nfs.v3.server.attributes import post_op, post_op_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of

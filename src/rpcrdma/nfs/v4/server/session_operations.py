@@ -42,11 +42,7 @@ _FLAGS_ASKED: Final = (
     | nfs4.EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
 )
 _ENFORCED: Final = bits(
-    _O.OP_BIND_CONN_TO_SESSION,
-    _O.OP_EXCHANGE_ID,
-    _O.OP_CREATE_SESSION,
-    _O.OP_DESTROY_SESSION,
-    _O.OP_DESTROY_CLIENTID,
+    _O.OP_BIND_CONN_TO_SESSION, _O.OP_EXCHANGE_ID, _O.OP_CREATE_SESSION, _O.OP_DESTROY_SESSION, _O.OP_DESTROY_CLIENTID
 )
 """Operations that are kept to the machine's principal if the client asks for it."""
 _ALLOWED: Final = bits(
