@@ -1,41 +1,20 @@
-"""The tree in memory: its crashes and bounds, and the file server of simulated worlds by calls without a transport."""
+"""The tree in memory: its crashes and its bounds."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.export.abilities import XattrHow
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
-from rpcrdma.nfs.v3.server.service import NfsService
-from support.direct_calls import Direct
-
-STATUS = v3.nfsstat3
 
 
-def on_filesystem(work: Callable[[NfsFilesystem, MemoryTree], Coroutine[Any, Any, None]]) -> Direct:
-    tree = MemoryTree(lambda: 5.0)
-    service = NfsService(tree)
-    caller = Direct(service)
-
-    async def main() -> None:
-        async with NfsFilesystem(caller, v3.nfs_fh3(tree.root.handle)) as filesystem:
-            await work(filesystem, tree)
-
-    asyncio.run(main())
-    return caller
-
-
-def created(tree: MemoryTree, name: bytes, directory: MemoryNode | None = None) -> Any:
-    made = (directory or tree.root).create(tree.grant, name, Create(CreateHow.GUARDED), Change())
+def created(tree: MemoryTree, name: bytes) -> Any:
+    made = tree.root.create(tree.grant, name, Create(CreateHow.GUARDED), Change())
     return made.node
 
 
@@ -50,38 +29,24 @@ def written(tree: MemoryTree, data: bytes, stable: Stable = Stable.FILE_SYNC) ->
 
 
 def test_the_same_calls_give_the_same_attributes_and_handles() -> None:
-    def one() -> list[object]:
-        found: list[object] = []
-
-        async def work(filesystem: NfsFilesystem, tree: MemoryTree) -> None:
-            await filesystem.write_bytes("file", b"data")
-            status = await filesystem.stat("file")
-            found.extend((status.st_ino, status.st_mtime_ns, await filesystem.handle_of("file"), tree.verifier))
-
-        on_filesystem(work)
-        return found
+    def one() -> tuple[object, ...]:
+        tree = MemoryTree(lambda: 5.0)
+        file = written(tree, b"data")
+        status = file.attributes()
+        return file.handle, status.number, status.mtime_ns, status.change, tree.verifier
 
     assert one() == one()
 
 
-def test_a_crash_loses_unstable_writes_alone_and_changes_the_verifier() -> None:
-    tree = MemoryTree(lambda: 0.0)
-    file = written(tree, b"stable")
-    write(file, 0, b"UN", Stable.UNSTABLE)
-    write(file, 6, b"more", Stable.UNSTABLE)
-    verifier = tree.verifier
-    tree.crash(lambda: False)
-    assert (bytes(file.data), tree.verifier != verifier) == (b"stable", True)
-
-
-def test_a_crash_asks_for_each_unstable_write_whether_it_is_kept() -> None:
-    tree = MemoryTree(lambda: 0.0)
-    file = written(tree, b"stable")
-    write(file, 0, b"UN", Stable.UNSTABLE)
-    write(file, 6, b"more", Stable.UNSTABLE)
-    fates = iter((False, True))
-    tree.crash(lambda: next(fates))
-    assert bytes(file.data) == b"stablemore"
+def test_a_crash_keeps_stable_writes_those_unstable_ones_that_it_is_told_to_and_changes_the_verifier() -> None:
+    for fates, content in (((False, False), b"stable"), ((False, True), b"stablemore")):
+        tree = MemoryTree(lambda: 0.0)
+        file = written(tree, b"stable")
+        write(file, 0, b"UN", Stable.UNSTABLE)
+        write(file, 6, b"more", Stable.UNSTABLE)
+        verifier, kept = tree.verifier, iter(fates)
+        tree.crash(lambda kept=kept: next(kept))  # type: ignore[misc]
+        assert (bytes(file.data), tree.verifier != verifier) == (content, True)
 
 
 def test_a_stable_write_and_a_commit_make_earlier_writes_stable() -> None:

@@ -6,13 +6,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.file_handle import HandleSeal, object_identity
@@ -190,33 +188,6 @@ def test_made_up_places_lead_nowhere_else(server: Any, outside: Path) -> None:
         server.services.nfs.exports.nodes.drop_all()
         places.remember(file, parent, name)
         assert server.read(file) == b"inside"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    base = tmp_path_factory.mktemp("shared")
-    (base / "export").mkdir()
-    server = Server([Export(name="/", directory=base / "export", root_squash=False)], base / "state")
-    yield server
-    server.close()
-
-
-HANDLE_ARGS: dict[str, Callable[[v3.nfs_fh3], Any]] = {
-    "getattr": v3.GETATTR3args,
-    "access": lambda handle: v3.ACCESS3args(handle, 63),
-    "readlink": v3.READLINK3args,
-    "read": lambda handle: v3.READ3args(handle, 0, 1),
-    "fsstat": v3.FSSTAT3args,
-    "fsinfo": v3.FSINFO3args,
-    "pathconf": v3.PATHCONF3args,
-    "commit": lambda handle: v3.COMMIT3args(handle, 0, 0),
-}
-
-
-@given(handle=st.binary(max_size=64), procedure=st.sampled_from([*HANDLE_ARGS]))
-@settings(max_examples=200)
-def test_invented_handles_are_bad_everywhere(shared: Any, handle: bytes, procedure: str) -> None:
-    assert shared.status(procedure, HANDLE_ARGS[procedure](v3.nfs_fh3(handle))) == "BADHANDLE"
 
 
 def test_a_race_of_renames_never_shows_what_is_outside(server: Any, outside: Path) -> None:
