@@ -64,6 +64,18 @@ def test_a_stable_write_and_a_commit_make_earlier_writes_stable() -> None:
         assert bytes(file.data) == b"abcd", finish
 
 
+def test_no_name_moves_from_one_tree_to_another() -> None:
+    tree, other = MemoryTree(lambda: 0.0), MemoryTree(lambda: 0.0)
+    file = written(tree, b"data")
+    for call in (
+        lambda: tree.root.rename(tree.grant, b"file", other.root, b"file", Change(), Change()),
+        lambda: file.link(tree.grant, other.root, b"file", Change()),
+    ):
+        with pytest.raises(Refused) as caught:
+            call()
+        assert caught.value.errno == errno.EXDEV
+
+
 def test_data_is_bounded_whatever_the_offset() -> None:
     tree = MemoryTree(lambda: 0.0, octets_max=100)
     file = written(tree, bytes(60))

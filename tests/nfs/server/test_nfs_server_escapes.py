@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,17 @@ def test_mount_points_are_not_entered(outside: Path) -> None:
     assert ran.stdout.split() == ["ACCES", "False", "True", "ACCES"], ran.stderr
 
 
+HANDLE_ARGS: dict[str, Callable[[v3.nfs_fh3], Any]] = {
+    "access": lambda handle: v3.ACCESS3args(handle, 63),
+    "readlink": v3.READLINK3args,
+    "read": lambda handle: v3.READ3args(handle, 0, 1),
+    "fsstat": v3.FSSTAT3args,
+    "fsinfo": v3.FSINFO3args,
+    "pathconf": v3.PATHCONF3args,
+    "commit": lambda handle: v3.COMMIT3args(handle, 0, 0),
+}
+
+
 def test_every_flipped_bit_truncation_or_addition_makes_a_handle_bad(server: Any) -> None:
     file = server.lookup(server.mount(), "a", "file")
     forged = [file[:length] for length in range(len(file))] + [file[length:] for length in range(1, len(file))]
@@ -159,6 +170,8 @@ def test_every_flipped_bit_truncation_or_addition_makes_a_handle_bad(server: Any
             forged.append(bytes(flipped))
     for handle in forged:
         assert server.getattr_status(handle) == "BADHANDLE"
+    for procedure, args in HANDLE_ARGS.items():
+        assert server.status(procedure, args(v3.nfs_fh3(forged[-1]))) == "BADHANDLE"
 
 
 def test_a_sealed_handle_of_a_file_outside_is_stale(server: Any, outside: Path) -> None:

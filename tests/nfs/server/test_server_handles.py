@@ -438,6 +438,8 @@ def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
     assert server.getattr_status(handles[-1]) == "OK"
     (tree / "short" / FAR / FAR / FAR).rename(tree / "shorter")
     assert server.getattr_status(handles[-1]) == "OK"
-    (tree / "shorter").rename(tmp_path / "outside")
+    os.rmdir(FAR, dir_fd=server.services.nfs.exports.nodes.held[handles[-2]].fd)
     assert server.getattr_status(handles[-1]) == "STALE"
+    (tree / "shorter").rename(tmp_path / "outside")
+    assert server.getattr_status(handles[-2]) == "STALE"
     assert server.getattr_status(handles[4]) == "OK"

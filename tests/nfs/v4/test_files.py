@@ -287,6 +287,9 @@ def test_data_is_written_by_an_open_and_committed(serve: Callable[..., Served], 
     assert served.run(putfh(handle), commit()).value(5) == written.value(38)[2]
     only_read = served.client.opened(handle, READ, owner=b"reader")
     assert served.status(putfh(handle), write(only_read, 0, b"x")) == "OPENMODE"
+    locked = served.client.locked(handle, opened)
+    assert served.status(putfh(handle), write(locked, 0, b"SOME")) == "OK"
+    assert served.run(putfh(handle), read(locked, 0, 4)).value(25)[1] == b"SOME"
 
 
 # Changes of directories

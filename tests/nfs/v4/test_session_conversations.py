@@ -256,6 +256,7 @@ def test_a_session_ends_itself_by_the_last_operation_alone() -> None:
     assert client.run(destroy_session(client.session), destroy_session(client.session)).status == "NOT_ONLY_OP"
     assert client.run(destroy_session(client.session), kept=True).status == "OK"
     assert client.run().status == "BADSESSION"
+    assert client.compound(destroy_session(client.session)).status == "BADSESSION"
 
 
 def test_reclaim_complete_comes_once() -> None:
