@@ -15,7 +15,8 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
-from rpcrdma.nfs.v4.server.state import State, bump, state_of
+from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.nfs.v4.server.stateids import bump
 from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]

@@ -24,7 +24,8 @@ from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, existing_object, object_named
-from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
+from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.nfs.v4.server.stateids import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
 from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
