@@ -16,11 +16,12 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.export.tree import READ, Exports, Refused
+from rpcrdma.nfs.export.tree import READ, Refused
 from rpcrdma.rpc.host_identity import CallOrigin
 
 __all__ = [

@@ -389,22 +389,11 @@ def test_the_libraries_own_listings_are_not_believed(files: Store, tmp_path: Pat
     assert asked == ["/bucket/a.txt", "/bucket"]
 
 
-def test_a_listing_goes_on_after_each_cookie_also_after_a_restart_and_a_change(files: Store, tmp_path: Path) -> None:
+def test_a_listing_goes_on_after_a_restart_and_a_change(files: Store, tmp_path: Path) -> None:
     files.pipe({f"/bucket/many/{number}": b"x" * number for number in range(30)})
     with exported(tmp_path) as exports:
         directory = found(exports, b"many")
-        entries = directory.entries(ME, 0, detailed=True)
-        listed = list(entries)
-        assert entries.complete
-        assert [(entry.cookie, entry.name) for entry in listed[:2]] == [(1, b"."), (2, b"..")]
-        assert {entry.name for entry in listed[2:]} == {b"%d" % number for number in range(30)}
-        assert [entry.cookie for entry in listed] == sorted({entry.cookie for entry in listed})
-        for entry in listed:
-            node = directory.lookup(ME, entry.name, at_once=False)
-            assert node is not None
-            assert (entry.handle, entry.number) == (node.handle, node.attributes().number)
-        for place, entry in enumerate(listed):
-            assert names_in(directory, entry.cookie) == [later.name for later in listed[place + 1 :]]
+        listed = list(directory.entries(ME, 0, detailed=True))
         part = directory.entries(ME, 0, detailed=False)
         assert next(iter(part)).handle is None
         assert not part.complete

@@ -338,41 +338,6 @@ def test_a_call_of_the_same_caller_asks_no_rule(start: Callable[..., Server], tr
 
 
 @needs_root
-def test_the_next_call_obeys_changed_rules_also_by_an_open_of_before(
-    start: Callable[..., Server], tree: Path, tmp_path: Path
-) -> None:
-    both = Both(start, tree, tmp_path)
-    client = both.client(USER, origin())
-    file = client.handle("d", "hello.txt")
-    stateid = client.opened(file, WRITE | NO_DELEGATION)
-    exports = both.server.services.nfs.exports
-    seen = []
-    for terms in (
-        {},
-        {"rules": (AccessTerms(hosts=networks("192.0.2.7"), read_only=True),)},
-        {"rules": (AccessTerms(hosts=networks("192.0.2.7"), denied=True),)},
-        {"rules": (AccessTerms(hosts=networks("192.0.2.7"), security=(KRB5P,)),)},
-        {"denied": True},
-        {"rules": (AccessTerms(hosts=networks("192.0.2.7"), root_squash=False),), "denied": True},
-    ):
-        changed = both.export("/d", **both.terms | terms)
-        present: Any = [tree.export for tree in exports.trees]
-        exports.install(exports.plan([changed if each.name == "/d" else each for each in present]))
-        data = v3.WRITE3args(v3.nfs_fh3(file), 0, 1, v3.stable_how.FILE_SYNC, b"h")
-        seen.append(
-            (client.run(putfh(file), write(stateid, 0, b"h")).status, both.three("write", data, USER, origin()))
-        )
-    assert seen == [
-        ("OK", "OK"),
-        ("ROFS", "ROFS"),
-        ("ACCESS", "ACCES"),
-        ("WRONGSEC", "TOOWEAK"),
-        ("ACCESS", "ACCES"),
-        ("OK", "OK"),
-    ]
-
-
-@needs_root
 def test_exports_that_are_hidden_or_of_one_version_are_shown_to_nobody_else(
     start: Callable[..., Server], tree: Path, tmp_path: Path
 ) -> None:
@@ -425,16 +390,6 @@ def test_version_4_names_the_flavors_of_the_rules_that_fit_the_host(
             reply.status if reply.status != "OK" else len(reply.results[-1][-1]) for reply in (by_name, of_current)
         ]
     assert seen == {"192.0.2.7": [2, 2], "203.0.113.7": [1, 1], "198.51.100.7": ["ACCESS", "ACCESS"]}
-
-
-@needs_root
-def test_the_flavors_of_a_root_that_version_3_does_not_serve_are_told(
-    start: Callable[..., Server], tree: Path, tmp_path: Path
-) -> None:
-    server = start([Export(name="/", directory=tree, versions=(4,), security=(KRB5P,))])
-    client = with_version_4(server, tmp_path).client(credential=USER).start()
-    assert client.run(putrootfh()).status == "WRONGSEC"
-    assert client.run(putrootfh(), secinfo_no_name()).status == "OK"
 
 
 def test_terms_that_make_no_sense_are_refused(tmp_path: Path) -> None:

@@ -149,24 +149,3 @@ async def test_a_client_has_the_rights_of_its_rule_by_each_version_and_transport
         plain = ConnectOptions(credential=me)
         assert await met(urls, "rdma", plain) == ("rw", "rw")
         assert await met(urls, "tcp", plain) == ("EACCES", "ACCESS")
-
-
-async def test_a_connection_goes_on_under_the_rules_of_each_reload(
-    place: Path, mechanism: FakeMechanism, hosts: Hosts
-) -> None:
-    async with serving(place, mechanism, hosts, root_squash=False) as (urls, exports):
-        port = urls["tcp"].rpartition(":")[2]
-        for scheme in ("tcp", "rdma"):
-            exports.install(exports.plan([Export(name="/d", directory=place / "d", root_squash=False)]))
-            options = ConnectOptions(credential=AuthSys(uid=ME.uid, gid=ME.gid), security="sys")
-            async with nfs_open(f"{urls[scheme]}/d?mountport={port}", options=options) as fs:
-                await fs.write_bytes("file", b"one")
-                rule = AccessTerms(hosts=LOCAL, read_only=True, root_squash=False)
-                exports.install(exports.plan([Export(name="/d", directory=place / "d", rules=(rule,), denied=True)]))
-                with pytest.raises(OSError, match="file") as refused:
-                    await fs.chmod("file", 0o600)
-                assert refused.value.errno == errno.EROFS
-                assert await fs.read_bytes("file") == b"one"
-                exports.install(exports.plan([Export(name="/d", directory=place / "d", denied=True)]))
-                with pytest.raises(PermissionError):
-                    await fs.read_bytes("file")

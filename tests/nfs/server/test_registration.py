@@ -320,10 +320,7 @@ async def test_a_server_removes_at_its_end_what_leads_to_it_alone(rpcbind: Rpcbi
     rpcbind.entries[NFS_OVER_TCP] = later = (ELSEWHERE, "superuser")
     rpcbind.entries[100005, 3, "tcp"] = (WANTED[100005, 3, "tcp"], "1001")
     await ours.close()
-    assert rpcbind.entries == OF_OTHERS | {
-        NFS_OVER_TCP: later,
-        (100005, 3, "tcp"): (WANTED[100005, 3, "tcp"], "1001"),
-    }
+    assert rpcbind.entries == OF_OTHERS | {NFS_OVER_TCP: later, (100005, 3, "tcp"): (WANTED[100005, 3, "tcp"], "1001")}
 
 
 @jumping
@@ -369,11 +366,7 @@ _ENTRY = struct.pack(">III", 1, 100003, 3) + b"\0\0\0\x03tcp\0" + bytes(8)
 )
 @each_case("user", ["superuser", "1000"])
 def test_hostile_answers_of_rpcbind_are_reported_and_end_nothing(
-    octets: Callable[[bytes], bytes],
-    cause: str,
-    user: str,
-    rpcbind: Rpcbind,
-    caplog: pytest.LogCaptureFixture,
+    octets: Callable[[bytes], bytes], cause: str, user: str, rpcbind: Rpcbind, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,17 +12,16 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import AuthError, RpcRdmaError, UserAuthenticationFailed
-from rpcrdma.nfs import mount, v3
+from rpcrdma.errors import RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.nfs import mount
 from rpcrdma.nfs.client import nfs_open
-from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.v3.server.mount_service import MountService
-from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
+from rpcrdma.rpc.auth import AuthGss, AuthSys, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
@@ -99,47 +97,6 @@ async def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_
                 await nfs_open(urls[scheme].format("/home"), options=ConnectOptions(security=wanted))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("scheme", SCHEMES)
-async def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
-    scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(SYS, NONE, KRB5I)) as urls:
-        async with nfs_open(urls[scheme].format("/home")) as fs:
-            handle, _ = await fs.handle_of("file")
-            root, _ = await fs.handle_of(".")
-        server = urls[scheme].partition("{")[0]
-        for security in ("sys", "krb5i"):
-            async with connect(server, v3.PROGRAM, options=ConnectOptions(security=security)) as thief:
-                calls: list[tuple[Any, Any]] = [
-                    (v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle))),
-                    (v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, 100)),
-                    (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
-                    (v3.REMOVE, v3.REMOVE3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
-                ]
-                for procedure, args in calls:
-                    with pytest.raises(AuthError) as error:
-                        await thief.call(procedure, args)
-                    assert error.value.stat == AuthStat.AUTH_TOOWEAK, (security, procedure)
-        assert (tmp_path / "home" / "file").read_bytes() == b"content"
-    assert "refused 127.0.0.1 the export /home: it came with sys, and the export asks for krb5p" in caplog.text
-
-
-@pytest.mark.thorough
-async def test_an_export_without_flavors_of_its_own_takes_those_that_it_lists(
-    tmp_path: Path, mechanism: FakeMechanism
-) -> None:
-    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=Export(name="/", directory=tmp_path).security) as urls:
-        async with nfs_open(urls["tcp"].format("/pub"), options=ConnectOptions(security="sys")) as fs:
-            handle, _ = await fs.handle_of("file")
-        server = urls["tcp"].partition("{")[0]
-        async with connect(server, v3.PROGRAM, options=ConnectOptions(security="krb5p")) as caller:
-            with pytest.raises(AuthError) as error:
-                await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle)))
-            assert error.value.stat == AuthStat.AUTH_TOOWEAK
-
-
 class Taking(mount.MOUNT_V3_Service):
     """A client's service."""
 
@@ -188,13 +145,6 @@ async def test_the_connection_that_asks_for_the_flavors_offers_no_services_to_th
     assert taking.calls == 1
 
 
-@pytest.mark.thorough
-async def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
-    async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
-        found = await list_exports(parse_url(urls["tcp"].format("")), ConnectOptions())
-        assert [(one.name, one.flavors) for one in found] == [("/home", (390005, 390004)), ("/pub", (1, 0))]
-
-
 def gss(user: LocalUser | None) -> AuthGss:
     return AuthGss(principal="alice@REALM", flavor=KRB5P, user=user)
 
@@ -217,21 +167,6 @@ def test_a_caller_acts_as_a_local_user_squashed_as_the_export_says(
     credential: Any, export: dict[str, Any], acts_as: tuple[int, int, tuple[int, ...]], tmp_path: Path
 ) -> None:
     assert Export(name="/", directory=tmp_path, **export).acting_as(credential) == acts_as
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
-@pytest.mark.parametrize("scheme", SCHEMES)
-async def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(
-    scheme: str, tmp_path: Path, mechanism: FakeMechanism
-) -> None:
-    tmp_path.chmod(0o755)  # noqa: ASYNC240 - nothing else runs yet
-    async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
-        for principal, uid in (("alice@REALM", 1000), ("host/node@REALM", 65534)):
-            mechanism.principal = principal
-            async with nfs_open(urls[scheme].format("/home")) as fs:
-                await fs.write_bytes(f"of-{uid}", b"x")
-            assert (tmp_path / "home" / f"of-{uid}").stat().st_uid == uid
 
 
 class ClaimedCall:

@@ -50,10 +50,7 @@ AS_ONE_USER = {
     "handle after a restart",
 }
 
-SAYS = {
-    (): ["[Errno 1] a server that runs as root"],
-    SWITCH: ["this server may not open all that it"],
-}
+SAYS = {(0, ()): ["[Errno 1] a server that runs as root"], (0, SWITCH): ["this server may not open all that it"]}
 
 
 class Caller:
@@ -202,6 +199,7 @@ def judge(base: Path, *, squash: bool) -> tuple[list[str], list[str]]:
         pytest.param(0, FOUR, True, set(), id="root-four"),
         pytest.param(0, FOUR, False, ROOTS_OWN, id="root-four-trusting"),
         pytest.param(0, EIGHT, False, set(), id="root-eight-trusting"),
+        pytest.param(997, (), True, AS_ONE_USER | {"program is read"}, id="user-none"),
         pytest.param(997, ("dac_read_search", "dac_override"), True, AS_ONE_USER, id="user-without-switching"),
         pytest.param(997, FOUR, True, set(), id="user-four"),
         pytest.param(997, FOUR, False, ROOTS_OWN, id="user-four-trusting"),
@@ -240,7 +238,10 @@ def test_a_server_keeps_the_promises_that_its_capabilities_allow(
         )
         assert ran.returncode == 0, ran.stderr
         found, said = json.loads(ran.stdout)
-        assert (set(found), [" ".join(line.split()[:8]) for line in said]) == (broken, SAYS.get(capabilities, []))
+        assert (set(found), [" ".join(line.split()[:8]) for line in said]) == (
+            broken,
+            SAYS.get((uid, capabilities), []),
+        )
 
 
 if __name__ == "__main__":

@@ -76,20 +76,6 @@ def test_writers_of_one_file_see_every_change_of_the_others(server: Any) -> None
     assert server.attributes(file).size == 60 * THREADS * 10
 
 
-def test_one_of_many_creators_wins(server: Any) -> None:
-    root = server.mount()
-    results: list[str] = []
-
-    def work(number: int) -> None:
-        for turn in range(30):
-            how = v3.createhow3(v3.createmode3.EXCLUSIVE, bytes([number, 0, 0, 1, 0, 0, 0, turn]))
-            results.append(server.status("create", v3.CREATE3args(server.dirop(root, f"file-{turn}"), how)))
-
-    run(work)
-    assert results.count("OK") == 30
-    assert results.count("EXIST") == 30 * (THREADS - 1)
-
-
 def test_renames_back_and_forth_neither_block_nor_lose(server: Any, tree: Path) -> None:
     root = server.mount()
     for name in ("left", "right"):
@@ -110,24 +96,6 @@ def test_renames_back_and_forth_neither_block_nor_lose(server: Any, tree: Path) 
 
     run(work)
     assert len(list((tree / "left").iterdir())) + len(list((tree / "right").iterdir())) == THREADS
-
-
-def test_trees_come_and_go_at_once(server: Any) -> None:
-    root = server.mount()
-
-    def work(number: int) -> None:
-        for turn in range(8):
-            name = f"dir-{number}"
-            reply = server.call("mkdir", v3.MKDIR3args(server.dirop(root, name), server.sattr(mode=0o755)))
-            directory = reply.value.obj.value.data
-            made = [server.create(directory, f"{turn}-{n}") for n in range(5)]
-            assert len(server.list_names(directory)) == 7
-            for n in range(5):
-                assert server.status("remove", v3.REMOVE3args(server.dirop(directory, f"{turn}-{n}"))) == "OK"
-            assert server.status("rmdir", v3.RMDIR3args(server.dirop(root, name))) == "OK"
-            assert {server.getattr_status(handle) for handle in [directory, *made]} == {"STALE"}
-
-    run(work)
 
 
 def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(

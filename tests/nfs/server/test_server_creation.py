@@ -55,27 +55,6 @@ def test_modes_are_what_the_client_asks_for(mask: int, start: Any) -> None:
     assert [oct(reply.value.obj_attributes.value.mode) for reply in made] == ["0o2775"] * 3
 
 
-def test_unchecked_create_takes_an_existing_file(server: Any, root: bytes, tree: Path) -> None:
-    reply = create(server, root, "hello.txt", v3.createmode3.UNCHECKED, server.sattr(mode=0o600))
-    assert reply.value.obj.value.data == server.lookup(root, "hello.txt")
-    assert (tree / "hello.txt").read_bytes() == b"hello, world\n"
-    create(server, root, "hello.txt", v3.createmode3.UNCHECKED, server.sattr(size=0))
-    assert (tree / "hello.txt").read_bytes() == b""
-
-
-def test_create_takes_nothing_but_regular_files_and_guarded_not_even_those(server: Any, root: bytes) -> None:
-    for mode, names in (
-        (v3.createmode3.UNCHECKED, ("a", "link")),
-        (v3.createmode3.EXCLUSIVE, ("a", "link")),
-        (v3.createmode3.GUARDED, ("a", "link", "hello.txt")),
-    ):
-        how = VERIFIER if mode == v3.createmode3.EXCLUSIVE else server.sattr()
-        for name in names:
-            reply = create(server, root, name, mode, how)
-            assert reply.status == v3.nfsstat3.NFS3ERR_EXIST, (mode, name)
-            assert reply.value.dir_wcc.after.attributes_follow
-
-
 def test_an_exclusive_create_can_be_repeated_by_its_author_until_attributes_are_set(start: Any) -> None:
     server = start()
     root = server.mount()
@@ -123,6 +102,13 @@ def test_devices_are_for_root_alone(start: Any, tree: Path) -> None:
     args = v3.MKNOD3args(squashed.dirop(squashed.mount(), "null"), device)
     assert squashed.status("mknod", args) == "PERM"
     assert not (tree / "null").exists()
+
+
+def test_a_device_with_a_number_that_linux_cannot_have_is_refused(server: Any, root: bytes, tree: Path) -> None:
+    for numbers in ((1 << 12, 3), (1, 1 << 20)):
+        device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(server.sattr(), v3.specdata3(*numbers)))
+        assert server.status("mknod", v3.MKNOD3args(server.dirop(root, "device"), device)) == "INVAL"
+    assert not (tree / "device").exists()
 
 
 def test_setattr_sets_each_attribute_and_leaves_the_others(server: Any, root: bytes, tree: Path) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.definition_limits import limits_over_rdma, limits_over_tcp, messages_refused
-from rpcrdma.aio.server.serve import ServeOptions, serve
-from rpcrdma.nfs import mount, v3
-from rpcrdma.nfs.server import Export, build_services, open_state, parse_network
+from rpcrdma.aio.server.serve import ServeOptions
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export, build_services, parse_network
 from support.cases import each_case
 
 
@@ -21,21 +20,6 @@ def export(name: str, directory: Path, **options: Any) -> Export:
 
 def mount_status(server: Any, path: str, **options: Any) -> str:
     return str(server.call("mnt", path, **options).fhs_status.name)
-
-
-@pytest.mark.thorough
-@pytest.mark.req("NF-3")
-async def test_mount_is_offered_wherever_nfs_is(tmp_path: Path) -> None:
-    """Over TCP for all clients, and over RDMA for ours."""
-    state = open_state(tmp_path / "state", bytes)
-    services = build_services([export("/", tmp_path)], state=state)
-    async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"]) as server:
-        for url in server.listening:
-            async with connect(url) as connection:
-                for null in (v3.NULL, mount.NULL):
-                    await connection.call(null, None)
-    services.nfs.close()
-    state.close()
 
 
 def test_the_programs_of_the_server_keep_within_its_limits_without_a_warning(server: Any) -> None:
@@ -84,16 +68,6 @@ def test_the_export_with_the_longest_name_is_mounted(start: Any, tree: Path) -> 
 def test_nothing_else_can_be_mounted(start: Any, tree: Path, path: str, status: str) -> None:
     server = start([export("/data", tree)])
     assert mount_status(server, path) == f"MNT3ERR_{status}"
-
-
-def test_exports_are_listed_with_their_hosts(start: Any, tree: Path) -> None:
-    networks = (parse_network("192.0.2.0/24"), parse_network("2001:db8::1"))
-    server = start([export("/one", tree), export("/two", tree / "a", hosts=networks)])
-    listed = server.call("export")
-    assert [(one.ex_dir, [group.gr_name for group in one.ex_groups]) for one in listed] == [
-        ("/one", []),
-        ("/two", ["192.0.2.0/24", "2001:db8::1/128"]),
-    ]
 
 
 def test_mounts_are_listed_until_they_are_undone(start: Any, tree: Path) -> None:

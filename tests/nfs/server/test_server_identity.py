@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpcrdma import ConnectOptions, ServeOptions, connect, serve
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import file_access
 from rpcrdma.nfs.export.export import ANONYMOUS, Export
 from rpcrdma.nfs.export.file_access import Callers, SwitchedCaller
-from rpcrdma.nfs.server import build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case
 
@@ -82,16 +73,6 @@ def test_a_file_is_for_those_whom_its_mode_lets(
     assert access(server, file, who) == granted
 
 
-@needs_root
-def test_a_file_that_somebody_has_open_is_not_open_to_others(server: Any, tree: Path) -> None:
-    own(tree / "hello.txt", 1000, 1000, 0o644)
-    file = server.lookup(server.mount(), "hello.txt")
-    assert read_status(server, file, BOB) == "OK"
-    (tree / "hello.txt").chmod(0o600)
-    assert read_status(server, file, BOB) == "ACCES"
-    assert read_status(server, file, ALICE) == "OK"
-
-
 @each_case(("uid", "gid", "mode"), [(1001, 50, 0o600), (1001, 51, 0o640), (1002, 50, 0o640)])
 @needs_root
 def test_a_change_of_rights_counts_though_the_change_time_stays(
@@ -112,47 +93,6 @@ def test_a_change_of_rights_counts_though_the_change_time_stays(
     assert read_status(server, file, reader) == "OK"
     own(tree / "hello.txt", uid, gid, mode)
     assert read_status(server, file, reader) == "ACCES"
-
-
-REVOKED = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from served_directory import Server
-from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export
-from rpcrdma.rpc.auth import AuthSys
-base = Path(sys.argv[2])
-(base / "export").mkdir()
-(base / "export" / "file").write_bytes(b"data")
-server = Server([Export(name="/", directory=base / "export")], base / "state")
-file = v3.nfs_fh3(server.lookup(server.mount(), "file"))
-told = {"OK": 0, "ACCES": 0}
-for _ in range(300):
-    for mode in (0o644, 0o600):
-        (base / "export" / "file").chmod(mode)
-        told[server.status("read", v3.READ3args(file, 0, 4), as_=AuthSys(uid=1000, gid=1000))] += 1
-print(told["OK"], told["ACCES"])
-server.close()
-"""
-
-
-@pytest.mark.thorough
-@needs_root
-def test_revoked_permission_is_refused_where_times_are_coarse(tmp_path: Path) -> None:
-    """A ramfs takes its times from the timer's tick: a chmod and another often share one."""
-    shell = f'mount -t ramfs none {tmp_path} && exec {sys.executable} -c "$SCRIPT" {Path(__file__).parent} {tmp_path}'
-    ran = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", shell],
-        env={**os.environ, "SCRIPT": REVOKED},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if ran.returncode and ("unshare:" in ran.stderr or "mount:" in ran.stderr):
-        pytest.skip(reason=f"no ramfs can be mounted here: {ran.stderr.strip()}")
-    assert ran.stdout.split() == ["300", "300"], ran.stderr
 
 
 @needs_root
@@ -270,66 +210,6 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
     assert changed == {"nothing": [], "user": ["Uid", "CapEff"], "group": ["Gid"], "groups": ["Groups"]}
 
 
-@pytest.mark.thorough
-@needs_root
-async def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
-    """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
-    tree, state_directory = open_place / "export", open_place / "state"
-    tree.mkdir()
-    tree.chmod(0o777)
-    before = thread_identity()
-    with contextlib.closing(open_state(state_directory, os.urandom)) as state:
-        services = build_services([Export(name="/", directory=tree)], state=state)
-        for export in services.nfs.exports.trees:
-            export.in_memory = False
-        root = services.nfs.exports.trees[0].root.handle
-        options = ServeOptions(workers=1)
-        async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
-            alice, bob = [
-                await stack.enter_async_context(
-                    connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(credential=who))
-                )
-                for who in (ALICE, BOB)
-            ]
-
-            async def create(caller: Any, name: str, mode: int) -> v3.nfs_fh3:
-                none = v3.sattr3(
-                    v3.set_mode3(True, mode),
-                    v3.set_uid3(False, None),
-                    v3.set_gid3(False, None),
-                    v3.set_size3(False, None),
-                    v3.set_atime(v3.time_how.DONT_CHANGE, None),
-                    v3.set_mtime(v3.time_how.DONT_CHANGE, None),
-                )
-                where = v3.diropargs3(v3.nfs_fh3(root), name)
-                how = v3.createhow3(v3.createmode3.GUARDED, none)
-                made = await caller.call(v3.CREATE, v3.CREATE3args(where, how))
-                handle: v3.nfs_fh3 = made.value.obj.value
-                return handle
-
-            async def write(caller: Any, file: v3.nfs_fh3) -> str:
-                args = v3.WRITE3args(file, 0, 4, v3.stable_how.UNSTABLE, b"data")
-                return str((await caller.call(v3.WRITE, args)).status.name)
-
-            private = await create(alice, "private", 0o600)
-            shared = await create(alice, "shared", 0o666)
-            told = []
-            for caller, file in ((alice, private), (bob, private), (bob, shared), (bob, private), (alice, private)):
-                told.append(await write(caller, file))
-            assert told == ["NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK"]
-            await create(bob, "bobs", 0o600)
-            await write(bob, shared)
-            await create(alice, "alices", 0o600)
-        services.nfs.close()
-    assert thread_identity() == before
-    assert {path.name: path.stat().st_uid for path in tree.iterdir()} == {
-        "private": 1000,
-        "shared": 1000,
-        "bobs": 1001,
-        "alices": 1000,
-    }
-
-
 @needs_root
 def test_no_capability_is_in_effect_for_a_caller(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the kernel's server: with CAP_SYS_RESOURCE, quotas and reserved blocks would not bind callers."""
@@ -373,24 +253,6 @@ def test_no_capability_is_in_effect_for_a_caller(server: Any, tree: Path, monkey
     none = "CapEff:\t0000000000000000"
     assert own_line != none
     assert in_effect == {ALICE: {none}, BOB: {none}, ROOT: {own_line}}
-
-
-@needs_root
-def test_identities_of_threads_do_not_mix(server: Any, tree: Path) -> None:
-    own(tree / "hello.txt", 1000, 1000, 0o600)
-    file = server.lookup(server.mount(), "hello.txt")
-    wrong: list[str] = []
-
-    def work(who: AuthSys, expected: str) -> None:
-        wrong.extend(status for _ in range(100) if (status := read_status(server, file, who)) != expected)
-        wrong.extend("access" for _ in range(100) if bool(access(server, file, who)) != (expected == "OK"))
-
-    threads = [threading.Thread(target=work, args=args) for args in [(ALICE, "OK"), (BOB, "ACCES")] * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 @needs_root
@@ -438,91 +300,3 @@ def test_a_private_directory_is_entered_and_listed_by_its_owner_only(server: Any
     entry = next(e for e in server.call("readdirplus", entries, as_=BOB).value.reply.entries if e.name == "b")
     assert not entry.name_attributes.attributes_follow
     assert not entry.name_handle.handle_follows
-
-
-@needs_root
-def test_mounting_below_an_export_takes_the_right_to_get_there(server: Any, tree: Path) -> None:
-    own(tree / "a", 1000, 1000, 0o700)
-    assert server.call("mnt", "/a/b", as_=ALICE).fhs_status.name == "MNT3_OK"
-    assert server.call("mnt", "/a/b", as_=BOB).fhs_status.name == "MNT3ERR_ACCES"
-
-
-AS_A_USER = """
-import json, os, sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from served_directory import Server
-from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export
-from rpcrdma.rpc.auth import AuthSys
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-tree, state = Path(sys.argv[2]), Path(sys.argv[3])
-server = Server([Export(name="/", directory=tree)], state)
-server.credential = AuthSys(uid=0, gid=0)
-root = server.mount()
-private = server.lookup(root, "private")
-made = server.create(root, "mine", mode=0o444)
-written = server.write(made, b"data").status.name
-deep = server.lookup(root, "a", "b", "deep.txt")
-server.close()
-again = Server([Export(name="/", directory=tree)], state)
-again.credential = AuthSys(uid=0, gid=0)
-device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(again.sattr(), v3.specdata3(1, 3)))
-guard = v3.sattrguard3(False, None)
-print(json.dumps({
-    "uid": os.geteuid(),
-    "by_handle": [tree._readable_root is not None for tree in again.services.nfs.exports.trees],
-    "switches": again.services.nfs.exports.parts.callers.switches,
-    "owner": again.attributes(made).uid,
-    "written": written,
-    "private_read": again.status("read", v3.READ3args(v3.nfs_fh3(private), 0, 1)),
-    "private_access": again.call("access", v3.ACCESS3args(v3.nfs_fh3(private), 63)).value.access,
-    "deep": again.read(deep).decode(),
-    "device": again.status("mknod", v3.MKNOD3args(again.dirop(root, "null"), device)),
-    "chown": again.status("setattr", v3.SETATTR3args(v3.nfs_fh3(made), again.sattr(uid=0), guard)),
-}))
-again.close()
-"""
-
-
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """A directory that other users reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.mark.thorough
-@needs_root
-def test_a_server_of_a_user_does_everything_as_this_user(open_place: Path) -> None:
-    tree, state = open_place / "export", open_place / "state"
-    (tree / "a" / "b").mkdir(parents=True)
-    (tree / "a" / "b" / "deep.txt").write_bytes(b"deep")
-    (tree / "private").write_bytes(b"secret")
-    own(tree / "private", 0, 0, 0o600)
-    tree.chmod(0o777)
-    state.mkdir()
-    own(state, 65534, 65534, 0o700)
-    ran = subprocess.run(
-        [sys.executable, "-c", AS_A_USER, str(Path(__file__).parent), str(tree), str(state)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout) == {
-        "uid": 65534,
-        "by_handle": [False],
-        "switches": False,
-        "owner": 65534,
-        "written": "NFS3_OK",
-        "private_read": "ACCES",
-        "private_access": 0,
-        "deep": "deep",
-        "device": "PERM",
-        "chown": "PERM",
-    }

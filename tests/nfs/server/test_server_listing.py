@@ -83,30 +83,6 @@ def test_dots_of_the_root_are_the_root(server: Any) -> None:
     assert server.status("readdirplus", v3.READDIRPLUS3args(file, 0, bytes(8), 4096, 4096)) == "NOTDIR"
 
 
-def test_everything_can_be_removed_while_it_is_listed(server: Any, root: bytes, tree: Path) -> None:
-    cookie, eof = 0, False
-    while not eof:
-        page = server.call("readdir", v3.READDIR3args(v3.nfs_fh3(root), cookie, bytes(8), 500)).value.reply
-        for entry in page.entries:
-            if entry.name not in DOTS:
-                assert server.status("remove", v3.REMOVE3args(server.dirop(root, entry.name))) == "OK"
-        cookie, eof = page.entries[-1].cookie, page.eof
-    assert names_in(tree / "many") == []
-    assert server.status("rmdir", v3.RMDIR3args(server.dirop(server.mount(), "many"))) == "OK"
-
-
-def test_a_cookie_survives_a_restart_and_a_change_of_page_size(start: Any, root: bytes, tree: Path) -> None:
-    server = start()
-    first = server.call("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 2000)).value.reply
-    rest = (
-        start()
-        .call("readdir", v3.READDIR3args(v3.nfs_fh3(root), first.entries[-1].cookie, bytes(8), 1 << 20))
-        .value.reply
-    )
-    names = [entry.name for entry in first.entries + rest.entries]
-    assert sorted(names) == sorted(DOTS + names_in(tree / "many"))
-
-
 def test_a_directory_larger_than_the_window_is_listed_whole(server: Any, root: bytes, tree: Path) -> None:
     server.services.nfs.exports.parts.listings = DirectoryListings(name_digest(b"k" * 32), limit=16 * ROW_OCTETS)
     assert sorted(server.list_names(root)) == sorted(DOTS + names_in(tree / "many"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,34 +216,3 @@ def test_a_directory_in_two_exports_has_one_lock(start: Any, tree: Path) -> None
     inner = next(tree.root for tree in backend.trees if tree.export.name == "/inner")
     assert outer.handle != inner.handle
     assert outer.lock is inner.lock
-
-
-def test_renames_through_an_overlapping_export_do_not_come_between(start: Any, tree: Path) -> None:
-    exports = [
-        Export(name="/", directory=tree, root_squash=False, synchronous=False),
-        Export(name="/inner", directory=tree / "a", root_squash=False, synchronous=False),
-    ]
-    server = start(exports)
-    outer, inner = server.lookup(server.mount(), "a"), server.mount("/inner")
-    (tree / "a" / "decoy").write_bytes(b"")
-    stop = threading.Event()
-
-    def rename() -> None:
-        while not stop.is_set():
-            for old, new in (("new", "made"), ("decoy", "new"), ("new", "decoy")):
-                server.status("rename", v3.RENAME3args(server.dirop(inner, old), server.dirop(inner, new)))
-
-    thread = threading.Thread(target=rename)
-    thread.start()
-    made: list[bytes] = []
-    try:
-        for _ in range(1500):
-            how = v3.createhow3(v3.createmode3.GUARDED, server.sattr(mode=0o644))
-            reply = server.call("create", v3.CREATE3args(server.dirop(outer, "new"), how))
-            if reply.status == v3.nfsstat3.NFS3_OK:
-                made.append(reply.value.obj.value.data)
-    finally:
-        stop.set()
-        thread.join()
-    assert made
-    assert server.lookup(outer, "decoy") not in made

@@ -12,16 +12,7 @@ import pytest
 
 from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, FileKind, PathLimits, Space, Wanted
 from rpcrdma.nfs.v4 import attributes
-from rpcrdma.nfs.v4.attributes import (
-    SUPPORTED,
-    Described,
-    bits,
-    bits_of,
-    equal_to,
-    fattr_of,
-    wanted_of,
-    words,
-)
+from rpcrdma.nfs.v4.attributes import SUPPORTED, Described, bits, bits_of, equal_to, fattr_of, wanted_of, words
 from rpcrdma.nfs.v4.nfs4 import fattr4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from support.cases import each_case

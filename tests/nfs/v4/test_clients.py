@@ -271,11 +271,7 @@ def test_one_address_takes_a_part_of_the_places_for_clients() -> None:
     other = rig.client("other", address="192.0.2.1")
     rig.now_s += LEASE_S + 1
     rig.introduce("one more", address="192.0.2.7")
-    assert (own[0].state, own[1].state, other.state) == (
-        ClientState.GONE,
-        ClientState.COURTEOUS,
-        ClientState.COURTEOUS,
-    )
+    assert (own[0].state, own[1].state, other.state) == (ClientState.GONE, ClientState.COURTEOUS, ClientState.COURTEOUS)
 
 
 def test_a_further_client_takes_the_place_of_the_one_without_a_lease_for_longest(

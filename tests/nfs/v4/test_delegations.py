@@ -22,6 +22,7 @@ from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
     ANONYMOUS,
+    GUARDED,
     READ,
     UNCHECKED,
     WRITE,
@@ -138,6 +139,7 @@ def test_a_name_that_is_new_to_a_memory_tree_is_made_and_waits_for_no_delegation
         made = client.run(putrootfh(), open_(b"owner", WRITE, name=name, create=UNCHECKED)).value(18)["stateid"]
         assert client.run(putrootfh(), lookup(name), close(made)).status == "OK"
     assert client.run(putrootfh(), lookup("read"), open_(b"o", READ)).value(18)[DELEG] is not None
+    assert client.run(putrootfh(), open_(b"owner", WRITE, name="file", create=GUARDED)).status == "EXIST"
     # A memory tree refuses an unknown name with an exception of its own, a local one with that of the system.
     assert client.run(putrootfh(), savefh(), rename("file", "new")).status == "OK"
     assert client.run(putrootfh(), remove("file")).status == "NOENT"

@@ -20,14 +20,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.client.pseudo_root import find_exports
 from rpcrdma.nfs.v4.client.session import OperationRefused, session_with
 from rpcrdma.nfs.v4.compounds import COMPOUND
-from rpcrdma.nfs.v4.nfs4 import (
-    GETATTR4resok,
-    READDIR4resok,
-    dirlist4,
-    entry4,
-    fattr4,
-    nfs_opnum4,
-)
+from rpcrdma.nfs.v4.nfs4 import GETATTR4resok, READDIR4resok, dirlist4, entry4, fattr4, nfs_opnum4
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.xdr.codec import Decoder, Encoder

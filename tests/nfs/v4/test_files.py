@@ -67,13 +67,6 @@ def test_a_name_stands_for_one_entry(serve: Callable[..., Served]) -> None:
     assert {name: served.status(putrootfh(), lookup_octets(name)) for name in expected} == expected
 
 
-def test_names_are_octets(serve: Callable[..., Served], tmp_path: Path) -> None:
-    served = serve()
-    Path(os.fsdecode(bytes(tmp_path / "files") + b"/\xff\xfe")).touch()
-    assert served.status(putrootfh(), lookup_octets(b"\xff\xfe")) == "OK"
-    assert b"\xff\xfe" in names(served.run(putrootfh(), readdir()))
-
-
 def test_names_are_looked_up_in_directories(serve: Callable[..., Served]) -> None:
     served = serve()
     for last in (lookup("x"), lookupp()):
@@ -112,15 +105,6 @@ def test_attributes_are_those_of_the_file(serve: Callable[..., Served], tmp_path
     words, values = served.run(putrootfh(), lookup("file"), getattr_(1 << 1 | SIZE | FILEID, MODE)).value(9)
     assert words == (1 << 1 | SIZE | FILEID, MODE)
     assert struct.unpack(">IQQI", values) == (1, 9, status.st_ino, status.st_mode & 0o7777)
-
-
-def test_space_is_that_of_the_file_system(serve: Callable[..., Served], tmp_path: Path) -> None:
-    served = serve()
-    (total,) = struct.unpack(">Q", served.run(putrootfh(), getattr_(0, 1 << 44 - 32)).value(9)[1])
-    space = os.statvfs(tmp_path)
-    assert total == space.f_blocks * space.f_frsize
-    (most,) = struct.unpack(">I", served.run(putrootfh(), getattr_(1 << 29)).value(9)[1])
-    assert most == 255
 
 
 def test_attributes_are_verified(serve: Callable[..., Served]) -> None:
@@ -303,6 +287,9 @@ def test_data_is_written_by_an_open_and_committed(serve: Callable[..., Served], 
     assert served.run(putfh(handle), commit()).value(5) == written.value(38)[2]
     only_read = served.client.opened(handle, READ, owner=b"reader")
     assert served.status(putfh(handle), write(only_read, 0, b"x")) == "OPENMODE"
+    locked = served.client.locked(handle, opened)
+    assert served.status(putfh(handle), write(locked, 0, b"SOME")) == "OK"
+    assert served.run(putfh(handle), read(locked, 0, 4)).value(25)[1] == b"SOME"
 
 
 # Changes of directories

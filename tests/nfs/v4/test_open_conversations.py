@@ -285,6 +285,9 @@ def test_opens_wait_for_the_disk_in_a_thread() -> None:
     assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
     assert client.run(FILE, open_(b"o", READ)).value(18)["stateid"].seqid == 3
     assert server.hops == hops + 2
+    server.files.cold = False
+    assert client.run(ROOT, open_(b"o", READ, name="new", create=GUARDED)).status == "OK"
+    assert server.hops == hops + 3, "a file is created in a worker thread alone"
 
 
 # Locks

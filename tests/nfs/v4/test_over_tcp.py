@@ -1,9 +1,8 @@
-"""Version 4.1 over TCP connections of a whole server: files, several connections of a session, repeats after a cut."""
+"""Delegations recalled over the TCP connections of a whole server."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -15,25 +14,17 @@ from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from support.nfs4_client import (
-    CURRENT,
     GUARDED,
     READ,
     WRITE,
     Client,
     bind_conn_to_session,
     close,
-    decode_reply,
     delegreturn,
     getfh,
-    lock,
-    locku,
-    opaque,
     open_,
     putfh,
     putrootfh,
-    read,
-    sequence,
-    write,
 )
 from support.nfs4_connection import TcpConnection
 
@@ -64,79 +55,6 @@ def converse(conversation: Callable[[Callable[[], TcpConnection], Conversation],
                     each.cut()
 
     asyncio.run(main())
-
-
-def call_of(*operations: bytes) -> bytes:
-    return opaque(b"") + struct.pack(">II", 1, len(operations)) + b"".join(operations)
-
-
-def test_a_file_is_created_locked_written_read_and_closed() -> None:
-    def conversation(dial: Callable[[], TcpConnection], _server: Conversation) -> None:
-        client = Client(dial()).start()
-        data = bytes(range(256)) * 1024
-        reply = client.run(
-            putrootfh(),
-            open_(b"owner", READ | WRITE, name="new", create=GUARDED),
-            getfh(),
-            lock(CURRENT, b"locker", 2, 0, 10),
-            write(CURRENT, 0, data),
-            kept=True,
-        )
-        assert reply.status == "OK", reply
-        handle, opened, locked = reply.value(10), reply.value(18)["stateid"], reply.value(12)
-        assert client.run(putfh(handle), read(opened, 0, 1 << 20)).value(25) == (True, data)
-        assert client.run(putfh(handle), locku(locked, 0, 10), close(opened)).status == "OK"
-
-    converse(conversation)
-
-
-def test_a_session_is_used_over_several_connections_and_slots() -> None:
-    def conversation(dial: Callable[[], TcpConnection], _server: Conversation) -> None:
-        first, second = dial(), dial()
-        client = Client(first).start()
-        sent = []
-        for slot, connection in enumerate((second, first, second, second), 1):
-            xid = connection.send(call_of(sequence(client.session, 1, slot), putrootfh(), getfh()))
-            sent.append((connection, xid, slot))
-        for connection, xid, slot in sent:
-            reply = decode_reply(connection.receive(xid))
-            assert (reply.status, reply.value(53)[2]) == ("OK", slot)
-
-    converse(conversation)
-
-
-def test_a_call_repeated_over_another_connection_has_run_once() -> None:
-    def conversation(dial: Callable[[], TcpConnection], server: Conversation) -> None:
-        first = dial()
-        client = Client(first).start()
-        client.number += 1
-        operations = (putrootfh(), open_(b"owner", READ, name="new", create=GUARDED))
-        call = call_of(sequence(client.session, client.number, kept=True), *operations)
-        reply = decode_reply(first.receive(first.send(call)))
-        first.cut()
-        client.exchange = dial()
-        assert client.repeat(*operations, kept=True) == reply
-        assert client.run(*operations).status == "EXIST"
-        assert len(server.claims) == 1
-
-    converse(conversation)
-
-
-def test_a_client_that_comes_back_finds_its_locks_and_others_do_not_get_them() -> None:
-    def conversation(dial: Callable[[], TcpConnection], _server: Conversation) -> None:
-        first = dial()
-        client, other = Client(first).start(), Client(dial(), b"other").start()
-        reply = client.run(putrootfh(), open_(b"o", READ | WRITE, name="new", create=GUARDED), getfh())
-        handle, opened = reply.value(10), reply.value(18)["stateid"]
-        locked = client.locked(handle, opened)
-        first.cut()
-        theirs = other.opened(handle, READ | WRITE)
-        assert other.run(putfh(handle), lock(theirs, b"l", 1, 0, 1)).status == "DENIED"
-        client.exchange = dial()
-        assert client.run(putfh(handle), locku(locked, 0, 10)).status == "OK"
-        assert other.run(putfh(handle), lock(theirs, b"l", 1, 0, 1)).status == "OK"
-
-    converse(conversation)
 
 
 def test_a_delegation_is_recalled_over_the_connection_of_its_session() -> None:

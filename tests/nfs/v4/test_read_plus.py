@@ -17,19 +17,7 @@ from rpcrdma.nfs.v4.server import reading
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_READ_PLUS_PARTS_MAX
 from served_exports import Served
-from support.nfs4_client import (
-    ANONYMOUS,
-    FORE,
-    MAX64,
-    READ,
-    WRITE,
-    Client,
-    lookup,
-    putfh,
-    putrootfh,
-    read,
-    read_plus,
-)
+from support.nfs4_client import ANONYMOUS, FORE, MAX64, READ, WRITE, Client, lookup, putfh, putrootfh, read, read_plus
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
 

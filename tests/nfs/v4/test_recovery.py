@@ -87,16 +87,6 @@ def test_after_a_restart_those_who_had_state_reclaim_and_others_wait(tmp_path: P
     assert not server.may_reclaim(a)
 
 
-def test_without_earlier_clients_there_is_no_grace_period(tmp_path: Path) -> None:
-    server = Restarting(tmp_path)
-    assert not server.rig.state.claims.in_grace
-    client = server.rig.session().client
-    assert not server.may_reclaim(client)
-    assert not server.may_claim(client)
-    server.complete(client)
-    assert server.may_claim(client)
-
-
 def test_a_client_that_has_restarted_too_reclaims_nothing(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
     server.rig.client("a", "1")
@@ -225,14 +215,6 @@ def test_a_client_that_ends_within_the_grace_period_reclaims_no_more(tmp_path: P
     rig.state.sessions.destroy_all(b)
     rig.state.destroy(b)
     assert not server.may_reclaim(come_back(rig, "b"))
-
-
-def test_a_destroyed_client_is_not_waited_for(tmp_path: Path) -> None:
-    server = Restarting(tmp_path)
-    client = server.rig.client()
-    server.rig.state.sessions.destroy_all(client)
-    server.rig.state.destroy(client)
-    assert not server.restart().state.claims.in_grace
 
 
 def test_a_client_that_restarts_and_ends_is_not_waited_for(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -257,6 +256,7 @@ def test_a_session_ends_itself_by_the_last_operation_alone() -> None:
     assert client.run(destroy_session(client.session), destroy_session(client.session)).status == "NOT_ONLY_OP"
     assert client.run(destroy_session(client.session), kept=True).status == "OK"
     assert client.run().status == "BADSESSION"
+    assert client.compound(destroy_session(client.session)).status == "BADSESSION"
 
 
 def test_reclaim_complete_comes_once() -> None:
@@ -265,30 +265,3 @@ def test_reclaim_complete_comes_once() -> None:
     assert client.run(putfh(b"file"), reclaim_complete(one=True)).status == "OK"
     assert client.run(reclaim_complete()).status == "OK"
     assert client.run(reclaim_complete()).status == "COMPLETE_ALREADY"
-
-
-def test_a_client_does_not_end_over_its_own_session() -> None:
-    client = Conversation().client().start()
-    assert client.run(destroy_clientid(client.id)).status == "CLIENTID_BUSY"
-
-
-def test_requests_in_the_wrong_order_run_in_none() -> None:
-    server = Conversation()
-    client = server.client().start()
-    number = client.number
-    for offset, status in [(2, "SEQ_MISORDERED"), (-1, "SEQ_MISORDERED"), (1, "OK"), (3, "SEQ_MISORDERED"), (2, "OK")]:
-        client.number = number + offset - 1
-        assert client.run(putfh(b"file"), open_(b"owner", 1)).status == status
-    assert client.run(putfh(b"file"), open_(b"owner", 1)).value(18)["stateid"].seqid == 3
-
-
-def test_a_restarted_server_is_found_out_and_the_client_begins_anew(tmp_path: Path) -> None:
-    server = Conversation(tmp_path / "clients.sqlite3")
-    client = server.client().start()
-    again = Conversation(tmp_path / "clients.sqlite3", server.files, 500.0)
-    client.exchange = again.client().exchange
-    assert client.run().status == "BADSESSION"
-    assert client.compound(destroy_session(client.session)).status == "BADSESSION"
-    assert client.compound(create_session(client.id, 2)).status == "STALE_CLIENTID"
-    client.start(complete=False)
-    assert client.run(reclaim_complete()).status == "OK"

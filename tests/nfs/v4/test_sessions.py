@@ -243,12 +243,6 @@ def test_a_client_that_binds_its_connections_is_heard_on_these_alone() -> None:
     assert session.back_channel.alive
 
 
-def test_other_clients_use_any_connection() -> None:
-    rig = StateRig()
-    session = rig.session()
-    assert rig.sequence(session, caller=Caller()).answer is Answer.RUN
-
-
 def test_ended_connections_are_dropped_and_the_client_is_still_told_of_its_back_channel() -> None:
     rig = StateRig()
     caller = Caller()

@@ -27,10 +27,10 @@ class SparseFile(Protocol):
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Takes space on the disk for a range, and extends the file to its end; by a thread that acts as the caller."""
+        """Takes space on the disk for a range, and extends the file to its end; the thread acts as the caller."""
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the space of a range as far as the file goes, which then reads as zeros; by a thread as `allocate`."""
+        """Frees the space of a range up to the end of the file; the range reads as zeros then. See `allocate`."""
 
     def will_need(self, offset: int, octets: int) -> None:
         """Begins to read a range of the file into memory."""

@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _NETWORKS_SHOWN_MAX = 8
 
 
-def _when_the_next_comes(_delay_s: float, _callback: object) -> None:
+def _no_timer(_delay_s: float, _callback: object) -> None:
     """Sets no timer, since worker threads have no event loop: the next refusal or `flush` logs those held back."""
 
 
@@ -58,7 +58,7 @@ class HostAdmission:
         self._guard = threading.Lock()
         self.observer: Callable[[Any], Any] | None = None
         """That of `watch`; None: there is none."""
-        self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
+        self._log = LimitedLog(_LOGGER, later=_no_timer)
         self.latest = Grant(ServingUser())
         """The newest grant: the calls of a connection follow each other, and this one holds for all that have the same
         terms, origin and credential."""
@@ -247,20 +247,20 @@ class HostAdmission:
 
 
 class AdmittedExports:
-    """The methods of `tree.Exports` by which an admission decides."""
+    """The methods of `exports.Exports` by which an admission decides."""
 
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit`."""
+        """See `exports.Exports.admit`."""
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit_mount`."""
+        """See `exports.Exports.admit_mount`."""
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
+        """See `exports.Exports.flavors`."""
         return self.admission.flavors(tree.export, context)
 
 

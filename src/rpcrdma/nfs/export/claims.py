@@ -1,6 +1,6 @@
 """Claims on open files, which every version of NFS obeys: share reservations and byte-range locks.
 
-A file is named as `tree.Exports.file_of` names it, since it has a handle for each export. A claim has a holder, an
+A file is named as `exports.Exports.file_of` names it, since it has a handle for each export. A claim has a holder, an
 object of the version that made the claim, such as an open of version 4.1; holders are compared by identity. Share
 reservations are those of RFC 8881 section 9.7: each holder has bits of access for itself, and denies bits to others.
 Byte-range locks are those of POSIX: ranges of one holder never conflict with each other, replace each other where they

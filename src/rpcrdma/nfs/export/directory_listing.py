@@ -19,14 +19,27 @@ from typing import NamedTuple
 
 from rpcrdma.nfs.export.export_limits import NFS_LISTING_OCTETS_MAX
 from rpcrdma.nfs.export.name_table import NameTable
+from rpcrdma.nfs.export.tree import Entry
 
-__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]
+__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "KnownEntries", "ListedEntry", "Version", "name_digest"]
 
 COOKIE_DOT = 1
 COOKIE_DOT_DOT = 2
 _COOKIE_FIRST = 3
 _COOKIE_BITS = 63
 """Some clients pass cookies on as signed offsets."""
+
+
+class KnownEntries:
+    """The entries after a cookie of a directory whose names are all in memory: see `tree.Entries`."""
+
+    complete = True
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
 
 
 class ListedEntry(NamedTuple):
@@ -45,7 +58,7 @@ Version = tuple[int, int] | None
 
 
 class _Window:
-    """The names of a directory after a cookie, all or (not `complete`) as many as may be kept."""
+    """The names of a directory after a cookie: all of them, or (not `complete`) the next ones within the limit."""
 
     __slots__ = ("after", "complete", "table", "ticket", "version")
 
@@ -105,7 +118,7 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 
 
 class DirectoryListings:
-    """The windows of listings that go on. Thread-safe; `limit` bounds the octets held, and those of a window.
+    """The windows of listings in progress. Thread-safe; `limit` bounds the octets held, and those of a window.
 
     One thread at a time reads a directory; the window that it has read may serve the threads that waited for it.
     """
@@ -124,7 +137,7 @@ class DirectoryListings:
     ) -> tuple[Iterator[ListedEntry], bool]:
         """(entries after a cookie in order, whether they are the last) of the directory with this handle.
 
-        A listing that begins (a cookie below 3) shows the directory as it is; one that goes on may use names
+        A listing that begins (a cookie below 3) shows the directory as it is; one that continues may use names
         read since it began. The caller reads `version` from the directory before this call. Entries of one cookie
         must not be put on two pages.
         """

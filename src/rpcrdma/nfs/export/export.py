@@ -11,15 +11,7 @@ from typing import Any, Literal, TypeAlias
 from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.host_identity import (
-    TRANSPORTS,
-    XPRTSEC_CHOICES,
-    CallOrigin,
-    Transport,
-    XprtSec,
-    host_name,
-    is_named,
-)
+from rpcrdma.rpc.host_identity import TRANSPORTS, XPRTSEC_CHOICES, CallOrigin, Transport, XprtSec, host_name, is_named
 
 __all__ = [
     "ANONYMOUS",
@@ -182,10 +174,7 @@ class ExportTerms(AccessTerms):
             raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
         if "\0" in self.name:
             raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
-        for what, given, known in (
-            ("transports", self.transports, TRANSPORTS),
-            ("versions", self.versions, VERSIONS),
-        ):
+        for what, given, known in (("transports", self.transports, TRANSPORTS), ("versions", self.versions, VERSIONS)):
             if not given or not set(given) <= set(known):
                 raise ValueError(f"{what} of {self.name} is {given!r}: use some of {', '.join(map(str, known))}")
 

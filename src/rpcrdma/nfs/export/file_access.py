@@ -25,6 +25,7 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
+from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
@@ -42,7 +43,7 @@ from rpcrdma.nfs.export.linux_calls import (
 )
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.object_tree import HeldNode, ObjectTree, file_of
+from rpcrdma.nfs.export.object_tree import ObjectTree, file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
@@ -119,7 +120,7 @@ class SwitchedCaller:
 
 
 _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
-"""What it takes to act as others."""
+"""The capabilities that a server needs to act as other users, by their names."""
 
 
 class Callers:

@@ -19,7 +19,7 @@ __all__ = ["FsspecExports"]
 
 
 class FsspecExports(AdmittedExports):
-    """The exported file systems of fsspec of a server: see `tree.Exports`. Thread-safe.
+    """The exported file systems of fsspec of a server: see `exports.Exports`. Thread-safe.
 
     `clock` gives seconds, that of the running event loop by default.
 
@@ -39,7 +39,7 @@ class FsspecExports(AdmittedExports):
 
     @property
     def trees(self) -> list[FsspecTree]:
-        """See `tree.Exports.trees`."""
+        """See `exports.Exports.trees`."""
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
@@ -69,7 +69,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Lets go of the objects and the data of trees that are gone; may block."""
+        """Drops the objects and the data of trees that are gone; may block."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -79,15 +79,15 @@ class FsspecExports(AdmittedExports):
             tree.store.flush()
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `tree.Exports.file_of`."""
+        """See `exports.Exports.file_of`."""
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `tree.Exports.waits_for`."""
+        """See `exports.Exports.waits_for`."""
         return self.parts.seal.export_in(handle)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
-        """See `tree.Exports.locate`."""
+        """See `exports.Exports.locate`."""
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # As in `LocalExports.locate`.
@@ -118,12 +118,12 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """See `tree.Exports.close_idle`; writes places to disk as well."""
+        """See `exports.Exports.close_idle`; writes places to disk as well."""
         self.parts.nodes.drop_idle()
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """See `tree.Exports.close`."""
+        """See `exports.Exports.close`."""
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()

@@ -120,10 +120,7 @@ def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(
-            _KINDS[kind],
-            None if size == _NO_SIZE else size,
-            None if mtime_ns == _NO_TIME else mtime_ns,
-            change or None,
+            _KINDS[kind], None if size == _NO_SIZE else size, None if mtime_ns == _NO_TIME else mtime_ns, change or None
         ),
         asked_s,
     )

@@ -17,13 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from rpcrdma.nfs.export.directory_listing import (
-    COOKIE_DOT,
-    COOKIE_DOT_DOT,
-    DirectoryListings,
-    ListedEntry,
-    name_digest,
-)
+from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, DirectoryListings, ListedEntry, name_digest
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.export_limits import (
     NFS_FSSPEC_LISTINGS_OCTETS_MAX,
@@ -34,6 +28,7 @@ from rpcrdma.nfs.export.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, packed_info, unpacked_info
 from rpcrdma.nfs.export.fsspec_store import FsspecStore
 from rpcrdma.nfs.export.grant import Grant
+from rpcrdma.nfs.export.name_rules import check_directory, check_name
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.read_ahead import BlockCache
 from rpcrdma.nfs.export.read_only import ReadOnlyFile, ReadOnlyNode
@@ -52,7 +47,6 @@ from rpcrdma.nfs.export.tree import (
     PathLimits,
     Refused,
     Space,
-    check_name,
 )
 
 __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
@@ -134,7 +128,7 @@ class FsspecNode(ReadOnlyNode):
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
         """See `tree.Node.lookup`."""
-        self._check_directory()
+        check_directory(self)
         if name == b".":
             return self
         if name == b"..":
@@ -157,7 +151,7 @@ class FsspecNode(ReadOnlyNode):
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
         """See `tree.Node.entries`."""
-        self._check_directory()
+        check_directory(self)
         return _Entries(self, after, detailed=detailed)
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
@@ -178,10 +172,6 @@ class FsspecNode(ReadOnlyNode):
 
     def _above(self) -> str:
         return self.path.rpartition("/")[0]
-
-    def _check_directory(self) -> None:
-        if self.kind is not FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
 
 
 class FsspecFile(ReadOnlyFile):

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.export import Export, check_names
+from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecTree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_tree import LocalExports, LocalTree
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import Exports, Node, Tree
+from rpcrdma.nfs.export.tree import Node, Tree
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
@@ -29,7 +30,7 @@ class PlannedJoint(NamedTuple):
 
 
 class JointExports:
-    """The trees of both kinds: see `tree.Exports`. Thread-safe.
+    """The trees of both kinds: see `exports.Exports`. Thread-safe.
 
     Args:
         exports: the exports.
@@ -53,7 +54,7 @@ class JointExports:
 
     @property
     def trees(self) -> list[Tree]:
-        """See `tree.Exports.trees`."""
+        """See `exports.Exports.trees`."""
         return self._trees
 
     @property
@@ -95,36 +96,36 @@ class JointExports:
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """See `tree.Exports.locate`."""
+        """See `exports.Exports.locate`."""
         return self._part(handle).locate(handle, context, version)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit`."""
+        """See `exports.Exports.admit`."""
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `tree.Exports.admit_mount`."""
+        """See `exports.Exports.admit_mount`."""
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
+        """See `exports.Exports.flavors`."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `tree.Exports.file_of`."""
+        """See `exports.Exports.file_of`."""
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `tree.Exports.waits_for`."""
+        """See `exports.Exports.waits_for`."""
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:
-        """See `tree.Exports.close_idle`."""
+        """See `exports.Exports.close_idle`."""
         self.local.close_idle()
         self._remote.close_idle()
 
     def close(self) -> list[OSError]:
-        """See `tree.Exports.close`."""
+        """See `exports.Exports.close`."""
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:

@@ -14,7 +14,7 @@ import os
 import platform
 import struct
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 __all__ = [
     "AT_EMPTY_PATH",
@@ -114,49 +114,38 @@ class KernelHandle(NamedTuple):
     """The mount through which it was reached; only good for comparison."""
 
 
-_name_to_handle_at = _waiting.name_to_handle_at
-_name_to_handle_at.argtypes = (
-    ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_FileHandle), ctypes.POINTER(ctypes.c_int), ctypes.c_int,
-)  # fmt: skip
-_name_to_handle_at.restype = ctypes.c_int
-_open_by_handle_at = _waiting.open_by_handle_at
-_open_by_handle_at.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
-_open_by_handle_at.restype = ctypes.c_int
-_statx = _waiting.statx
-_statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
-_statx.restype = ctypes.c_int
-_fstatfs = _waiting.fstatfs64
-_fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
-_fstatfs.restype = ctypes.c_int
-_syncfs = _waiting.syncfs
-_syncfs.argtypes = (ctypes.c_int,)
-_syncfs.restype = ctypes.c_int
-_clock_gettime = _instant.clock_gettime
-_clock_gettime.argtypes = (ctypes.c_int, ctypes.c_void_p)
-_clock_gettime.restype = ctypes.c_int
-_fallocate = _waiting.fallocate64
-_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-_fallocate.restype = ctypes.c_int
-_fanotify_mark = _waiting.fanotify_mark
-_fanotify_mark.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
-_fanotify_mark.restype = ctypes.c_int
-_utimensat = _waiting.utimensat
-_utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
-_utimensat.restype = ctypes.c_int
-_faccessat2 = _waiting.syscall
-_faccessat2.restype = ctypes.c_long
-_openat2 = _instant["syscall"]
-_openat2.restype = ctypes.c_long
-_openat2_waiting = ctypes.CDLL(None, use_errno=True)["syscall"]
-_openat2_waiting.restype = ctypes.c_long
-_change_thread = ctypes.PyDLL(None, use_errno=True)["syscall"]
-_change_thread.restype = ctypes.c_long
-_capget = _instant.capget
-_capget.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-_capget.restype = ctypes.c_int
-_capset = _instant.capset
-_capset.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-_capset.restype = ctypes.c_int
+def _function(library: ctypes.CDLL, name: str, *arguments: Any) -> Any:
+    """A function of the C library that returns an int."""
+    found = library[name]
+    found.argtypes, found.restype = arguments, ctypes.c_int
+    return found
+
+
+def _system_call(library: ctypes.CDLL) -> Any:
+    """The function for bare system calls, for one kind of arguments."""
+    found = library["syscall"]
+    found.restype = ctypes.c_long
+    return found
+
+
+_int, _text, _address = ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p
+_name_to_handle_at = _function(
+    _waiting, "name_to_handle_at", _int, _text, ctypes.POINTER(_FileHandle), ctypes.POINTER(_int), _int
+)
+_open_by_handle_at = _function(_waiting, "open_by_handle_at", _int, _address, _int)
+_statx = _function(_waiting, "statx", _int, _text, _int, ctypes.c_uint, _address)
+_fstatfs = _function(_waiting, "fstatfs64", _int, _address)
+_syncfs = _function(_waiting, "syncfs", _int)
+_fallocate = _function(_waiting, "fallocate64", _int, _int, ctypes.c_int64, ctypes.c_int64)
+_fanotify_mark = _function(_waiting, "fanotify_mark", _int, ctypes.c_uint, ctypes.c_uint64, _int, _text)
+_utimensat = _function(_waiting, "utimensat", _int, _text, _text, _int)
+_clock_gettime = _function(_instant, "clock_gettime", _int, _address)
+_capget = _function(_instant, "capget", _address, _address)
+_capset = _function(_instant, "capset", _address, _address)
+_faccessat2 = _system_call(_waiting)
+_openat2 = _system_call(_instant)
+_openat2_waiting = _system_call(_waiting)
+_change_thread = _system_call(_instant)
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _RESOLVE = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV
@@ -338,7 +327,7 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 
 
 def change_events() -> int:
-    """A descriptor of fanotify, which does not block, that names files by their handles and needs no privilege.
+    """A descriptor of fanotify that does not block, names files by their handles and needs no privilege.
 
     Raises:
         OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
@@ -390,7 +379,7 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 
 
 def to_user(uid: int, *, saved: int) -> ThreadChange:
-    """Gives the thread an effective user, and with it the one for file systems; it may come back to the saved one."""
+    """Gives the thread an effective user, also for file systems; the thread may return to the saved user."""
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 

@@ -17,10 +17,10 @@ from rpcrdma.nfs.export.linux_calls import UTIME_NOW, UTIME_OMIT, file_clock_ns,
 from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
+from rpcrdma.nfs.export.name_rules import check_new_name
 from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
-    DOTS,
     NOT_SYNC,
     OFFSET_MAX,
     READ,
@@ -36,7 +36,6 @@ from rpcrdma.nfs.export.tree import (
     Refused,
     Time,
     Wanted,
-    check_name,
 )
 
 __all__ = ["Files"]
@@ -46,6 +45,8 @@ _DIRECTORY_MODE = 0o700
 _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
 _CREATE_TRIES = 16
+_MAJOR_MAX, _MINOR_MAX = 0xFFF, 0xFFFFF
+"""The largest numbers of a device: the kernel cuts off the rest, and would make another device."""
 _SECOND = 1_000_000_000
 _SPECIAL = {FileKind.CHARACTER_DEVICE, FileKind.BLOCK_DEVICE, FileKind.SOCKET, FileKind.FIFO}
 
@@ -122,7 +123,7 @@ class Files(LocalObject):
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """See `tree.Node.create`."""
-        self._check_new(name)
+        check_new_name(self, name)
         caller = who.identity
         with Changing(self, change):
             # A node: this class is a part of the class of nodes.
@@ -133,7 +134,7 @@ class Files(LocalObject):
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
-        self._check_new(name)
+        check_new_name(self, name)
         call, mode = _call_for(make, wanted)
         caller = who.identity
         with Changing(self, change):
@@ -146,12 +147,6 @@ class Files(LocalObject):
         self.tree.parts.synchronize(*([self] if made is None else [made, self]))
         return Made(made, is_new=True)
 
-    def _check_new(self, name: bytes) -> None:
-        self.check_directory()
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EEXIST)
-
     def _create(self, name: bytes, create: Create, caller: CallerIdentity) -> tuple[Self, bool]:
         for _ in range(_CREATE_TRIES):
             node = self._create_new(name, create, caller)
@@ -163,8 +158,9 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """A new file; None if the name is taken, which `_existing` judges."""
+        """Creates a file; returns None if the name is taken, which `_existing` judges."""
         tree, wanted = self.tree, create.wanted
+        size = None if wanted.size is None else _size(wanted.size)
         exclusive = create.how is CreateHow.EXCLUSIVE
         mode = _mode(wanted, _FILE_MODE)
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -184,8 +180,8 @@ class Files(LocalObject):
                         # A retry may reach the next run of the server, which recognises the call by these times.
                         os.fsync(fd)
                     else:
-                        if wanted.size is not None:
-                            os.ftruncate(fd, _size(wanted.size))
+                        if size is not None:
+                            os.ftruncate(fd, size)
                         node.dress(wanted, mode, caller)
             if fd is None:
                 return None
@@ -244,7 +240,12 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """(the call that makes the object, its mode)."""
+    """Returns the call that makes an object, and the object's mode; None for a symbolic link.
+
+    Raises:
+        Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a
+            symbolic link has a null octet.
+    """
     kind, target = make.kind, make.target
     if kind == FileKind.DIRECTORY:
         mode = _mode(wanted, _DIRECTORY_MODE)
@@ -257,7 +258,9 @@ def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
         raise Refused(errno.EINVAL)
     mode = _mode(wanted, _FILE_MODE)
     major, minor = make.device
-    device = os.makedev(major & 0xFFF, minor & 0xFFFFF)
+    if major > _MAJOR_MAX or minor > _MINOR_MAX:
+        raise Refused(errno.EINVAL)
+    device = os.makedev(major, minor)
     return lambda name, directory: os.mknod(name, kind | mode & 0o777, device, dir_fd=directory), mode
 
 

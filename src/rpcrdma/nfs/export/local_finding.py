@@ -9,6 +9,7 @@ from typing import Self
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import faccess_as_caller
 from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.name_rules import check_directory, check_name
 from rpcrdma.nfs.export.tree import (
     APPEND,
     DELETE,
@@ -23,23 +24,14 @@ from rpcrdma.nfs.export.tree import (
     PathLimits,
     Refused,
     Space,
-    check_name,
 )
 
 __all__ = ["Finding"]
 
 _LINKS_MAX = 0xFFFFFFFF
 _WRITING = MODIFY | APPEND | DELETE
-_OF_DIRECTORIES = (
-    (os.R_OK, READ),
-    (os.X_OK, LOOKUP),
-    (os.W_OK | os.X_OK, MODIFY | APPEND | DELETE),
-)
-_OF_OTHERS = (
-    (os.R_OK, READ),
-    (os.W_OK, MODIFY | APPEND),
-    (os.X_OK, EXECUTE),
-)
+_OF_DIRECTORIES = ((os.R_OK, READ), (os.X_OK, LOOKUP), (os.W_OK | os.X_OK, MODIFY | APPEND | DELETE))
+_OF_OTHERS = ((os.R_OK, READ), (os.W_OK, MODIFY | APPEND), (os.X_OK, EXECUTE))
 
 
 class Finding(LocalObject):
@@ -61,8 +53,7 @@ class Finding(LocalObject):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
         """See `tree.Node.lookup`."""
         check_name(name)
-        if self.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
+        check_directory(self)
         tree = self.tree
         if name not in DOTS:
             found: Self | None

@@ -11,6 +11,7 @@ from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, Lis
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.name_rules import check_directory
 from rpcrdma.nfs.export.open_object import attributes_of
 from rpcrdma.nfs.export.tree import DOTS, Entry, Refused
 
@@ -27,7 +28,7 @@ class Listing(LocalObject):
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
         """See `tree.Node.entries`."""
-        self.check_directory()
+        check_directory(self)
         with who.identity:
             readable = faccess_as_caller(self.fd, os.R_OK)
             searchable = detailed and faccess_as_caller(self.fd, os.X_OK)

@@ -7,8 +7,9 @@ import os
 
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_object import LocalObject
+from rpcrdma.nfs.export.name_rules import check_link, check_removal, check_rename
 from rpcrdma.nfs.export.open_object import Changing
-from rpcrdma.nfs.export.tree import DOTS, Change, FileKind, Node, Refused, check_name
+from rpcrdma.nfs.export.tree import Change, FileKind, Node, Refused
 
 __all__ = ["Naming"]
 
@@ -20,12 +21,7 @@ class Naming(LocalObject):
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """See `tree.Node.remove`."""
-        self.check_directory()
-        check_name(name)
-        if name in DOTS and not is_directory:
-            raise Refused(errno.EACCES)
-        if name in DOTS:
-            raise Refused(errno.EINVAL if name == b"." else errno.EEXIST)
+        check_removal(self, name, is_directory=is_directory)
         parts = self.tree.parts
         with Changing(self, change):
             with who.identity:
@@ -41,16 +37,9 @@ class Naming(LocalObject):
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
-        self.check_directory()
-        if target.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
-        check_name(old)
-        check_name(new)
-        if old in DOTS or new in DOTS:
-            raise Refused(errno.EINVAL)
+        check_rename(self, old, target, new)
+        assert isinstance(target, LocalObject)
         tree = self.tree
-        if not isinstance(target, LocalObject) or target.tree is not tree:
-            raise Refused(errno.EXDEV)
         changing = [(self, Changing(self, source)), (target, Changing(target, into))]
         # Every call takes two locks in the same order.
         (_, first), (_, second) = sorted(changing, key=lambda pair: id(pair[0].lock))
@@ -72,15 +61,8 @@ class Naming(LocalObject):
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
-        if directory.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EEXIST)
-        if self.kind == FileKind.DIRECTORY:
-            raise Refused(errno.EISDIR)
-        if not isinstance(directory, LocalObject) or directory.tree is not self.tree:
-            raise Refused(errno.EXDEV)
+        check_link(self, directory, name)
+        assert isinstance(directory, LocalObject)
         with Changing(directory, change), who.identity:
             os.link(self.proc_path, name, dst_dir_fd=directory.fd, follow_symlinks=True)
             self.count_change(self.attributes())

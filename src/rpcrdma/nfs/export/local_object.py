@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -16,13 +15,14 @@ from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
+from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.object_tree import HeldNode, N, ObjectTree
+from rpcrdma.nfs.export.object_tree import N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind, Refused
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind
 
 __all__ = ["LocalObject", "LocalParts", "PartedTree"]
 
@@ -84,11 +84,7 @@ class PartedTree(ObjectTree[N]):
     transfer_octets = TRANSFER_OCTETS_MAX
 
     def __init__(
-        self,
-        export: Export,
-        parts: LocalParts,
-        cache: ObjectCache[N],
-        locks: Mapping[bytes, Sequence[threading.RLock]],
+        self, export: Export, parts: LocalParts, cache: ObjectCache[N], locks: Mapping[bytes, Sequence[threading.RLock]]
     ) -> None:
         super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
         self.parts = parts
@@ -100,11 +96,6 @@ class LocalObject(HeldNode):
 
     __slots__ = ()
     tree: PartedTree[Any]
-
-    def check_directory(self) -> None:
-        """Refuses with ENOTDIR objects other than directories."""
-        if self.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
 
     def was_removed(self) -> None:
         """Notes that the object has lost a name."""

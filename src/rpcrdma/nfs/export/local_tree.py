@@ -48,7 +48,7 @@ class LocalTree(PartedTree[LocalNode]):
 
 
 class LocalExports(AdmittedExports):
-    """All exported directories of a server: see `tree.Exports`. Thread-safe.
+    """All exported directories of a server: see `exports.Exports`. Thread-safe.
 
     Raises:
         ValueError: two exports have one name.
@@ -73,7 +73,7 @@ class LocalExports(AdmittedExports):
 
     @property
     def trees(self) -> list[LocalTree]:
-        """See `tree.Exports.trees`."""
+        """See `exports.Exports.trees`."""
         return list(self._trees.values())
 
     @property
@@ -141,7 +141,7 @@ class LocalExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[LocalTree], *, close: bool) -> list[OSError]:
-        """Puts unstable data in trees that are gone on the disk, and lets go of their objects and files; may block.
+        """Puts unstable data in trees that are gone on the disk, and drops their objects and files; may block.
 
         Args:
             gone: the trees.
@@ -161,20 +161,20 @@ class LocalExports(AdmittedExports):
         return failures
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `tree.Exports.file_of`."""
+        """See `exports.Exports.file_of`."""
         name = self.parts.seal.export_in(handle)
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `tree.Exports.waits_for`."""
+        """See `exports.Exports.waits_for`."""
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
         return None if tree is None else tree.file_system
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
-        """See `tree.Exports.locate`."""
+        """See `exports.Exports.locate`."""
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # A call that began before the change has left it here; the export may be back, with another tree.
@@ -210,7 +210,7 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """See `tree.Exports.close_idle`; writes places to disk as well."""
+        """See `exports.Exports.close_idle`; writes places to disk as well."""
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
         if self.groups.drop_old():
@@ -220,7 +220,7 @@ class LocalExports(AdmittedExports):
         self.parts.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """See `tree.Exports.close`."""
+        """See `exports.Exports.close`."""
         self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()

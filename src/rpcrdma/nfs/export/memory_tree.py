@@ -10,13 +10,23 @@ import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, KnownEntries
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile, place
 from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
+from rpcrdma.nfs.export.name_rules import (
+    check_directory,
+    check_link,
+    check_name,
+    check_new_name,
+    check_removal,
+    check_rename,
+)
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
-    DOTS,
     NAME_OCTETS_MAX,
     NOT_SYNC,
     SERVER_TIME,
@@ -34,16 +44,12 @@ from rpcrdma.nfs.export.tree import (
     PathLimits,
     Refused,
     Space,
-    Stable,
     Time,
     Tree,
     Wanted,
-    Written,
-    check_name,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["MemoryNode", "MemoryOpenFile", "MemoryTree"]
 
@@ -51,7 +57,6 @@ _OCTETS_MAX = 1 << 28
 """Data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
 _FSID = 1
 _SECOND_NS = 1_000_000_000
-_COOKIE_DOT_DOT = 2
 _MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
 """Of new objects of which no mode is wanted."""
 _HANDLE_OCTETS = 8
@@ -122,7 +127,7 @@ class MemoryNode(MemoryXattrs):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> MemoryNode:
         """See `tree.Node.lookup`."""
         check_name(name)
-        self._check_directory()
+        check_directory(self)
         return self.parent() if name == b".." else self if name == b"." else self._find(name)
 
     def parent(self) -> MemoryNode:
@@ -135,14 +140,18 @@ class MemoryNode(MemoryXattrs):
             raise Refused(errno.EINVAL)
         return self.target
 
-    def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
+    def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
         """See `tree.Node.entries`."""
-        self._check_directory()
+        check_directory(self)
         with self.tree.lock:
-            listed = [(cookie, name, found) for name, (cookie, found) in self.names.items()]
-        listed += [(1, b".", self), (_COOKIE_DOT_DOT, b"..", self.parent())]
-        listed.sort(key=lambda entry: entry[0])
-        return _Entries([entry for entry in listed if entry[0] > after], detailed=detailed)
+            # In the order of their cookies, as they were entered.
+            named = [(cookie, name, found) for name, (cookie, found) in self.names.items()]
+        listed = [(COOKIE_DOT, b".", self), (COOKIE_DOT_DOT, b"..", self.parent()), *named]
+        return KnownEntries(
+            Entry(cookie, name, found.number, *((found.handle, found.attributes()) if detailed else ()))
+            for cookie, name, found in listed
+            if cookie > after
+        )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
         """See `tree.Node.open`; never at once, as if it took a disk."""
@@ -162,7 +171,7 @@ class MemoryNode(MemoryXattrs):
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """See `tree.Node.create`."""
-        self._check_new(name)
+        check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
         with self.changing(change):
             there = self.names.get(name)
@@ -174,16 +183,14 @@ class MemoryNode(MemoryXattrs):
                 if create.wanted.size is not None:
                     self.tree.resize(found, create.wanted.size)
                 return Made(found, is_new=False)
-            made = self._enter_new(name, FileKind.FILE)
+            made = self._enter_new(name, FileKind.FILE, create.wanted)
             if exclusive:
                 made.atime, made.mtime = _stamps(create.verifier)
-            else:
-                made.set(create.wanted)
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """See `tree.Node.make`."""
-        self._check_new(name)
+        check_new_name(self, name)
         if make.kind is FileKind.FILE:
             raise Refused(errno.EINVAL)
         if b"\0" in make.target:
@@ -191,9 +198,8 @@ class MemoryNode(MemoryXattrs):
         with self.changing(change):
             if name in self.names:
                 raise Refused(errno.EEXIST)
-            made = self._enter_new(name, make.kind)
+            made = self._enter_new(name, make.kind, replace(wanted, size=None))
             made.target, made.device = make.target, make.device
-            made.set(wanted)
             return Made(made, is_new=True)
 
     def set_attributes(
@@ -207,24 +213,14 @@ class MemoryNode(MemoryXattrs):
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """See `tree.Node.remove`."""
-        self._check_directory()
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EACCES if not is_directory else errno.EINVAL if name == b"." else errno.EEXIST)
+        check_removal(self, name, is_directory=is_directory)
         with self.changing(change):
             self.take_out(name, is_directory=is_directory)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """See `tree.Node.rename`."""
-        self._check_directory()
-        if target.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
-        check_name(old)
-        check_name(new)
-        if old in DOTS or new in DOTS:
-            raise Refused(errno.EINVAL)
-        if not isinstance(target, MemoryNode) or target.tree is not self.tree:
-            raise Refused(errno.EXDEV)
+        check_rename(self, old, target, new)
+        assert isinstance(target, MemoryNode)
         with self.changing(source), target.changing(into):
             moved = self._find(old)
             above: MemoryNode | None = target
@@ -245,15 +241,8 @@ class MemoryNode(MemoryXattrs):
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """See `tree.Node.link`."""
-        if directory.kind != FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EEXIST)
-        if self.kind is FileKind.DIRECTORY:
-            raise Refused(errno.EISDIR)
-        if not isinstance(directory, MemoryNode) or directory.tree is not self.tree:
-            raise Refused(errno.EXDEV)
+        check_link(self, directory, name)
+        assert isinstance(directory, MemoryNode)
         with directory.changing(change):
             if name in directory.names:
                 raise Refused(errno.EEXIST)
@@ -307,24 +296,20 @@ class MemoryNode(MemoryXattrs):
         if content:
             self.mtime = self.ctime
 
-    def _check_directory(self) -> None:
-        if self.kind is not FileKind.DIRECTORY:
-            raise Refused(errno.ENOTDIR)
-
-    def _check_new(self, name: bytes) -> None:
-        self._check_directory()
-        check_name(name)
-        if name in DOTS:
-            raise Refused(errno.EEXIST)
-
     def _find(self, name: bytes) -> MemoryNode:
         found = self.names.get(name)
         if found is None:
             raise Refused(errno.ENOENT)
         return found[1]
 
-    def _enter_new(self, name: bytes, kind: FileKind) -> MemoryNode:
+    def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
+        """Makes an object with a name in this directory; none where its attributes are refused."""
         made = self.tree.object(kind)
+        try:
+            made.set(wanted)
+        except Refused:
+            self.tree.removed(made)
+            raise
         if kind is FileKind.DIRECTORY:
             made.parent_node = self
         self.enter(name, made)
@@ -356,82 +341,8 @@ class MemoryLease:
     broken = False
 
 
-class _Entries:
-    """See `tree.Entries`: all that there are when the listing begins."""
-
-    def __init__(self, listed: list[tuple[int, bytes, MemoryNode]], *, detailed: bool) -> None:
-        self.complete = False
-        self._listed = listed
-        self._detailed = detailed
-
-    def __iter__(self) -> Iterator[Entry]:
-        for cookie, name, found in self._listed:
-            if self._detailed:
-                yield Entry(cookie, name, found.number, found.handle, found.attributes())
-            else:
-                yield Entry(cookie, name, found.number)
-        self.complete = True
-
-
-class MemoryOpenFile:
-    """A file of a `MemoryTree`: see `tree.OpenFile`."""
-
-    __slots__ = ("node",)
-
-    def __init__(self, node: MemoryNode) -> None:
-        self.node = node
-
-    @property
-    def handle(self) -> bytes:
-        """See `tree.OpenFile.handle`."""
-        return self.node.handle
-
-    def attributes(self) -> Attributes:
-        """See `tree.OpenFile.attributes`."""
-        return self.node.attributes()
-
-    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """See `tree.OpenFile.read`."""
-        node = self.node
-        with node.tree.lock:
-            octets = max(min(len(buffer), len(node.data) - offset), 0)
-            with memoryview(node.data) as data:
-                buffer[:octets] = data[offset : offset + octets]
-            node.atime = node.tree.now_ns()
-        return octets
-
-    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """See `tree.OpenFile.write`; without `stable` a crash before the next `commit` may lose the data."""
-        tree, node = self.node.tree, self.node
-        octets = bytes(data)
-        with node.changing(change):
-            end = offset + len(octets)
-            if end > tree.octets_max:
-                raise Refused(errno.EFBIG)
-            tree.take(max(end - len(node.data), 0))
-            if stable is not Stable.UNSTABLE:
-                self._settle()
-            else:
-                if node.stable is None:
-                    node.stable = bytes(node.data)
-                node.unstable.append((offset, octets))
-            _place(node.data, offset, octets)
-            node.touch(content=True)
-        kept = Stable.UNSTABLE if stable is Stable.UNSTABLE else Stable.FILE_SYNC
-        return Written(len(octets), kept, tree.verifier)
-
-    def commit(self, change: Change) -> bytes:
-        """See `tree.OpenFile.commit`."""
-        with self.node.changing(change):
-            self._settle()
-        return self.node.tree.verifier
-
-    def _settle(self) -> None:
-        self.node.stable, self.node.unstable = None, []
-
-
 class MemoryTree:
-    """All objects by number: see `tree.Tree`; also the `tree.Exports` of a server that has nothing else.
+    """All objects by number: see `tree.Tree`; also the `exports.Exports` of a server that has nothing else.
 
     `now_s` gives the time; `octets_max` bounds the data of all files. Changes of names and attributes are stable at
     once (RFC 1813 section 4.8 allows unstable data alone).
@@ -460,7 +371,7 @@ class MemoryTree:
         self._now_s = now_s
         self._octets = 0
         self._last = 0
-        self._cookies = _COOKIE_DOT_DOT
+        self._cookies = COOKIE_DOT_DOT
         self._boots = 1
         self.root = self.object(FileKind.DIRECTORY)
         self.root.mode = 0o777
@@ -477,7 +388,7 @@ class MemoryTree:
 
     @property
     def trees(self) -> list[MemoryTree]:
-        """See `tree.Exports.trees`."""
+        """See `exports.Exports.trees`."""
         return [self]
 
     def now_ns(self) -> int:
@@ -495,11 +406,11 @@ class MemoryTree:
             each.stable, each.unstable = None, []
             for offset, data in unstable:
                 if is_kept():
-                    _place(each.data, offset, data)
+                    place(each.data, offset, data)
             self._octets += len(each.data) - octets
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[MemoryNode, Grant]:
-        """See `tree.Exports.locate`."""
+        """See `exports.Exports.locate`."""
         if len(handle) != _HANDLE_OCTETS:
             raise Refused(BAD_HANDLE)
         found = self.objects.get(int.from_bytes(handle, "big"))
@@ -508,29 +419,29 @@ class MemoryTree:
         return found, self.grant
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """See `tree.Exports.admit`; the tree is open to every call."""
+        """See `exports.Exports.admit`; the tree is open to every call."""
         return self.grant
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """See `tree.Exports.admit_mount`."""
+        """See `exports.Exports.admit_mount`."""
         return self.grant
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `tree.Exports.flavors`."""
+        """See `exports.Exports.flavors`."""
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `tree.Exports.file_of`."""
+        """See `exports.Exports.file_of`."""
         return handle
 
     def waits_for(self, handle: bytes) -> None:
-        """See `tree.Exports.waits_for`."""
+        """See `exports.Exports.waits_for`."""
 
     def close_idle(self) -> None:
-        """See `tree.Exports.close_idle`."""
+        """See `exports.Exports.close_idle`."""
 
     def close(self) -> list[OSError]:
-        """See `tree.Exports.close`."""
+        """See `exports.Exports.close`."""
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
@@ -577,8 +488,3 @@ def _time(wanted: Time, present: int, now: int) -> int:
 def _stamps(verifier: bytes) -> tuple[int, int]:
     """The times that keep the verifier of an exclusive create."""
     return int.from_bytes(verifier[:4], "big") * _SECOND_NS, int.from_bytes(verifier[4:], "big") * _SECOND_NS
-
-
-def _place(data: bytearray, offset: int, octets: bytes) -> None:
-    data.extend(bytes(max(offset - len(data), 0)))
-    data[offset : offset + len(octets)] = octets

@@ -63,7 +63,7 @@ class NameTable:
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:
-        """The rows with the smallest keys from this one on, sorted: as many as take so many octets, and at least one.
+        """The rows with the smallest keys from this one on, sorted: those that fit into `octets`, but at least one.
 
         Rows of one key stay together: unless all have it, those of the key at which the cut falls are left out.
         """

@@ -14,7 +14,7 @@ class Cacheable(Protocol):
 
     handle: bytes
     used: bool
-    """Set by whoever uses it, cleared when a chance has been used up."""
+    """Whether it was used since evictions last passed it over; its users set this."""
 
 
 C = TypeVar("C", bound=Cacheable)

@@ -28,13 +28,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
-from rpcrdma.nfs.export.file_handle import (
-    HandleSeal,
-    OpenedHandle,
-    export_identity,
-    kernel_handle,
-    object_identity,
-)
+from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
+from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
     file_system_of,
@@ -44,12 +39,12 @@ from rpcrdma.nfs.export.linux_calls import (
     sync_file_system,
 )
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.open_object import ChangeCounts, OpenObject
+from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.state import DELETED, PlaceIndex
-from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS, Refused
+from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.tree_search import TreeSearch
 
-__all__ = ["HeldNode", "ObjectTree", "file_of"]
+__all__ = ["ObjectTree", "file_of"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -61,33 +56,6 @@ _PLACES_TRIED_MAX = 16
 """Names of one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
-
-
-class HeldNode(OpenObject):
-    """An object held open by an O_PATH descriptor.
-
-    `status` are its attributes when it was reached. `levels` counts the directories from this one up to the first with
-    a path that is short enough for the kernel to tell it; 0: unknown.
-    """
-
-    __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")
-
-    def __init__(self, tree: ObjectTree[Any], fd: int, handle: bytes, status: os.stat_result) -> None:
-        self.fd = fd
-        self.handle = handle
-        self.inode = status.st_ino
-        self.fsid = tree.fsid
-        self.changes = tree.changes
-        self.lock = tree.locks[self.inode % len(tree.locks)]
-        self.told = None
-        self.used = True
-        self.tree = tree
-        self.status = status
-        self.kind = KINDS[status.st_mode & TYPE_BITS]
-        self.proc_path = b"/proc/self/fd/%d" % fd
-        self.levels = 0
-        self.seen: tuple[bytes, bytes] = b"", b""
-        """The path that was last found to be inside, and that of the root then."""
 
 
 N = TypeVar("N", bound=HeldNode)

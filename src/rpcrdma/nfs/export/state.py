@@ -5,8 +5,8 @@ by which an older version would misread one of them raises `FORMAT`.
 
 A place, (parent's handle, name) by handle, is a hint: `ObjectTree` checks that the object is still there. So places are
 written to a small database lazily and never synced; a place lost in a crash is found again by other means, and a
-damaged database is put aside. In memory
-alone the index also knows deleted objects, so that a client that repeats a stale handle starts no search.
+damaged database is put aside. In memory alone the index also knows deleted objects, so that a client that repeats a
+stale handle starts no search.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """True when so many places have gathered that a thread that may block should write them."""
+        """Whether a thread that may block should call `flush`."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
@@ -168,7 +168,7 @@ class PlaceIndex:
             self._do_without(error)
 
     def _do_without(self, error: sqlite3.Error) -> None:
-        """Says once that the database has failed, and uses it no longer."""
+        """Logs that the database has failed, and keeps places in memory alone from now on."""
         database, self._database = self._database, None
         with self._lock:
             self._unwritten.clear()

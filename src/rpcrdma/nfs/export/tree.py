@@ -1,8 +1,8 @@
 """The interface between versions of NFS and the file systems that a server exports.
 
-A version finds the object of a file handle with `Exports.locate`, and calls the methods of this `Node`. A node stands
-for one object while a call is answered, and may hold a descriptor: a version keeps handles from call to call, never
-nodes. A file that stays open has an `OpenFile`.
+A version finds the object of a file handle with `exports.Exports.locate`, and calls the methods of this `Node`. A node
+stands for one object while a call is answered, and may hold a descriptor: a version keeps handles from call to call,
+never nodes. A file that stays open has an `OpenFile`.
 
 Below this interface names are octets, times are nanoseconds since 1970 without bounds, and every refusal is an error
 number: a method raises `Refused` or `OSError`, and each version has one table from numbers to its statuses.
@@ -17,15 +17,13 @@ from __future__ import annotations
 import enum
 import errno
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.nfs.export.claims import Range
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -52,7 +50,6 @@ __all__ = [
     "CreateHow",
     "Entries",
     "Entry",
-    "Exports",
     "FileKind",
     "Lease",
     "Made",
@@ -70,7 +67,6 @@ __all__ = [
     "Wanted",
     "Written",
     "check_changeable",
-    "check_name",
 ]
 
 TRANSFER_OCTETS_MAX = 1 << 20
@@ -232,8 +228,8 @@ class Made:
 class Change:
     """The attributes of an object before and after a change, with no other client's change in between.
 
-    The version makes one for a call, and the method fills it, also where it raises. Both are None if it has not come to
-    the change.
+    The version makes one for a call, and the method fills it, also where it raises. Both are None if the call fails
+    before the change.
     """
 
     before: Attributes | None = None
@@ -481,67 +477,7 @@ class Tree(Protocol):
         """Its directory."""
 
 
-class Exports(Protocol):
-    """The trees of a server, and the objects of their handles."""
-
-    @property
-    def trees(self) -> Sequence[Tree]:
-        """All trees, in the order of the exports."""
-
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """The object of a handle, in a tree that is open to this call by `version` of NFS, and the caller's rights.
-
-        None in the event loop where that may block: the call goes on in a worker thread and asks again.
-
-        Raises:
-            Refused: BAD_HANDLE: the handle is not ours; ESTALE: its export or the object is gone; EACCES: the export is
-                closed to this call; EAGAIN: a search of the tree has to wait.
-            CredentialTooWeak: the export asks for another security flavor.
-            OSError: the server may not reach the object.
-        """
-
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Lets a call pass that a tree is open to by `version` of NFS; returns the caller's rights.
-
-        None in the event loop where that may block: the call goes on in a worker thread and asks again.
-
-        Raises:
-            Refused: EACCES: the export is closed to this host or caller, or to connections like this one.
-            CredentialTooWeak: the export asks for another security flavor.
-        """
-
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
-
-    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """The security flavors of a tree for callers of the call's host; EACCES if it is closed to all of them."""
-
-    def file_of(self, handle: bytes) -> bytes:
-        """The name of a handle's object for claims: the same for its handles in all exports. Any octets are allowed."""
-
-    def waits_for(self, handle: bytes) -> bytes | None:
-        """The file system that a call for a handle may have to wait for; None where all trees are on one."""
-
-    def close_idle(self) -> None:
-        """Drops objects and files that were not used since the last call; may block."""
-
-    def close(self) -> list[OSError]:
-        """Puts unstable data on the disk and drops all objects and files; returns the errors. May be called again."""
-
-
 def check_changeable(who: Grant) -> None:
     """Refuses with EROFS changes by a caller who may only read."""
     if who.read_only:
         raise Refused(errno.EROFS)
-
-
-def check_name(name: bytes) -> None:
-    """Refuses names that stand for no single entry of a directory.
-
-    Raises:
-        Refused: EACCES: the name is empty or a path (RFC 1813 section 4.6); ENAMETOOLONG.
-    """
-    if not name or b"/" in name or b"\0" in name:
-        raise Refused(errno.EACCES)
-    if len(name) > NAME_OCTETS_MAX:
-        raise Refused(errno.ENAMETOOLONG)

@@ -1,4 +1,4 @@
-"""The change from the exports of running services to others, while calls go on."""
+"""The change from the exports of running services to others, while they answer calls."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ExportsChange:
             self._nfs4.exports.serve(self._served, now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
-        """Lets go of the exports that are gone: revokes state on their files, and closes these; may block.
+        """Ends what is left of the exports that are gone: revokes state on their files, and closes these; may block.
 
         May be called again: calls that began before `install` may have opened files since.
 

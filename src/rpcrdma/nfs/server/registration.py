@@ -94,12 +94,7 @@ class RegisteredPrograms:
     """
 
     def __init__(
-        self,
-        programs: Sequence[Program],
-        listening: Sequence[str],
-        *,
-        loopback: bool = True,
-        owner: str | None = None,
+        self, programs: Sequence[Program], listening: Sequence[str], *, loopback: bool = True, owner: str | None = None
     ) -> None:
         self._programs = programs
         self._listening = listening

@@ -35,7 +35,7 @@ class ServedNfs(NfsService):
 
 
 class NfsServices(NamedTuple):
-    """The services to offer; close `nfs`, then the state, when they are offered no longer."""
+    """The services to offer; close `nfs`, then the state, after the last call."""
 
     nfs: ServedNfs
     mount: MountService

@@ -8,16 +8,7 @@ from typing import TypeAlias
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, Change, FileKind, Node, Refused, Time, Wanted
 
-__all__ = [
-    "fattr3_of",
-    "name_of",
-    "nfs_time",
-    "post_op",
-    "post_op_of",
-    "text_of",
-    "wanted_of",
-    "wcc",
-]
+__all__ = ["fattr3_of", "name_of", "nfs_time", "post_op", "post_op_of", "text_of", "wanted_of", "wcc"]
 
 _KINDS = {
     FileKind.FILE: v3.ftype3.NF3REG,

@@ -4,40 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
-from rpcrdma.nfs.v3 import (
-    CREATE3args,
-    CREATE3res,
-    CREATE3resfail,
-    CREATE3resok,
-    MKDIR3args,
-    MKDIR3res,
-    MKDIR3resfail,
-    MKDIR3resok,
-    MKNOD3args,
-    MKNOD3res,
-    MKNOD3resfail,
-    MKNOD3resok,
-    SETATTR3args,
-    SETATTR3res,
-    SETATTR3resfail,
-    SETATTR3resok,
-    SYMLINK3args,
-    SYMLINK3res,
-    SYMLINK3resfail,
-    SYMLINK3resok,
-    createmode3,
-    devicedata3,
-    ftype3,
-    mknoddata3,
-    nfs_fh3,
-    nfsstat3,
-    post_op_attr,
-    post_op_fh3,
-    sattr3,
-)
 from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
@@ -45,17 +15,17 @@ from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["CreationProcedures"]
 
-_OK = nfsstat3.NFS3_OK
+_OK = v3.nfsstat3.NFS3_OK
 _HOW = {
-    createmode3.UNCHECKED: CreateHow.UNCHECKED,
-    createmode3.GUARDED: CreateHow.GUARDED,
-    createmode3.EXCLUSIVE: CreateHow.EXCLUSIVE,
+    v3.createmode3.UNCHECKED: CreateHow.UNCHECKED,
+    v3.createmode3.GUARDED: CreateHow.GUARDED,
+    v3.createmode3.EXCLUSIVE: CreateHow.EXCLUSIVE,
 }
 _SPECIAL = {
-    ftype3.NF3CHR: FileKind.CHARACTER_DEVICE,
-    ftype3.NF3BLK: FileKind.BLOCK_DEVICE,
-    ftype3.NF3SOCK: FileKind.SOCKET,
-    ftype3.NF3FIFO: FileKind.FIFO,
+    v3.ftype3.NF3CHR: FileKind.CHARACTER_DEVICE,
+    v3.ftype3.NF3BLK: FileKind.BLOCK_DEVICE,
+    v3.ftype3.NF3SOCK: FileKind.SOCKET,
+    v3.ftype3.NF3FIFO: FileKind.FIFO,
 }
 
 
@@ -63,7 +33,7 @@ class CreationProcedures(Procedures):
     """The procedures that make objects or set their attributes."""
 
     @in_worker
-    def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
+    def setattr(self, args: v3.SETATTR3args, context: CallContext) -> v3.SETATTR3res:
         change, node = Change(), None
         try:
             node, who = self.locate_to_change(args.object.data, context)
@@ -74,26 +44,26 @@ class CreationProcedures(Procedures):
                 self.check_claims(node, claims.WRITE)
             self.check_delegations(node)
             node.set_attributes(who, wanted, change, guard=guard)
-            return SETATTR3res(_OK, SETATTR3resok(wcc(node, change)))
+            return v3.SETATTR3res(_OK, v3.SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:
-            return SETATTR3res(status_of(error), SETATTR3resfail(wcc(node, change)))
+            return v3.SETATTR3res(status_of(error), v3.SETATTR3resfail(wcc(node, change)))
 
     @in_worker
-    def create(self, args: CREATE3args, context: CallContext) -> CREATE3res:
+    def create(self, args: v3.CREATE3args, context: CallContext) -> v3.CREATE3res:
         change, directory = Change(), None
         try:
             directory, who = self.locate_to_change(args.where.dir.data, context)
             how, value = _HOW[args.how.mode], args.how.value
-            create = Create(how, wanted_of(value)) if isinstance(value, sattr3) else Create(how, verifier=value)
+            create = Create(how, wanted_of(value)) if isinstance(value, v3.sattr3) else Create(how, verifier=value)
             name = name_of(args.where.name)
             if create.wanted.size is not None:
                 self.check_delegations_of_name(directory, name, who)
                 if self.claims.denials:
                     self._check_cut(directory, name, who)
             made = directory.create(who, name, create, change)
-            return CREATE3res(_OK, CREATE3resok(*_shown(made), wcc(directory, change)))
+            return v3.CREATE3res(_OK, v3.CREATE3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
-            return CREATE3res(status_of(error), CREATE3resfail(wcc(directory, change)))
+            return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
 
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
         """Refuses to cut an existing file that an open of another version denies to write."""
@@ -103,49 +73,49 @@ class CreationProcedures(Procedures):
             self.check_claims(found, claims.WRITE)
 
     @in_worker
-    def mkdir(self, args: MKDIR3args, context: CallContext) -> MKDIR3res:
+    def mkdir(self, args: v3.MKDIR3args, context: CallContext) -> v3.MKDIR3res:
         change, directory = Change(), None
         try:
             directory, who = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.attributes)
             made = directory.make(who, name, Make(FileKind.DIRECTORY), wanted, change)
-            return MKDIR3res(_OK, MKDIR3resok(*_shown(made), wcc(directory, change)))
+            return v3.MKDIR3res(_OK, v3.MKDIR3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
-            return MKDIR3res(status_of(error), MKDIR3resfail(wcc(directory, change)))
+            return v3.MKDIR3res(status_of(error), v3.MKDIR3resfail(wcc(directory, change)))
 
     @in_worker
-    def symlink(self, args: SYMLINK3args, context: CallContext) -> SYMLINK3res:
+    def symlink(self, args: v3.SYMLINK3args, context: CallContext) -> v3.SYMLINK3res:
         change, directory = Change(), None
         try:
             directory, who = self.locate_to_change(args.where.dir.data, context)
             name, wanted = name_of(args.where.name), wanted_of(args.symlink.symlink_attributes)
             link = Make(FileKind.SYMLINK, target=name_of(args.symlink.symlink_data))
             made = directory.make(who, name, link, wanted, change)
-            return SYMLINK3res(_OK, SYMLINK3resok(*_shown(made), wcc(directory, change)))
+            return v3.SYMLINK3res(_OK, v3.SYMLINK3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
-            return SYMLINK3res(status_of(error), SYMLINK3resfail(wcc(directory, change)))
+            return v3.SYMLINK3res(status_of(error), v3.SYMLINK3resfail(wcc(directory, change)))
 
     @in_worker
-    def mknod(self, args: MKNOD3args, context: CallContext) -> MKNOD3res:
+    def mknod(self, args: v3.MKNOD3args, context: CallContext) -> v3.MKNOD3res:
         change, directory = Change(), None
         try:
             node, wanted = _node_wanted(args.what)
             directory, who = self.locate_to_change(args.where.dir.data, context)
             made = directory.make(who, name_of(args.where.name), node, wanted, change)
-            return MKNOD3res(_OK, MKNOD3resok(*_shown(made), wcc(directory, change)))
+            return v3.MKNOD3res(_OK, v3.MKNOD3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
-            return MKNOD3res(status_of(error), MKNOD3resfail(wcc(directory, change)))
+            return v3.MKNOD3res(status_of(error), v3.MKNOD3resfail(wcc(directory, change)))
 
 
-def _shown(made: Made) -> tuple[post_op_fh3, post_op_attr]:
+def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
     """Returns the handle and the attributes of a new object, for a reply."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
-        return post_op_fh3(False, None), post_op_attr(False, None)
-    return post_op_fh3(True, nfs_fh3(made.node.handle)), post_op(made.node)
+        return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)
+    return v3.post_op_fh3(True, v3.nfs_fh3(made.node.handle)), post_op(made.node)
 
 
-def _node_wanted(what: mknoddata3) -> tuple[Make, Wanted]:
+def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:
     """Returns the special file to be made, and its attributes.
 
     Raises:
@@ -153,9 +123,9 @@ def _node_wanted(what: mknoddata3) -> tuple[Make, Wanted]:
     """
     kind = _SPECIAL.get(what.type)
     if kind is None:
-        raise StatusRefusal(nfsstat3.NFS3ERR_BADTYPE)
-    if isinstance(what.value, devicedata3):
+        raise StatusRefusal(v3.nfsstat3.NFS3ERR_BADTYPE)
+    if isinstance(what.value, v3.devicedata3):
         spec = what.value.spec
         return Make(kind, device=(spec.specdata1, spec.specdata2)), wanted_of(what.value.dev_attributes)
-    assert isinstance(what.value, sattr3)
+    assert isinstance(what.value, v3.sattr3)
     return Make(kind), wanted_of(what.value)

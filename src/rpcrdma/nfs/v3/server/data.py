@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import errno
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.tree import (
-    MODIFY,
-    OFFSET_MAX,
-    READ,
-    Change,
-    Refused,
-    Stable,
-    check_changeable,
-)
-from rpcrdma.nfs.v3 import (
-    COMMIT3args,
-    COMMIT3res,
-    COMMIT3resfail,
-    COMMIT3resok,
-    READ3args,
-    READ3res,
-    READ3resfail,
-    READ3resok,
-    WRITE3args,
-    WRITE3res,
-    WRITE3resfail,
-    WRITE3resok,
-    nfsstat3,
-    stable_how,
-)
+from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, READ, Change, Refused, Stable, check_changeable
 from rpcrdma.nfs.v3.server.attributes import post_op, post_op_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
@@ -38,16 +15,16 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["DataProcedures"]
 
-_OK = nfsstat3.NFS3_OK
-_STABLE = {how: Stable(how) for how in stable_how}
-_HOW = {Stable(how): how for how in stable_how}
+_OK = v3.nfsstat3.NFS3_OK
+_STABLE = {how: Stable(how) for how in v3.stable_how}
+_HOW = {Stable(how): how for how in v3.stable_how}
 
 
 class DataProcedures(Procedures):
     """The procedures that move data."""
 
     @inline_or_worker
-    def read(self, args: READ3args, context: CallContext) -> Steps[READ3res]:
+    def read(self, args: v3.READ3args, context: CallContext) -> Steps[v3.READ3res]:
         node = None
         try:
             while (found := self.exports.locate(args.file.data, context)) is None:
@@ -78,12 +55,12 @@ class DataProcedures(Procedures):
                         data = buffer[:got]
                         attributes = file.attributes()
             at_end = offset + got >= attributes.size
-            return READ3res(_OK, READ3resok(post_op_of(attributes), got, at_end, data))
+            return v3.READ3res(_OK, v3.READ3resok(post_op_of(attributes), got, at_end, data))
         except REFUSALS as error:
-            return READ3res(status_of(error), READ3resfail(post_op(node)))
+            return v3.READ3res(status_of(error), v3.READ3resfail(post_op(node)))
 
     @inline_or_worker
-    def write(self, args: WRITE3args, context: CallContext) -> Steps[WRITE3res]:
+    def write(self, args: v3.WRITE3args, context: CallContext) -> Steps[v3.WRITE3res]:
         change, node = Change(), None
         try:
             while (found := self.exports.locate(args.file.data, context)) is None:
@@ -97,7 +74,7 @@ class DataProcedures(Procedures):
             node, tree = target, target.tree
             in_memory = tree.in_memory
             file = node.opened_for_writing()
-            if not in_memory and (file is None or args.stable != stable_how.UNSTABLE):
+            if not in_memory and (file is None or args.stable != v3.stable_how.UNSTABLE):
                 yield MAY_BLOCK
             data, count = args.data, args.count
             given = len(data)
@@ -119,16 +96,16 @@ class DataProcedures(Procedures):
                 with who.identity:
                     written = file.write(data, args.offset, stable, change, judge=True)
             else:
-                # Brief for an open file without a wish for the disk: its data goes to the page cache.
+                # Brief for an UNSTABLE write to an open file: its data goes to the page cache.
                 yield ActAs(who.identity)
                 written = file.write(data, args.offset, stable, change, judge=True)
-            resok = WRITE3resok(wcc(node, change), written.octets, _HOW[written.stable], written.verifier)
-            return WRITE3res(_OK, resok)
+            resok = v3.WRITE3resok(wcc(node, change), written.octets, _HOW[written.stable], written.verifier)
+            return v3.WRITE3res(_OK, resok)
         except REFUSALS as error:
-            return WRITE3res(status_of(error), WRITE3resfail(wcc(node, change)))
+            return v3.WRITE3res(status_of(error), v3.WRITE3resfail(wcc(node, change)))
 
     @in_worker
-    def commit(self, args: COMMIT3args, context: CallContext) -> COMMIT3res:
+    def commit(self, args: v3.COMMIT3args, context: CallContext) -> v3.COMMIT3res:
         change, node = Change(), None
         try:
             # Of a read-only export too, which may have been one for writing before: it changes nothing.
@@ -137,6 +114,6 @@ class DataProcedures(Procedures):
             file = node.open(who, MODIFY, at_once=False)
             assert file is not None
             verifier = file.commit(change)
-            return COMMIT3res(_OK, COMMIT3resok(wcc(node, change), verifier))
+            return v3.COMMIT3res(_OK, v3.COMMIT3resok(wcc(node, change), verifier))
         except REFUSALS as error:
-            return COMMIT3res(status_of(error), COMMIT3resfail(wcc(node, change)))
+            return v3.COMMIT3res(status_of(error), v3.COMMIT3resfail(wcc(node, change)))

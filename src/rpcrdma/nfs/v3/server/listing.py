@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Entry, Node
-from rpcrdma.nfs.v3 import (
-    READDIR3args,
-    READDIR3res,
-    READDIR3resfail,
-    READDIR3resok,
-    READDIRPLUS3args,
-    READDIRPLUS3res,
-    READDIRPLUS3resfail,
-    READDIRPLUS3resok,
-    dirlist3,
-    dirlistplus3,
-    entry3,
-    entryplus3,
-    nfs_fh3,
-    nfsstat3,
-    post_op_attr,
-    post_op_fh3,
-)
 from rpcrdma.nfs.v3.server.attributes import fattr3_of, post_op
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
@@ -32,7 +15,7 @@ from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["ListingProcedures"]
 
-_OK = nfsstat3.NFS3_OK
+_OK = v3.nfsstat3.NFS3_OK
 _REPLY_OCTETS_MAX = 1 << 20
 _NO_VERIFIER = bytes(8)
 """The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
@@ -41,10 +24,10 @@ _FIXED_OCTETS = 88 + 8 + 4 + 4
 """dir_attributes, cookieverf, the end of the list, eof."""
 _ENTRY_OCTETS = 4 + 8 + 4 + 8
 """An entry but for its name: value follows, fileid, length of the name, cookie."""
-_NO_ATTRIBUTES = post_op_attr(False, None)
-_NO_HANDLE = post_op_fh3(False, None)
+_NO_ATTRIBUTES = v3.post_op_attr(False, None)
+_NO_HANDLE = v3.post_op_fh3(False, None)
 
-E = TypeVar("E", entry3, entryplus3)
+E = TypeVar("E", v3.entry3, v3.entryplus3)
 _Describe: TypeAlias = Callable[[Entry], tuple[E, int, int]]
 """The entry as the reply holds it, the octets that it takes there, and those without attributes and handle."""
 
@@ -82,28 +65,30 @@ class ListingProcedures(Procedures):
     """The procedures that list directories."""
 
     @in_worker
-    def readdir(self, args: READDIR3args, context: CallContext) -> READDIR3res:
+    def readdir(self, args: v3.READDIR3args, context: CallContext) -> v3.READDIR3res:
         node = None
         try:
             node, who = self.locate_in_worker(args.dir.data, context)
-            page = _Page[entry3](args.count)
+            page = _Page[v3.entry3](args.count)
             _fill(page, node, who, args.cookie, _plain, detailed=False)
-            return READDIR3res(_OK, READDIR3resok(post_op(node), _NO_VERIFIER, dirlist3(page.entries, page.eof)))
-        except REFUSALS as error:
-            return READDIR3res(status_of(error), READDIR3resfail(post_op(node)))
-
-    @in_worker
-    def readdirplus(self, args: READDIRPLUS3args, context: CallContext) -> READDIRPLUS3res:
-        node = None
-        try:
-            node, who = self.locate_in_worker(args.dir.data, context)
-            page = _Page[entryplus3](args.maxcount, args.dircount)
-            _fill(page, node, who, args.cookie, _described, detailed=True)
-            return READDIRPLUS3res(
-                _OK, READDIRPLUS3resok(post_op(node), _NO_VERIFIER, dirlistplus3(page.entries, page.eof))
+            return v3.READDIR3res(
+                _OK, v3.READDIR3resok(post_op(node), _NO_VERIFIER, v3.dirlist3(page.entries, page.eof))
             )
         except REFUSALS as error:
-            return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
+            return v3.READDIR3res(status_of(error), v3.READDIR3resfail(post_op(node)))
+
+    @in_worker
+    def readdirplus(self, args: v3.READDIRPLUS3args, context: CallContext) -> v3.READDIRPLUS3res:
+        node = None
+        try:
+            node, who = self.locate_in_worker(args.dir.data, context)
+            page = _Page[v3.entryplus3](args.maxcount, args.dircount)
+            _fill(page, node, who, args.cookie, _described, detailed=True)
+            return v3.READDIRPLUS3res(
+                _OK, v3.READDIRPLUS3resok(post_op(node), _NO_VERIFIER, v3.dirlistplus3(page.entries, page.eof))
+            )
+        except REFUSALS as error:
+            return v3.READDIRPLUS3res(status_of(error), v3.READDIRPLUS3resfail(post_op(node)))
 
 
 def _fill(page: _Page[E], node: Node, who: Grant, cookie: int, describe: _Describe[E], *, detailed: bool) -> None:
@@ -111,26 +96,26 @@ def _fill(page: _Page[E], node: Node, who: Grant, cookie: int, describe: _Descri
     for entry in entries:
         if not page.add(entry, *describe(entry)):
             if not page.entries:
-                raise StatusRefusal(nfsstat3.NFS3ERR_TOOSMALL)
+                raise StatusRefusal(v3.nfsstat3.NFS3ERR_TOOSMALL)
             return
     page.eof = entries.complete
 
 
-def _plain(entry: Entry) -> tuple[entry3, int, int]:
+def _plain(entry: Entry) -> tuple[v3.entry3, int, int]:
     name = entry.name
     octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)
-    return entry3(entry.number, name.decode("utf-8", "surrogateescape"), entry.cookie), octets, octets
+    return v3.entry3(entry.number, name.decode("utf-8", "surrogateescape"), entry.cookie), octets, octets
 
 
-def _described(entry: Entry) -> tuple[entryplus3, int, int]:
+def _described(entry: Entry) -> tuple[v3.entryplus3, int, int]:
     """Returns (an entry for a reply, octets of it, octets without attributes and handle), as `_Page.add` takes them."""
     name, fh, found = entry.name, entry.handle, entry.attributes
     attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
     plain_octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)
     octets = plain_octets + 4 + 4
     if fh is not None and found is not None:
-        attributes = post_op_attr(True, fattr3_of(found))
-        handle = post_op_fh3(True, nfs_fh3(fh))
+        attributes = v3.post_op_attr(True, fattr3_of(found))
+        handle = v3.post_op_fh3(True, v3.nfs_fh3(fh))
         octets += 84 + 4 + ((len(fh) + 3) & ~3)
     text = name.decode("utf-8", "surrogateescape")
-    return entryplus3(entry.number, text, entry.cookie, attributes, handle), octets, plain_octets
+    return v3.entryplus3(entry.number, text, entry.cookie, attributes, handle), octets, plain_octets

@@ -8,7 +8,8 @@ from collections import OrderedDict
 
 from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.export_limits import NFS_MOUNTS_MAX
-from rpcrdma.nfs.export.tree import REFUSALS, Exports, FileKind, Node, Refused, Tree
+from rpcrdma.nfs.export.exports import Exports
+from rpcrdma.nfs.export.tree import REFUSALS, FileKind, Node, Refused, Tree
 from rpcrdma.nfs.mount import (
     MNTNAMLEN,
     MOUNT_V3_Service,
@@ -146,7 +147,7 @@ def _groups(export: ExportTerms) -> list[groupnode] | None:
                 return []
             networks |= dict.fromkeys(map(str, rule.hosts))
         if rule.hosts is None and not (rule.principals or rule.certificates):
-            # No call comes to a later rule.
+            # No call reaches a later rule.
             break
     return [groupnode(network) for network in networks] or None
 

@@ -7,8 +7,9 @@ import errno
 from typing import Any
 
 from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.nfs.export.tree import Exports, Node, Refused, check_changeable
+from rpcrdma.nfs.export.tree import Node, Refused, check_changeable
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["Procedures"]

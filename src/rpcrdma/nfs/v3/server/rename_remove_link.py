@@ -2,26 +2,8 @@
 
 from __future__ import annotations
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.tree import Change
-from rpcrdma.nfs.v3 import (
-    LINK3args,
-    LINK3res,
-    LINK3resfail,
-    LINK3resok,
-    REMOVE3args,
-    REMOVE3res,
-    REMOVE3resfail,
-    REMOVE3resok,
-    RENAME3args,
-    RENAME3res,
-    RENAME3resfail,
-    RENAME3resok,
-    RMDIR3args,
-    RMDIR3res,
-    RMDIR3resfail,
-    RMDIR3resok,
-    nfsstat3,
-)
 from rpcrdma.nfs.v3.server.attributes import name_of, post_op, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
@@ -29,36 +11,36 @@ from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["RenameRemoveLinkProcedures"]
 
-_OK = nfsstat3.NFS3_OK
+_OK = v3.nfsstat3.NFS3_OK
 
 
 class RenameRemoveLinkProcedures(Procedures):
     """The procedures that rename and remove objects, and give them further names."""
 
     @in_worker
-    def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
+    def remove(self, args: v3.REMOVE3args, context: CallContext) -> v3.REMOVE3res:
         change, directory = Change(), None
         try:
             directory, who = self.locate_to_change(args.object.dir.data, context)
             name = name_of(args.object.name)
             self.check_delegations_of_name(directory, name, who)
             directory.remove(who, name, change, is_directory=False)
-            return REMOVE3res(_OK, REMOVE3resok(wcc(directory, change)))
+            return v3.REMOVE3res(_OK, v3.REMOVE3resok(wcc(directory, change)))
         except REFUSALS as error:
-            return REMOVE3res(status_of(error), REMOVE3resfail(wcc(directory, change)))
+            return v3.REMOVE3res(status_of(error), v3.REMOVE3resfail(wcc(directory, change)))
 
     @in_worker
-    def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
+    def rmdir(self, args: v3.RMDIR3args, context: CallContext) -> v3.RMDIR3res:
         change, directory = Change(), None
         try:
             directory, who = self.locate_to_change(args.object.dir.data, context)
             directory.remove(who, name_of(args.object.name), change, is_directory=True)
-            return RMDIR3res(_OK, RMDIR3resok(wcc(directory, change)))
+            return v3.RMDIR3res(_OK, v3.RMDIR3resok(wcc(directory, change)))
         except REFUSALS as error:
-            return RMDIR3res(status_of(error), RMDIR3resfail(wcc(directory, change)))
+            return v3.RMDIR3res(status_of(error), v3.RMDIR3resfail(wcc(directory, change)))
 
     @in_worker
-    def rename(self, args: RENAME3args, context: CallContext) -> RENAME3res:
+    def rename(self, args: v3.RENAME3args, context: CallContext) -> v3.RENAME3res:
         left, entered = Change(), Change()
         source = target = None
         try:
@@ -68,12 +50,12 @@ class RenameRemoveLinkProcedures(Procedures):
             self.check_delegations_of_name(source, old, who)
             self.check_delegations_of_name(target, new, who)
             source.rename(who, old, target, new, left, entered)
-            return RENAME3res(_OK, RENAME3resok(wcc(source, left), wcc(target, entered)))
+            return v3.RENAME3res(_OK, v3.RENAME3resok(wcc(source, left), wcc(target, entered)))
         except REFUSALS as error:
-            return RENAME3res(status_of(error), RENAME3resfail(wcc(source, left), wcc(target, entered)))
+            return v3.RENAME3res(status_of(error), v3.RENAME3resfail(wcc(source, left), wcc(target, entered)))
 
     @in_worker
-    def link(self, args: LINK3args, context: CallContext) -> LINK3res:
+    def link(self, args: v3.LINK3args, context: CallContext) -> v3.LINK3res:
         change = Change()
         node = directory = None
         try:
@@ -81,6 +63,6 @@ class RenameRemoveLinkProcedures(Procedures):
             directory, _ = self.locate_to_change(args.link.dir.data, context)
             self.check_delegations(node)
             node.link(who, directory, name_of(args.link.name), change)
-            return LINK3res(_OK, LINK3resok(post_op(node), wcc(directory, change)))
+            return v3.LINK3res(_OK, v3.LINK3resok(post_op(node), wcc(directory, change)))
         except REFUSALS as error:
-            return LINK3res(status_of(error), LINK3resfail(post_op(node), wcc(directory, change)))
+            return v3.LINK3res(status_of(error), v3.LINK3resfail(post_op(node), wcc(directory, change)))

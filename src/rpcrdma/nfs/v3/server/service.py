@@ -6,7 +6,7 @@ from typing import Any
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.claims import Claims
-from rpcrdma.nfs.export.tree import Exports
+from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.v3.server.creation import CreationProcedures
 from rpcrdma.nfs.v3.server.data import DataProcedures
 from rpcrdma.nfs.v3.server.information import InformationProcedures

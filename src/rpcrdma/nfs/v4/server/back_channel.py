@@ -15,15 +15,6 @@ from typing import Any, Final
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.nfs4 import (
-    CB_COMPOUND4args,
-    CB_RECALL4args,
-    CB_SEQUENCE4args,
-    nfs_cb_argop4,
-    nfs_cb_opnum4,
-    nfsstat4,
-    stateid4,
-)
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
@@ -36,7 +27,7 @@ __all__ = ["Recalls"]
 _CALL_S: Final = 10.0
 """Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
 _REPLY_OCTETS: Final = 256
-_REPEATED: Final = {nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
+_REPEATED: Final = {nfs4.nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfs4.nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
 """The client has run the request with this number, whose reply was lost: the next number is free."""
 
 
@@ -110,24 +101,26 @@ class Recalls:
         """Sends CB_RECALL; returns whether the client has taken it."""
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))
-        recalled = CB_RECALL4args(stateid4(delegation.seqid, delegation.other), False, delegation.handle)
+        recalled = nfs4.CB_RECALL4args(nfs4.stateid4(delegation.seqid, delegation.other), False, delegation.handle)
         for _ in range(2):
             caller = channel.caller
             if caller is None:
                 return False
             number = (channel.sequence + 1) % SEQUENCES
             operations = [
-                nfs_cb_argop4(nfs_cb_opnum4.OP_CB_SEQUENCE, CB_SEQUENCE4args(session.id, number, 0, 0, False, [])),
-                nfs_cb_argop4(nfs_cb_opnum4.OP_CB_RECALL, recalled),
+                nfs4.nfs_cb_argop4(
+                    nfs4.nfs_cb_opnum4.OP_CB_SEQUENCE, nfs4.CB_SEQUENCE4args(session.id, number, 0, 0, False, [])
+                ),
+                nfs4.nfs_cb_argop4(nfs4.nfs_cb_opnum4.OP_CB_RECALL, recalled),
             ]
             reply: Any = await caller.call(
                 procedure,
-                CB_COMPOUND4args(b"", channel.minor_version, 0, operations),
+                nfs4.CB_COMPOUND4args(b"", channel.minor_version, 0, operations),
                 timeout_s=_CALL_S,
                 credential=channel.credential,
             )
             if len(reply.resarray) > 1 or reply.status in _REPEATED:
                 channel.sequence = number
             if reply.status not in _REPEATED:
-                return bool(reply.status == nfsstat4.NFS4_OK)
+                return bool(reply.status == nfs4.nfsstat4.NFS4_OK)
         return False

@@ -23,11 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import (
-    SEQ4_STATUS_ADMIN_STATE_REVOKED,
-    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
-    nfsstat4,
-)
+from rpcrdma.nfs.v4.nfs4 import SEQ4_STATUS_ADMIN_STATE_REVOKED, SEQ4_STATUS_RECALLABLE_STATE_REVOKED, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
 from rpcrdma.nfs.v4.state_limits import (
@@ -38,16 +34,7 @@ from rpcrdma.nfs.v4.state_limits import (
 )
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
 
-__all__ = [
-    "Client",
-    "ClientIdentity",
-    "ClientTable",
-    "Delegation",
-    "Held",
-    "Holdings",
-    "InTheWay",
-    "principal_of",
-]
+__all__ = ["Client", "ClientIdentity", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay", "principal_of"]
 
 _S = nfsstat4
 _COURTEOUS = ClientState.COURTEOUS
@@ -208,7 +195,7 @@ class Client:
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
-            # Linux looks after its delegations for this flag alone, and would use them on.
+            # Linux checks its delegations for this flag alone, and would keep using lost ones.
             flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED
         self.lost[flags] = self.lost.get(flags, 0) + change
         if not self.lost[flags]:
@@ -217,7 +204,7 @@ class Client:
 
 
 class InTheWay(Exception):
-    """Courteous clients have to end before the call can go on."""
+    """Courteous clients have to end before the call can continue."""
 
     def __init__(self, clients: Iterable[Client]) -> None:
         self.clients = list(clients)

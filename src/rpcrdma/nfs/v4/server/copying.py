@@ -8,16 +8,7 @@ from __future__ import annotations
 from rpcrdma.nfs.export import claims, tree
 from rpcrdma.nfs.export.abilities import CopyTarget
 from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, OpenFile, check_changeable
-from rpcrdma.nfs.v4.nfs4 import (
-    CLONE4args,
-    COPY4args,
-    COPY4resok,
-    copy_requirements4,
-    nfsstat4,
-    stable_how4,
-    stateid4,
-    write_response4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import check_file, io_file
@@ -25,10 +16,10 @@ from rpcrdma.nfs.v4.state_limits import NFS4_COPY_OCTETS_MAX
 
 __all__ = ["clone", "copy"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 
 
-def copy(compound: Compound, args: COPY4args) -> COPY4resok:
+def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
     """COPY of at most `NFS4_COPY_OCTETS_MAX`; 0 octets stand for the rest of the source."""
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
@@ -42,11 +33,11 @@ def copy(compound: Compound, args: COPY4args) -> COPY4resok:
         written = target.copy_from(
             source, args.ca_src_offset, args.ca_dst_offset, min(octets, NFS4_COPY_OCTETS_MAX), Change()
         )
-    response = write_response4([], written.octets, stable_how4(written.stable), written.verifier)
-    return COPY4resok(response, copy_requirements4(True, True))
+    response = nfs4.write_response4([], written.octets, nfs4.stable_how4(written.stable), written.verifier)
+    return nfs4.COPY4resok(response, nfs4.copy_requirements4(True, True))
 
 
-def clone(compound: Compound, args: CLONE4args) -> None:
+def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
     """CLONE of all octets or none; 0 octets stand for the rest of the source."""
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
@@ -54,7 +45,7 @@ def clone(compound: Compound, args: CLONE4args) -> None:
         target.clone_from(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count, Change())
 
 
-def _files(compound: Compound, source: stateid4, target: stateid4) -> tuple[OpenFile, CopyTarget]:
+def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
     """The saved file, with the rules of READ, and the current one, with those of WRITE; in a worker thread."""
     node, saved = compound.node, compound.saved
     if saved is None:

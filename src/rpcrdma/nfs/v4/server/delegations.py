@@ -14,19 +14,7 @@ import functools
 
 from rpcrdma.nfs.export.claims import WRITE
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import (
-    OPEN4_SHARE_ACCESS_WANT_CANCEL,
-    OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
-    DELEGRETURN4args,
-    nfsace4,
-    nfsstat4,
-    open_delegation4,
-    open_delegation_type4,
-    open_none_delegation4,
-    open_read_delegation4,
-    stateid4,
-    why_no_delegation4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
@@ -49,18 +37,18 @@ __all__ = [
     "wait_for_delegations_of_name",
 ]
 
-_S, _TYPE, _WHY = nfsstat4, open_delegation_type4, why_no_delegation4
+_S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegation4
 
 
-def no_delegation(wish: int) -> open_delegation4:
+def no_delegation(wish: int) -> nfs4.open_delegation4:
     """Returns the answer of an OPEN that gives no delegation; `wish` are the client's WANT bits of OPEN, 0 if none."""
     if not wish:
-        return open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
+        return nfs4.open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
     why = {
-        OPEN4_SHARE_ACCESS_WANT_NO_DELEG: open_none_delegation4(_WHY.WND4_NOT_WANTED, None),
-        OPEN4_SHARE_ACCESS_WANT_CANCEL: open_none_delegation4(_WHY.WND4_CANCELLED, None),
-    }.get(wish, open_none_delegation4(_WHY.WND4_RESOURCE, False))
-    return open_delegation4(_TYPE.OPEN_DELEGATE_NONE_EXT, why)
+        nfs4.OPEN4_SHARE_ACCESS_WANT_NO_DELEG: nfs4.open_none_delegation4(_WHY.WND4_NOT_WANTED, None),
+        nfs4.OPEN4_SHARE_ACCESS_WANT_CANCEL: nfs4.open_none_delegation4(_WHY.WND4_CANCELLED, None),
+    }.get(wish, nfs4.open_none_delegation4(_WHY.WND4_RESOURCE, False))
+    return nfs4.open_delegation4(_TYPE.OPEN_DELEGATE_NONE_EXT, why)
 
 
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
@@ -76,7 +64,7 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
         The lease; None if the OPEN brings no delegation.
     """
     state = state_of(compound)
-    wanted = wish not in {OPEN4_SHARE_ACCESS_WANT_NO_DELEG, OPEN4_SHARE_ACCESS_WANT_CANCEL}
+    wanted = wish not in {nfs4.OPEN4_SHARE_ACCESS_WANT_NO_DELEG, nfs4.OPEN4_SHARE_ACCESS_WANT_CANCEL}
     if not wanted or access & WRITE or not compound.session.back_channel.alive:
         return None
     file = compound.file_of(node)
@@ -88,7 +76,7 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
     return node.lease(functools.partial(state.lease_broke, file))
 
 
-def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> open_delegation4:
+def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> nfs4.open_delegation4:
     """Gives the delegation of the current file that an OPEN brings, if any; the lock is free.
 
     Args:
@@ -110,9 +98,9 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
         state.delegations[given] = None
         client.delegations += 1
         state.claims.delegate(given.file, given)
-    everybody_else = nfsace4(0, 0, 0, b"")
-    stateid = stateid4(given.seqid, given.other)
-    return open_delegation4(_TYPE.OPEN_DELEGATE_READ, open_read_delegation4(stateid, False, everybody_else))
+    everybody_else = nfs4.nfsace4(0, 0, 0, b"")
+    stateid = nfs4.stateid4(given.seqid, given.other)
+    return nfs4.open_delegation4(_TYPE.OPEN_DELEGATE_READ, nfs4.open_read_delegation4(stateid, False, everybody_else))
 
 
 def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_s: float) -> bool:
@@ -161,7 +149,7 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
             wait_for_delegations(compound, found)
 
 
-def give_back(compound: Compound, args: DELEGRETURN4args) -> None:
+def give_back(compound: Compound, args: nfs4.DELEGRETURN4args) -> None:
     """DELEGRETURN: ends a delegation that the client gives back (RFC 8881 section 18.6)."""
     state = state_of(compound)
     with state.locked():

@@ -9,17 +9,7 @@ import hashlib
 
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.tree import Change, Node, check_changeable
-from rpcrdma.nfs.v4.nfs4 import (
-    GETXATTR4args,
-    GETXATTR4resok,
-    LISTXATTRS4args,
-    LISTXATTRS4resok,
-    REMOVEXATTR4args,
-    REMOVEXATTR4resok,
-    SETXATTR4args,
-    SETXATTR4resok,
-    nfsstat4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
@@ -29,31 +19,31 @@ from rpcrdma.nfs.v4.state_limits import NFS4_XATTR_NAME_OCTETS_MAX, NFS4_XATTR_O
 
 __all__ = ["get_xattr", "list_xattrs", "remove_xattr", "set_xattr"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 _ENDS_OCTETS = 8 + 4 + 4
 """Octets of a listing besides names: the cookie, the number of names, whether there are no further ones."""
 
 
-def get_xattr(compound: Compound, args: GETXATTR4args) -> GETXATTR4resok:
+def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4resok:
     """GETXATTR: returns the value of an attribute of the current object."""
     name, (_, node) = _checked(args.gxa_name), _extended(compound)
     value = node.get_xattr(compound.caller, name)
     if compound.left() < 4 + (len(value) + 3 & ~3):
         raise Refused(compound.too_big)
-    return GETXATTR4resok(value)
+    return nfs4.GETXATTR4resok(value)
 
 
-def set_xattr(compound: Compound, args: SETXATTR4args) -> SETXATTR4resok:
+def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
     """SETXATTR: creates an attribute, or gives it another value, on the disk before it is answered."""
     name, change = _checked(args.sxa_key), Change()
     if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
         raise Refused(_S.NFS4ERR_XATTR2BIG)
     node, extended = _to_change(compound)
     extended.set_xattr(compound.caller, name, args.sxa_value, XattrHow(args.sxa_option), change)
-    return SETXATTR4resok(change_of(node, change))
+    return nfs4.SETXATTR4resok(change_of(node, change))
 
 
-def list_xattrs(compound: Compound, args: LISTXATTRS4args) -> LISTXATTRS4resok:
+def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATTRS4resok:
     """LISTXATTRS: returns the names after a cookie, up to the sizes of the call and of the session.
 
     The cookie of a name is a digest of it, and names stand in the order of their cookies, so that a listing continues
@@ -75,15 +65,15 @@ def list_xattrs(compound: Compound, args: LISTXATTRS4args) -> LISTXATTRS4resok:
         last = cookie
     if behind and not names:
         raise Refused(_S.NFS4ERR_TOOSMALL)
-    return LISTXATTRS4resok(last, names, len(names) == len(behind))
+    return nfs4.LISTXATTRS4resok(last, names, len(names) == len(behind))
 
 
-def remove_xattr(compound: Compound, args: REMOVEXATTR4args) -> REMOVEXATTR4resok:
+def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVEXATTR4resok:
     """REMOVEXATTR: removes an attribute of the current object."""
     name, change = _checked(args.rxa_name), Change()
     node, extended = _to_change(compound)
     extended.remove_xattr(compound.caller, name, change)
-    return REMOVEXATTR4resok(change_of(node, change))
+    return nfs4.REMOVEXATTR4resok(change_of(node, change))
 
 
 def _checked(name: bytes) -> bytes:

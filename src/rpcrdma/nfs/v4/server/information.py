@@ -5,36 +5,26 @@ from __future__ import annotations
 from typing import Final
 
 from rpcrdma.nfs.export.tree import MODIFY, READ, FileKind, Node
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, Shown, bits_of, equal_to, fattr_of
-from rpcrdma.nfs.v4.nfs4 import (
-    ACCESS4_DELETE,
-    ACCESS4_EXECUTE,
-    ACCESS4_EXTEND,
-    ACCESS4_LOOKUP,
-    ACCESS4_MODIFY,
-    ACCESS4_READ,
-    ACCESS4_XALIST,
-    ACCESS4_XAREAD,
-    ACCESS4_XAWRITE,
-    ACCESS4args,
-    ACCESS4resok,
-    GETATTR4args,
-    READLINK4resok,
-    VERIFY4args,
-    encode_fattr4,
-    nfsstat4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.xdr.codec import Encoder
 
 __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 XATTR_KINDS: Final = {FileKind.FILE, FileKind.DIRECTORY}
 """Objects that may have extended attributes (RFC 8276 section 8.1)."""
-_SUPPORTED: Final = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_EXECUTE
-_XATTRS: Final = {ACCESS4_XAREAD: READ, ACCESS4_XAWRITE: MODIFY, ACCESS4_XALIST: READ}
+_SUPPORTED: Final = (
+    nfs4.ACCESS4_READ
+    | nfs4.ACCESS4_LOOKUP
+    | nfs4.ACCESS4_MODIFY
+    | nfs4.ACCESS4_EXTEND
+    | nfs4.ACCESS4_DELETE
+    | nfs4.ACCESS4_EXECUTE
+)
+_XATTRS: Final = {nfs4.ACCESS4_XAREAD: READ, nfs4.ACCESS4_XAWRITE: MODIFY, nfs4.ACCESS4_XALIST: READ}
 """The rights that those to extended attributes (RFC 8276 section 8.5) follow from."""
 _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
@@ -57,7 +47,7 @@ def describe_file_system(described: Described, node: Node) -> None:
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
-def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
+def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
     """GETATTR: returns the wanted attributes of the current object, encoded."""
     node, request = compound.current, args.attr_request
     assert node is not None
@@ -68,7 +58,7 @@ def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
     found = described(compound, node, asked)
     values = fattr_of(found, asked)
     enc = Encoder()
-    encode_fattr4(enc, values)
+    nfs4.encode_fattr4(enc, values)
     encoded = bytes(enc.reduced)
     shown = found.attributes.shown
     if type(shown) is Shown and shown.values is values:
@@ -76,43 +66,43 @@ def get_attributes(compound: Compound, args: GETATTR4args) -> bytes:
     return encoded
 
 
-def verify(compound: Compound, args: VERIFY4args) -> None:
+def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """VERIFY: NOT_SAME unless all attributes are as expected."""
     if not _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_NOT_SAME)
 
 
-def nverify(compound: Compound, args: VERIFY4args) -> None:
+def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """NVERIFY: SAME if all attributes are as expected."""
     if _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_SAME)
 
 
-def _as_expected(compound: Compound, args: VERIFY4args) -> bool:
+def _as_expected(compound: Compound, args: nfs4.VERIFY4args) -> bool:
     expected = args.obj_attributes
     return equal_to(described(compound, compound.node, bits_of(expected.attrmask)), expected)
 
 
-def check_access(compound: Compound, args: ACCESS4args) -> ACCESS4resok:
+def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4resok:
     """ACCESS: those of the wanted rights that the caller has."""
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)
     supported = args.access & _SUPPORTED
     node = compound.node
     if args.access == supported or not node.tree.xattrs or node.kind not in XATTR_KINDS:
-        return ACCESS4resok(supported, node.access(compound.caller, supported))
+        return nfs4.ACCESS4resok(supported, node.access(compound.caller, supported))
     rights = node.access(compound.caller, supported | READ | MODIFY)
     granted = rights & supported
     for bit, right in _XATTRS.items():
         granted |= args.access & bit if rights & right else 0
-    return ACCESS4resok(args.access, granted)
+    return nfs4.ACCESS4resok(args.access, granted)
 
 
-def read_link(compound: Compound, _args: None) -> READLINK4resok:
+def read_link(compound: Compound, _args: None) -> nfs4.READLINK4resok:
     """READLINK: returns the path in the current symbolic link."""
     node = compound.node
     if node.kind is not FileKind.SYMLINK:
         raise Refused(_S.NFS4ERR_WRONG_TYPE)
     if not node.tree.in_memory:
         compound.wait()
-    return READLINK4resok(node.read_link())
+    return nfs4.READLINK4resok(node.read_link())

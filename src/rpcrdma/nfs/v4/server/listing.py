@@ -8,14 +8,6 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.tree import Attributes, Entry, FileKind, Node
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits, bits_of, fattr_of
-from rpcrdma.nfs.v4.nfs4 import (
-    READDIR4args,
-    READDIR4resok,
-    dirlist4,
-    entry4,
-    fattr4,
-    nfsstat4,
-)
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import checked_directory
@@ -24,7 +16,7 @@ from rpcrdma.rpc.service import CredentialTooWeak
 
 __all__ = ["read_directory"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 _VERIFIER: Final = bytes(nfs4.NFS4_VERIFIER_SIZE)
 """Cookies hold for ever, so that there is nothing to verify."""
 _RESERVED_COOKIES: Final = (1, 2)
@@ -35,7 +27,7 @@ _NUMBERS: Final = bits(nfs4.FATTR4_FILEID, nfs4.FATTR4_MOUNTED_ON_FILEID)
 _ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
 
 
-def read_directory(compound: Compound, args: READDIR4args) -> READDIR4resok:
+def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4resok:
     """READDIR: entries behind a cookie, without "." and "..", up to the sizes of the call and of the session."""
     node = checked_directory(compound.node)
     wanted = bits_of(args.attr_request)
@@ -51,11 +43,11 @@ def read_directory(compound: Compound, args: READDIR4args) -> READDIR4resok:
     return _page(compound, node, args, wanted, room)
 
 
-def _page(compound: Compound, node: Node, args: READDIR4args, wanted: int, room: int) -> READDIR4resok:
+def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, room: int) -> nfs4.READDIR4resok:
     detailed = bool(wanted & ~(_NUMBERS | _ERROR))
     # Octets of names and cookies: a hint, and 0 is none (RFC 8881 section 18.23.3).
     names_room = args.dircount or room
-    found: list[entry4] = []
+    found: list[nfs4.entry4] = []
     whole = True
     entries = node.entries(compound.caller, args.cookie, detailed=detailed)
     for entry in entries:
@@ -71,13 +63,13 @@ def _page(compound: Compound, node: Node, args: READDIR4args, wanted: int, room:
             while found and found[-1].cookie == entry.cookie:
                 found.pop()
             break
-        found.append(entry4(entry.cookie, entry.name, values))
+        found.append(nfs4.entry4(entry.cookie, entry.name, values))
     if not whole and not found:
         raise Refused(_S.NFS4ERR_TOOSMALL)
-    return READDIR4resok(_VERIFIER, dirlist4(found, whole and entries.complete))
+    return nfs4.READDIR4resok(_VERIFIER, nfs4.dirlist4(found, whole and entries.complete))
 
 
-def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> fattr4:
+def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> nfs4.fattr4:
     """The attributes of an entry's object; of one that is out of reach those that are known, or the error alone."""
     if not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)
@@ -107,7 +99,7 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     return fattr_of(described, wanted)
 
 
-def _numbered(compound: Compound, number: int, error: nfsstat4 = _S.NFS4_OK) -> Described:
+def _numbered(compound: Compound, number: int, error: nfs4.nfsstat4 = _S.NFS4_OK) -> Described:
     """An object of which no more than its number is known."""
     attributes = Attributes(
         kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,

@@ -10,36 +10,22 @@ from typing import Any
 
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims, HeldRange, Range
 from rpcrdma.nfs.export.tree import Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import (
-    LOCK4args,
-    LOCK4denied,
-    LOCK4resok,
-    LOCKT4args,
-    LOCKU4args,
-    nfs_lock_type4,
-    nfsstat4,
-    open_to_lock_owner4,
-    state_owner4,
-    stateid4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
-from rpcrdma.nfs.v4.server.state import State, bump, state_of
-from rpcrdma.nfs.v4.state_limits import (
-    NFS4_RANGE_OWNERS_MAX,
-    NFS4_RANGES_MAX,
-    NFS4_RANGES_TOTAL_MAX,
-)
+from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.nfs.v4.server.stateids import bump
+from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 _ALL = 1 << 64
 _TO_END = _ALL - 1
 """The length of a range that goes to the end of all files."""
-_LOCAL = state_owner4(0, b"a process of the server")
+_LOCAL = nfs4.state_owner4(0, b"a process of the server")
 """The owner of locks that no client has."""
 _SPLIT = 2
 """Ranges that a change of one range adds at most."""
@@ -83,7 +69,7 @@ class LockState(Held):
         return self.opened.io_file(access)
 
 
-def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
+def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
     """LOCK: locks a range for a lock owner (RFC 8881 section 18.10)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -105,18 +91,18 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
             state.check_room(client)
         return mine, opened, owner
 
-    def grant() -> stateid4:
+    def grant() -> nfs4.stateid4:
         mine, opened, owner = checked()
         if mine is None:
             mine = LockState(opened, state.new_other(client), owner)
             state.add(mine)
-            stateid = stateid4(mine.seqid, mine.other)
+            stateid = nfs4.stateid4(mine.seqid, mine.other)
         else:
             stateid = bump(mine)
         mine.change(state.claims, *wanted)
         return stateid
 
-    def step() -> stateid4:
+    def step() -> nfs4.stateid4:
         with state.mirrors.of(node, file) as local:
             with state.lock:
                 checked()
@@ -131,10 +117,10 @@ def lock(compound: Compound, args: LOCK4args) -> LOCK4resok:
                 raise
 
     compound.stateid = state.past_courteous(step, compound.wait)
-    return LOCK4resok(compound.stateid)
+    return nfs4.LOCK4resok(compound.stateid)
 
 
-def lock_test(compound: Compound, args: LOCKT4args) -> None:
+def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
     """LOCKT: looks for a lock in the way of a range (RFC 8881 section 18.11)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -156,7 +142,7 @@ def lock_test(compound: Compound, args: LOCKT4args) -> None:
     state.past_courteous(step, compound.wait)
 
 
-def unlock(compound: Compound, args: LOCKU4args) -> stateid4:
+def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
     """LOCKU: unlocks a range of a lock owner (RFC 8881 section 18.12)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -184,18 +170,18 @@ def _lockable(compound: Compound) -> Node:
     return node
 
 
-def _range(kind: nfs_lock_type4, offset: int, length: int) -> Range:
+def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
     """The range of a call; INVAL if it has no octets, or a length that leads beyond 2^64-1."""
     if not length or (length != _TO_END and offset + length > _TO_END):
         raise Refused(_S.NFS4ERR_INVAL)
-    exclusive = kind in {nfs_lock_type4.WRITE_LT, nfs_lock_type4.WRITEW_LT}
+    exclusive = kind in {nfs4.nfs_lock_type4.WRITE_LT, nfs4.nfs_lock_type4.WRITEW_LT}
     return Range(offset, _ALL if length == _TO_END else offset + length, exclusive)
 
 
-def _locker(compound: Compound, args: LOCK4args) -> tuple[LockState | None, Open, bytes]:
+def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None, Open, bytes]:
     """The lock state, if there is one, its open and its owner."""
     locker = args.locker.value
-    if not isinstance(locker, open_to_lock_owner4):
+    if not isinstance(locker, nfs4.open_to_lock_owner4):
         mine = find(compound, locker.lock_stateid, LockState)
         return mine, mine.opened, mine.owner
     opened = find(compound, locker.open_stateid, Open)
@@ -217,15 +203,15 @@ def _check_conflicts(
     if reclaims:
         raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT)
     holder, range_ = conflicts[0]
-    raise _denied(range_, state_owner4(holder.client.id, holder.owner))
+    raise _denied(range_, nfs4.state_owner4(holder.client.id, holder.owner))
 
 
-def _denied(found: Range, owner: state_owner4) -> Refused:
+def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
     """The refusal that names a lock in the way."""
     start, end, exclusive = found
-    kind = nfs_lock_type4.WRITE_LT if exclusive else nfs_lock_type4.READ_LT
+    kind = nfs4.nfs_lock_type4.WRITE_LT if exclusive else nfs4.nfs_lock_type4.READ_LT
     length = _TO_END if end == _ALL else end - start
-    return Refused(_S.NFS4ERR_DENIED, LOCK4denied(start, length, kind, owner))
+    return Refused(_S.NFS4ERR_DENIED, nfs4.LOCK4denied(start, length, kind, owner))
 
 
 def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:

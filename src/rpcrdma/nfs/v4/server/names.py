@@ -7,20 +7,8 @@ from typing import Any, Final
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
-from rpcrdma.nfs.v4.nfs4 import (
-    CREATE4args,
-    CREATE4resok,
-    LINK4args,
-    LINK4resok,
-    REMOVE4args,
-    REMOVE4resok,
-    RENAME4args,
-    RENAME4resok,
-    change_info4,
-    nfs_ftype4,
-    nfsstat4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
@@ -28,24 +16,24 @@ from rpcrdma.nfs.v4.server.handles import checked_name
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 _MADE: Final = {
-    nfs_ftype4.NF4DIR: FileKind.DIRECTORY,
-    nfs_ftype4.NF4LNK: FileKind.SYMLINK,
-    nfs_ftype4.NF4BLK: FileKind.BLOCK_DEVICE,
-    nfs_ftype4.NF4CHR: FileKind.CHARACTER_DEVICE,
-    nfs_ftype4.NF4SOCK: FileKind.SOCKET,
-    nfs_ftype4.NF4FIFO: FileKind.FIFO,
+    nfs4.nfs_ftype4.NF4DIR: FileKind.DIRECTORY,
+    nfs4.nfs_ftype4.NF4LNK: FileKind.SYMLINK,
+    nfs4.nfs_ftype4.NF4BLK: FileKind.BLOCK_DEVICE,
+    nfs4.nfs_ftype4.NF4CHR: FileKind.CHARACTER_DEVICE,
+    nfs4.nfs_ftype4.NF4SOCK: FileKind.SOCKET,
+    nfs4.nfs_ftype4.NF4FIFO: FileKind.FIFO,
 }
 
 
-def change_of(directory: Node, change: Change) -> change_info4:
+def change_of(directory: Node, change: Change) -> nfs4.change_info4:
     """The change of a directory; not atomic where the tree does not say what was before it."""
     before, after = change.before, change.after
     if before is not None and after is not None:
-        return change_info4(True, before.change, after.change)
+        return nfs4.change_info4(True, before.change, after.change)
     now = directory.attributes().change
-    return change_info4(before is after, now if before is None else before.change, now)
+    return nfs4.change_info4(before is after, now if before is None else before.change, now)
 
 
 def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
@@ -67,7 +55,7 @@ def _present(node: Node | None) -> Node:
     return node
 
 
-def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
+def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     """CREATE: an object that is no file becomes the current one."""
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.objname)
@@ -86,19 +74,19 @@ def create(compound: Compound, args: CREATE4args) -> CREATE4resok:
     change = Change()
     made = directory.make(compound.caller, name, Make(kind, target, device), wanted, change)
     compound.set_current(_present(made.node))
-    return CREATE4resok(change_of(directory, change), words(bits_of(args.createattrs.attrmask)))
+    return nfs4.CREATE4resok(change_of(directory, change), words(bits_of(args.createattrs.attrmask)))
 
 
-def remove(compound: Compound, args: REMOVE4args) -> REMOVE4resok:
+def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
     """REMOVE: a name of the current directory, of whatever kind its object is."""
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name, change = checked_name(args.target), Change()
     wait_for_delegations_of_name(compound, directory, name)
     directory.remove(compound.caller, name, change, is_directory=None)
-    return REMOVE4resok(change_of(directory, change))
+    return nfs4.REMOVE4resok(change_of(directory, change))
 
 
-def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
+def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     """RENAME: from the saved directory to the current one."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -109,12 +97,12 @@ def rename(compound: Compound, args: RENAME4args) -> RENAME4resok:
         raise Refused(_S.NFS4ERR_XDEV)
     if _is_one_object(compound, source, old, target, new):
         # Two names of one object: nothing is done (RFC 8881 section 18.26.3).
-        return RENAME4resok(change_of(source, Change()), change_of(target, Change()))
+        return nfs4.RENAME4resok(change_of(source, Change()), change_of(target, Change()))
     wait_for_delegations_of_name(compound, source, old)
     wait_for_delegations_of_name(compound, target, new)
     gone, come = Change(), Change()
     source.rename(compound.saved_caller, old, target, new, gone, come)
-    return RENAME4resok(change_of(source, gone), change_of(target, come))
+    return nfs4.RENAME4resok(change_of(source, gone), change_of(target, come))
 
 
 def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, new: bytes) -> bool:
@@ -128,7 +116,7 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
     return here is not None and there is not None and here.handle == there.handle
 
 
-def link(compound: Compound, args: LINK4args) -> LINK4resok:
+def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
     """LINK: a further name in the current directory for the saved object."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -141,4 +129,4 @@ def link(compound: Compound, args: LINK4args) -> LINK4resok:
     wait_for_delegations(compound, compound.saved)
     change = Change()
     compound.saved.link(compound.saved_caller, directory, name, change)
-    return LINK4resok(change_of(directory, change))
+    return nfs4.LINK4resok(change_of(directory, change))

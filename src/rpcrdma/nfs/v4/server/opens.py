@@ -17,43 +17,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, OpenFile, Wanted, check_changeable
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
-from rpcrdma.nfs.v4.nfs4 import (
-    FATTR4_SIZE,
-    OPEN4_RESULT_LOCKTYPE_POSIX,
-    OPEN4_RESULT_PRESERVE_UNLINKED,
-    OPEN4_SHARE_ACCESS_BOTH,
-    OPEN4_SHARE_ACCESS_WANT_DELEG_MASK,
-    OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS,
-    OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION,
-    OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED,
-    OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
-    OPEN4_SHARE_DENY_BOTH,
-    CLOSE4args,
-    FREE_STATEID4args,
-    OPEN4args,
-    OPEN4resok,
-    OPEN_DOWNGRADE4args,
-    TEST_STATEID4args,
-    TEST_STATEID4resok,
-    change_info4,
-    createhow4,
-    createmode4,
-    creatverfattr,
-    fattr4,
-    nfsstat4,
-    open_claim_delegate_cur4,
-    open_claim_type4,
-    open_delegation_type4,
-    opentype4,
-    stateid4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, existing_object, object_named
-from rpcrdma.nfs.v4.server.state import ANONYMOUS, BYPASS, CURRENT, INVALID, State, bump, state_of
+from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.nfs.v4.server.stateids import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
 from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
@@ -71,21 +43,21 @@ __all__ = [
 
 H = TypeVar("H", bound=Held)
 T = TypeVar("T")
-_S, _CLAIM, _MODE = nfsstat4, open_claim_type4, createmode4
+_S, _CLAIM, _MODE = nfs4.nfsstat4, nfs4.open_claim_type4, nfs4.createmode4
 _ACCESS_BITS: Final = (
-    OPEN4_SHARE_ACCESS_BOTH
-    | OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
-    | OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
-    | OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED
-    | OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS
-    | OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION
+    nfs4.OPEN4_SHARE_ACCESS_BOTH
+    | nfs4.OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
+    | nfs4.OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
+    | nfs4.OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED
+    | nfs4.OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS
+    | nfs4.OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION
 )
 _RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ | tree.MODIFY}
 """The rights of a file that is opened, by bits of share access."""
 _TIMES: Final = SET_ONLY
 """Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
 _WITHOUT_OPEN: Final = frozenset({ANONYMOUS, BYPASS})
-_UNCHANGED: Final = change_info4(True, 0, 0)
+_UNCHANGED: Final = nfs4.change_info4(True, 0, 0)
 
 
 class Open(Held):
@@ -123,14 +95,14 @@ class _Target(NamedTuple):
     """The file of an OPEN, and the part of its result that comes from finding or creating it."""
 
     node: Node
-    change: change_info4 = _UNCHANGED
+    change: nfs4.change_info4 = _UNCHANGED
     attributes_set: int = 0
     created: bool = False
     cut: bool = False
     """Whether the file existed, and is to be cut to no octets."""
 
 
-def find(compound: Compound, stateid: stateid4, kind: type[H]) -> H:
+def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
     """The state of the current file that a stateid of the caller names, of this kind; the lock is held.
 
     Raises:
@@ -142,7 +114,7 @@ def find(compound: Compound, stateid: stateid4, kind: type[H]) -> H:
     return held
 
 
-def _resolved(compound: Compound, stateid: stateid4, *, saved: bool = False) -> stateid4:
+def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
     """The stateid, or the current one if it stands for that."""
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -152,7 +124,7 @@ def _resolved(compound: Compound, stateid: stateid4, *, saved: bool = False) -> 
     return current
 
 
-def io_file(compound: Compound, stateid: stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
+def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
     """The open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
 
     Returns None where the caller's rights are to be judged now: without an open, or for READ by an open for writing.
@@ -194,10 +166,10 @@ def io_file(compound: Compound, stateid: stateid4, access: int, *, saved: bool =
 # OPEN
 
 
-def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
+def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     """OPEN (RFC 8881 section 18.16)."""
-    access, deny = args.share_access & OPEN4_SHARE_ACCESS_BOTH, args.share_deny
-    if not access or args.share_access & ~_ACCESS_BITS or deny & ~OPEN4_SHARE_DENY_BOTH:
+    access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
+    if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
     state = state_of(compound)
     client: Client = compound.client
@@ -222,14 +194,14 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
     if changes:
         # Before the kernel sees the file opened for writing, which breaks a lease.
         wait_for_delegations(compound, node)
-    wish = args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
+    wish = args.share_access & nfs4.OPEN4_SHARE_ACCESS_WANT_DELEG_MASK
     # A reclaim names the delegation that the client had.
-    refused = changes or (reclaims and args.claim.value is not open_delegation_type4.OPEN_DELEGATE_READ)
+    refused = changes or (reclaims and args.claim.value is not nfs4.open_delegation_type4.OPEN_DELEGATE_READ)
     lease = None if refused else lease_for(compound, node, wish, access)
     opened = _there(compound, node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
     file = compound.file_of(node)
 
-    def claimed() -> tuple[Open, stateid4, tuple[int, int]]:
+    def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
         conflicts = state.claims.share_conflicts(file, mine, access, deny)
@@ -243,7 +215,7 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
         else:
             mine = Open(client, state.new_other(client), owner, handle, file)
             state.add(mine)
-            stateid = stateid4(mine.seqid, mine.other)
+            stateid = nfs4.stateid4(mine.seqid, mine.other)
         before = mine.access, mine.deny
         mine.node = node
         mine.shares |= _share_bit(access, deny)
@@ -259,10 +231,10 @@ def open_file(compound: Compound, args: OPEN4args) -> OPEN4resok:
         _cut(compound, target.node, state, mine, before)
     compound.set_current(node)
     compound.stateid = stateid
-    return OPEN4resok(
+    return nfs4.OPEN4resok(
         stateid,
         target.change,
-        OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED,
+        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | nfs4.OPEN4_RESULT_PRESERVE_UNLINKED,
         words(target.attributes_set),
         delegate(compound, wish, opened, lease),
     )
@@ -314,14 +286,14 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
         raise
 
 
-def _named(compound: Compound, args: OPEN4args) -> _Target:
+def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """CLAIM_NULL: the file of a name in the current directory, which is created if need be."""
     directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
-    if args.openhow.opentype is opentype4.OPEN4_CREATE and args.openhow.value is not None:
+    if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE and args.openhow.value is not None:
         return _created(compound, directory, name, args.openhow.value)
     node = object_named(compound, directory, name)
     change = directory.attributes().change
-    return _Target(node, change_info4(False, change, change))
+    return _Target(node, nfs4.change_info4(False, change, change))
 
 
 def _name(name: Any) -> bytes:
@@ -329,24 +301,26 @@ def _name(name: Any) -> bytes:
     return name
 
 
-def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) -> _Target:
+def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
     """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
     compound.wait()
     check_changeable(compound.caller)
     mode, value = how.mode, how.value
     verifier, later = b"", Wanted()
-    if isinstance(value, creatverfattr):
+    if isinstance(value, nfs4.creatverfattr):
         verifier, given = value.cva_verf, value.cva_attrs
         later = wanted_of(given, exclusive=True)
         create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask) | _TIMES
-    elif isinstance(value, fattr4):
+    elif isinstance(value, nfs4.fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
         create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
         found = existing_object(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
         if found is not None:
             change = directory.attributes().change
             cut = wanted.size == 0
-            return _Target(found, change_info4(False, change, change), asked & 1 << FATTR4_SIZE if cut else 0, cut=cut)
+            return _Target(
+                found, nfs4.change_info4(False, change, change), asked & 1 << nfs4.FATTR4_SIZE if cut else 0, cut=cut
+            )
     else:
         create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), value), _TIMES
     change_of_directory = Change()
@@ -356,27 +330,27 @@ def _created(compound: Compound, directory: Node, name: bytes, how: createhow4) 
     if later != Wanted():
         made.node.set_attributes(compound.caller, later, Change())
     before, after = change_of_directory.before, change_of_directory.after
-    change_info = change_info4(True, before.change, after.change) if before and after else _UNCHANGED
+    change_info = nfs4.change_info4(True, before.change, after.change) if before and after else _UNCHANGED
     return _Target(made.node, change_info, asked, created=True)
 
 
-def _current(compound: Compound, args: OPEN4args) -> _Target:
+def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """CLAIM_FH and CLAIM_PREVIOUS: the current file."""
-    if args.openhow.opentype is opentype4.OPEN4_CREATE:
+    if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:
         raise Refused(_S.NFS4ERR_INVAL)
     return _Target(compound.node)
 
 
-def _delegated(compound: Compound, args: OPEN4args) -> _Target:
+def _delegated(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """CLAIM_DELEG_CUR_FH and CLAIM_DELEGATE_CUR: a file that the client has opened by its delegation so far."""
     claim = args.claim.value
-    if args.openhow.opentype is opentype4.OPEN4_CREATE:
+    if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:
         raise Refused(_S.NFS4ERR_INVAL)
-    if isinstance(claim, open_claim_delegate_cur4):
+    if isinstance(claim, nfs4.open_claim_delegate_cur4):
         directory, name = checked_directory(compound.node), checked_name(claim.file)
         node, stateid = object_named(compound, directory, name), claim.delegate_stateid
     else:
-        assert isinstance(claim, stateid4)
+        assert isinstance(claim, nfs4.stateid4)
         node, stateid = compound.node, claim
     state = state_of(compound)
     with state.lock:
@@ -386,7 +360,7 @@ def _delegated(compound: Compound, args: OPEN4args) -> _Target:
     return _Target(node)
 
 
-_TARGETS: Final[dict[open_claim_type4, Callable[[Compound, OPEN4args], _Target]]] = {
+_TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args], _Target]]] = {
     _CLAIM.CLAIM_NULL: _named,
     _CLAIM.CLAIM_FH: _current,
     _CLAIM.CLAIM_PREVIOUS: _current,
@@ -398,7 +372,7 @@ _TARGETS: Final[dict[open_claim_type4, Callable[[Compound, OPEN4args], _Target]]
 # The other operations
 
 
-def close(compound: Compound, args: CLOSE4args) -> stateid4:
+def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """CLOSE (RFC 8881 section 18.2): the locks of the open have to be gone."""
     state = state_of(compound)
     with state.locked():
@@ -406,14 +380,14 @@ def close(compound: Compound, args: CLOSE4args) -> stateid4:
         if any(state.claims.ranges(part.file, part) for part in opened.parts or ()):
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
         state.drop(opened)
-    compound.stateid = stateid4(*INVALID)
+    compound.stateid = nfs4.stateid4(*INVALID)
     return compound.stateid
 
 
-def open_downgrade(compound: Compound, args: OPEN_DOWNGRADE4args) -> stateid4:
+def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
     """OPEN_DOWNGRADE (RFC 8881 section 18.18), to the union of some of the OPENs."""
-    access, deny = args.share_access & OPEN4_SHARE_ACCESS_BOTH, args.share_deny
-    if not access or args.share_access & ~_ACCESS_BITS or deny & ~OPEN4_SHARE_DENY_BOTH:
+    access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
+    if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
     state = state_of(compound)
     with state.locked():
@@ -443,7 +417,7 @@ def _union(sets: Iterable[int]) -> int:
     return functools.reduce(operator.or_, sets, 0)
 
 
-def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4resok:
+def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
     """TEST_STATEID (RFC 8881 section 18.48)."""
     state = state_of(compound)
     statuses: list[int] = []
@@ -452,15 +426,15 @@ def test_stateid(compound: Compound, args: TEST_STATEID4args) -> TEST_STATEID4re
     for some in _batched(args.ts_stateids):
         with state.lock:
             statuses += [_status_of(state, compound.client, stateid) for stateid in some]
-    return TEST_STATEID4resok(statuses)
+    return nfs4.TEST_STATEID4resok(statuses)
 
 
-def _batched(stateids: list[stateid4]) -> Iterator[list[stateid4]]:
+def _batched(stateids: list[nfs4.stateid4]) -> Iterator[list[nfs4.stateid4]]:
     for start in range(0, len(stateids), NFS4_STATEIDS_AT_ONCE):
         yield stateids[start : start + NFS4_STATEIDS_AT_ONCE]
 
 
-def _status_of(state: State, client: Client, stateid: stateid4) -> int:
+def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
     try:
         state.find(client, stateid)
     except Refused as refused:
@@ -468,7 +442,7 @@ def _status_of(state: State, client: Client, stateid: stateid4) -> int:
     return _S.NFS4_OK
 
 
-def free_stateid(compound: Compound, args: FREE_STATEID4args) -> None:
+def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
     """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked, and of state that was revoked."""
     state, client = state_of(compound), compound.client
     if client.unaware:

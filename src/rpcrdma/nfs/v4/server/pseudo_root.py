@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
+from rpcrdma.nfs.export.directory_listing import KnownEntries
 from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.export.read_only import ReadOnlyNode
 from rpcrdma.nfs.export.tree import (
     EXECUTE,
     LOOKUP,
@@ -21,22 +24,14 @@ from rpcrdma.nfs.export.tree import (
     TRANSFER_OCTETS_MAX,
     Access,
     Attributes,
-    Change,
-    Create,
     Entry,
-    Exports,
     FileKind,
-    Lease,
-    Made,
-    Make,
     Node,
     OpenFile,
     PathLimits,
-    RangeLocks,
     Refused,
     Space,
     Tree,
-    Wanted,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
@@ -106,7 +101,7 @@ class PseudoRoot(Exports):
 
     @property
     def trees(self) -> Sequence[Tree]:
-        """See `Exports.trees`."""
+        """See `exports.Exports.trees`."""
         return self._exports.trees
 
     @property
@@ -180,7 +175,7 @@ class PseudoRoot(Exports):
         )
 
     def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
-        """See `Exports.locate`."""
+        """See `exports.Exports.locate`."""
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):
             # No export is below it any more.
@@ -188,43 +183,39 @@ class PseudoRoot(Exports):
         return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """See `Exports.admit`; every caller finds the way to the exports."""
+        """See `exports.Exports.admit`; every caller finds the way to the exports."""
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """See `Exports.admit_mount`."""
+        """See `exports.Exports.admit_mount`."""
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `Exports.flavors`; above the exports these are the flavors of all rules."""
+        """See `exports.Exports.flavors`; above the exports these are the flavors of all rules."""
         if tree is not self._tree:
             return self._exports.flavors(tree, context)
         rules = (rule for each in self._roots.values() for rule in each.export.all_rules)
         return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `Exports.file_of`."""
+        """See `exports.Exports.file_of`."""
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `Exports.waits_for`."""
+        """See `exports.Exports.waits_for`."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 
     def close_idle(self) -> None:
-        """See `Exports.close_idle`."""
+        """See `exports.Exports.close_idle`."""
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """See `Exports.close`."""
+        """See `exports.Exports.close`."""
         return self._exports.close()
 
 
 _GRANT: Final = Grant(ServingUser(), read_only=True)
 """The rights of every caller above the exports."""
-
-
-def _refuse() -> NoReturn:
-    raise Refused(errno.EROFS)
 
 
 class _PseudoTree:
@@ -244,19 +235,7 @@ class _PseudoTree:
         return self._exports.root
 
 
-class _Entries:
-    """The entries of a directory after a cookie."""
-
-    complete = True
-
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
-
-
-class _Directory:
+class _Directory(ReadOnlyNode):
     """A directory of the pseudo file system: see `Node` for its methods."""
 
     kind = FileKind.DIRECTORY
@@ -301,7 +280,7 @@ class _Directory:
     def parent(self) -> Node:
         return self._exports.parent(self) or self
 
-    def entries(self, _who: Grant, after: int, *, detailed: bool) -> _Entries:
+    def entries(self, _who: Grant, after: int, *, detailed: bool) -> KnownEntries:
         entries = []
         names = self._exports.names_below(self.path)
         shown_names = self._exports.names_below(self.path, hidden=False)
@@ -312,7 +291,7 @@ class _Directory:
                 attributes = node.attributes()
                 shown = (node.handle, attributes) if detailed else (None, None)
                 entries.append(Entry(cookie, name, attributes.number, *shown))
-        return _Entries(entries)
+        return KnownEntries(entries)
 
     def space(self) -> Space:
         return Space(0, 0, 0, 0, 0, 0)
@@ -325,37 +304,3 @@ class _Directory:
 
     def open(self, _who: Grant, _wanted: Access, *, at_once: bool) -> OpenFile | None:  # noqa: ARG002 - no file
         raise Refused(errno.EISDIR)
-
-    def opened_for_writing(self) -> OpenFile | None:
-        return None
-
-    def lease(self, _told: Callable[[], object]) -> Lease | None:
-        return None
-
-    def range_locks(self) -> RangeLocks | None:
-        return None
-
-    def create(self, _who: Grant, _name: bytes, _create: Create, _change: Change) -> Made:
-        _refuse()
-
-    def make(self, _who: Grant, _name: bytes, _make: Make, _wanted: Wanted, _change: Change) -> Made:
-        _refuse()
-
-    def set_attributes(
-        self,
-        _who: Grant,
-        _wanted: Wanted,
-        _change: Change,
-        *,
-        guard: Callable[[Attributes], bool] | None = None,  # noqa: ARG002 - nothing is set
-    ) -> None:
-        _refuse()
-
-    def remove(self, _who: Grant, _name: bytes, _change: Change, *, is_directory: bool | None) -> None:  # noqa: ARG002
-        _refuse()
-
-    def rename(self, _who: Grant, _old: bytes, _target: Node, _new: bytes, _source: Change, _into: Change) -> None:
-        _refuse()
-
-    def link(self, _who: Grant, _directory: Node, _name: bytes, _change: Change) -> None:
-        _refuse()

@@ -6,14 +6,7 @@ from typing import Any, Final
 
 from rpcrdma.nfs.export.abilities import SparseFile
 from rpcrdma.nfs.export.tree import OpenFile
-from rpcrdma.nfs.v4.nfs4 import (
-    READ_PLUS4args,
-    READ_PLUS4resok,
-    data4,
-    data_content4,
-    data_info4,
-    read_plus_content,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.reading import file_to_read, lent_buffer
@@ -29,7 +22,7 @@ _DATA_OCTETS: Final = 4 + 8 + 4
 _HOLE_OCTETS: Final = 4 + 8 + 8
 
 
-def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
+def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4resok:
     """READ_PLUS: returns data and holes of a range, as far as the reply has room; the client asks for the rest.
 
     The result has at most the size of one part with all requested octets: Linux has no more room.
@@ -42,7 +35,7 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
     count = min(args.rpa_count, node.tree.transfer_octets)
     end = min(size, at + count)
     room = min(compound.left() - _ENDS_OCTETS, _DATA_OCTETS + (count + 3 & ~3))
-    parts: list[read_plus_content] = []
+    parts: list[nfs4.read_plus_content] = []
     while at < end and len(parts) < NFS4_READ_PLUS_PARTS_MAX:
         data = _next(file, at, size, hole=False)
         if data == size:
@@ -57,7 +50,9 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
                 break
             # A hole is reported up to its end, unless the rest of it may be locked (section 15.10.3).
             hole_end = min(data, end) if _is_locked(compound) else data
-            parts.append(read_plus_content(data_content4.NFS4_CONTENT_HOLE, data_info4(at, hole_end - at)))
+            parts.append(
+                nfs4.read_plus_content(nfs4.data_content4.NFS4_CONTENT_HOLE, nfs4.data_info4(at, hole_end - at))
+            )
             at = hole_end
             continue
         # Where somebody has made a hole meanwhile, its octets are data.
@@ -70,7 +65,7 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
         if got:
             # A view: the reply is encoded before the memory is used again.
             view: Any = buffer[:got]
-            parts.append(read_plus_content(data_content4.NFS4_CONTENT_DATA, data4(at, view)))
+            parts.append(nfs4.read_plus_content(nfs4.data_content4.NFS4_CONTENT_DATA, nfs4.data4(at, view)))
             room -= _DATA_OCTETS + (got + 3 & ~3)
             at += got
         if got < octets:
@@ -79,7 +74,7 @@ def read_plus(compound: Compound, args: READ_PLUS4args) -> READ_PLUS4resok:
             break
     if not parts and at < end:
         raise Refused(compound.too_big)
-    return READ_PLUS4resok(at >= size, parts)
+    return nfs4.READ_PLUS4resok(at >= size, parts)
 
 
 def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rpcrdma.nfs.export.tree import Node
-from rpcrdma.nfs.v4.nfs4 import (
-    RPCSEC_GSS,
-    SECINFO4args,
-    SECINFO4resok,
-    rpc_gss_svc_t,
-    rpcsec_gss_info,
-    secinfo4,
-    secinfo_style4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named, parent_of
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -24,29 +16,29 @@ _KERBEROS: Final = bytes.fromhex("2a864886f712010202")
 """The mechanism's object identifier 1.2.840.113554.1.2.2, without tag and length, as Linux sends and takes it."""
 
 
-def _flavor(flavor: SecurityFlavor) -> secinfo4:
+def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
     service = flavor.service
     if service is None:
-        return secinfo4(int(flavor), None)
-    return secinfo4(RPCSEC_GSS, rpcsec_gss_info(_KERBEROS, 0, rpc_gss_svc_t(service)))
+        return nfs4.secinfo4(int(flavor), None)
+    return nfs4.secinfo4(nfs4.RPCSEC_GSS, nfs4.rpcsec_gss_info(_KERBEROS, 0, nfs4.rpc_gss_svc_t(service)))
 
 
-def _flavors(compound: Compound, node: Node) -> SECINFO4resok:
+def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
     """The flavors with which an object is reached; the current filehandle ends (RFC 8881 section 2.6.3.1.1.8)."""
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)
-    return SECINFO4resok([_flavor(flavor) for flavor in flavors])
+    return nfs4.SECINFO4resok([_flavor(flavor) for flavor in flavors])
 
 
-def flavors_of_name(compound: Compound, args: SECINFO4args) -> SECINFO4resok:
+def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
     """SECINFO: the flavors of a name in the current directory."""
     within = checked_directory(compound.node)
     return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))
 
 
-def flavors_of_current(compound: Compound, args: secinfo_style4) -> SECINFO4resok:
+def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SECINFO4resok:
     """SECINFO_NO_NAME: the flavors of the current object, or of the directory above it."""
     node = compound.node
-    if args == secinfo_style4.SECINFO_STYLE4_PARENT:
+    if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:
         node = parent_of(compound, checked_directory(node))
     return _flavors(compound, node)

@@ -5,39 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
-from rpcrdma.nfs.v4.nfs4 import (
-    EXCHGID4_FLAG_BIND_PRINC_STATEID,
-    EXCHGID4_FLAG_CONFIRMED_R,
-    EXCHGID4_FLAG_SUPP_FENCE_OPS,
-    EXCHGID4_FLAG_SUPP_MOVED_MIGR,
-    EXCHGID4_FLAG_SUPP_MOVED_REFER,
-    EXCHGID4_FLAG_UPD_CONFIRMED_REC_A,
-    EXCHGID4_FLAG_USE_NON_PNFS,
-    EXCHGID4_FLAG_USE_PNFS_DS,
-    EXCHGID4_FLAG_USE_PNFS_MDS,
-    SEQ4_STATUS_CB_PATH_DOWN,
-    BACKCHANNEL_CTL4args,
-    BIND_CONN_TO_SESSION4args,
-    BIND_CONN_TO_SESSION4resok,
-    CREATE_SESSION4args,
-    CREATE_SESSION4resok,
-    DESTROY_CLIENTID4args,
-    DESTROY_SESSION4args,
-    EXCHANGE_ID4args,
-    EXCHANGE_ID4resok,
-    RECLAIM_COMPLETE4args,
-    SEQUENCE4args,
-    channel_dir_from_client4,
-    channel_dir_from_server4,
-    nfs_opnum4,
-    nfsstat4,
-    server_owner4,
-    state_protect4_a,
-    state_protect4_r,
-    state_protect_how4,
-    state_protect_ops4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, principal_of
@@ -58,26 +27,22 @@ __all__ = [
     "sequence",
 ]
 
-_S, _O = nfsstat4, nfs_opnum4
+_S, _O = nfs4.nfsstat4, nfs4.nfs_opnum4
 _REPEAT, _UNCACHED = Answer.REPEAT, Answer.UNCACHED
 _SEQUENCE_RESULT: Final = struct.Struct(">16s5I")
 """SEQUENCE4resok."""
 _FLAGS_ASKED: Final = (
-    EXCHGID4_FLAG_SUPP_MOVED_REFER
-    | EXCHGID4_FLAG_SUPP_MOVED_MIGR
-    | EXCHGID4_FLAG_SUPP_FENCE_OPS
-    | EXCHGID4_FLAG_BIND_PRINC_STATEID
-    | EXCHGID4_FLAG_USE_NON_PNFS
-    | EXCHGID4_FLAG_USE_PNFS_MDS
-    | EXCHGID4_FLAG_USE_PNFS_DS
-    | EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
+    nfs4.EXCHGID4_FLAG_SUPP_MOVED_REFER
+    | nfs4.EXCHGID4_FLAG_SUPP_MOVED_MIGR
+    | nfs4.EXCHGID4_FLAG_SUPP_FENCE_OPS
+    | nfs4.EXCHGID4_FLAG_BIND_PRINC_STATEID
+    | nfs4.EXCHGID4_FLAG_USE_NON_PNFS
+    | nfs4.EXCHGID4_FLAG_USE_PNFS_MDS
+    | nfs4.EXCHGID4_FLAG_USE_PNFS_DS
+    | nfs4.EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
 )
 _ENFORCED: Final = bits(
-    _O.OP_BIND_CONN_TO_SESSION,
-    _O.OP_EXCHANGE_ID,
-    _O.OP_CREATE_SESSION,
-    _O.OP_DESTROY_SESSION,
-    _O.OP_DESTROY_CLIENTID,
+    _O.OP_BIND_CONN_TO_SESSION, _O.OP_EXCHANGE_ID, _O.OP_CREATE_SESSION, _O.OP_DESTROY_SESSION, _O.OP_DESTROY_CLIENTID
 )
 """Operations that are kept to the machine's principal if the client asks for it."""
 _ALLOWED: Final = bits(
@@ -94,18 +59,18 @@ _ALLOWED: Final = bits(
 )
 """Operations that the machine's principal may call for every user: a stateid, or nothing, gives the right to them."""
 _BACK: Final = {
-    channel_dir_from_client4.CDFC4_FORE: channel_dir_from_server4.CDFS4_FORE,
-    channel_dir_from_client4.CDFC4_BACK: channel_dir_from_server4.CDFS4_BACK,
-    channel_dir_from_client4.CDFC4_FORE_OR_BOTH: channel_dir_from_server4.CDFS4_BOTH,
-    channel_dir_from_client4.CDFC4_BACK_OR_BOTH: channel_dir_from_server4.CDFS4_BOTH,
+    nfs4.channel_dir_from_client4.CDFC4_FORE: nfs4.channel_dir_from_server4.CDFS4_FORE,
+    nfs4.channel_dir_from_client4.CDFC4_BACK: nfs4.channel_dir_from_server4.CDFS4_BACK,
+    nfs4.channel_dir_from_client4.CDFC4_FORE_OR_BOTH: nfs4.channel_dir_from_server4.CDFS4_BOTH,
+    nfs4.channel_dir_from_client4.CDFC4_BACK_OR_BOTH: nfs4.channel_dir_from_server4.CDFS4_BOTH,
 }
 """The directions for which a connection is bound, by those that are asked for."""
 
 
-def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok:
+def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANGE_ID4resok:
     """EXCHANGE_ID: makes or finds the record of a client, and returns its id (RFC 8881 section 18.35)."""
     # RFC 7862 section 14.1 defines the flag for fences.
-    defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~EXCHGID4_FLAG_SUPP_FENCE_OPS
+    defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~nfs4.EXCHGID4_FLAG_SUPP_FENCE_OPS
     if args.eia_flags & ~defined:
         raise Refused(_S.NFS4ERR_INVAL)
     state = state_of(compound)
@@ -114,27 +79,27 @@ def exchange_id(compound: Compound, args: EXCHANGE_ID4args) -> EXCHANGE_ID4resok
     introduction = ClientIdentity(
         owner.co_ownerid, owner.co_verifier, principal_of(compound.credential), compound.context.peer, enforced
     )
-    update = bool(args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
+    update = bool(args.eia_flags & nfs4.EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
     client = state.settle(lambda: state.clients.exchange_id(introduction, compound.now_s, update=update), compound.wait)
     confirmed = client.state is not ClientState.UNCONFIRMED
     if confirmed:
         _check_machine(compound, client, _O.OP_EXCHANGE_ID)
-    return EXCHANGE_ID4resok(
+    return nfs4.EXCHANGE_ID4resok(
         client.id,
         (client.sequence + 1) % SEQUENCES,
-        EXCHGID4_FLAG_USE_NON_PNFS | (EXCHGID4_FLAG_CONFIRMED_R if confirmed else 0),
+        nfs4.EXCHGID4_FLAG_USE_NON_PNFS | (nfs4.EXCHGID4_FLAG_CONFIRMED_R if confirmed else 0),
         protection,
-        server_owner4(0, state.identity),
+        nfs4.server_owner4(0, state.identity),
         state.identity,
         [],
     )
 
 
-def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESSION4resok:
+def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.CREATE_SESSION4resok:
     """CREATE_SESSION: creates a session, and confirms its client (RFC 8881 section 18.36)."""
     state, caller = state_of(compound), compound.context.client
 
-    def step() -> CREATE_SESSION4resok:
+    def step() -> nfs4.CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
         who, minor = principal_of(compound.credential), compound.call.minor_version
@@ -146,7 +111,7 @@ def create_session(compound: Compound, args: CREATE_SESSION4args) -> CREATE_SESS
     return created
 
 
-def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
+def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
     """SEQUENCE (RFC 8881 section 18.46): returns the encoded result."""
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
@@ -168,7 +133,7 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
             raise KeptReply(slot.reply)
         flags = client.lost_flags
         if back.bound and not back.alive and sessions.with_back_channel(client) is None:
-            flags |= SEQ4_STATUS_CB_PATH_DOWN
+            flags |= nfs4.SEQ4_STATUS_CB_PATH_DOWN
     compound.session, compound.client = session, client
     compound.reply_octets_max, compound.too_big = session.reply_limits[cached]
     if answer is _UNCACHED:
@@ -180,20 +145,20 @@ def sequence(compound: Compound, args: SEQUENCE4args) -> bytes:
     return _SEQUENCE_RESULT.pack(session.id, args.sa_sequenceid, slot_id, highest, highest, flags)
 
 
-def bind_conn_to_session(compound: Compound, args: BIND_CONN_TO_SESSION4args) -> BIND_CONN_TO_SESSION4resok:
+def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
     """BIND_CONN_TO_SESSION (RFC 8881 section 18.34)."""
     state, caller = state_of(compound), compound.context.client
-    back = args.bctsa_dir is not channel_dir_from_client4.CDFC4_FORE
+    back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
     with state.lock:
         session = state.sessions.find(args.bctsa_sessid)
         _check_machine(compound, session.client, _O.OP_BIND_CONN_TO_SESSION)
         state.sessions.bind(session, caller, back=back)
     if back:
         caller.ready()
-    return BIND_CONN_TO_SESSION4resok(session.id, _BACK[args.bctsa_dir], False)
+    return nfs4.BIND_CONN_TO_SESSION4resok(session.id, _BACK[args.bctsa_dir], False)
 
 
-def backchannel_ctl(compound: Compound, args: BACKCHANNEL_CTL4args) -> None:
+def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None:
     """BACKCHANNEL_CTL (RFC 8881 section 18.33)."""
     credential = callback_credential(args.bca_sec_parms)
     if credential is None:
@@ -203,7 +168,7 @@ def backchannel_ctl(compound: Compound, args: BACKCHANNEL_CTL4args) -> None:
         session.back_channel.program, session.back_channel.credential = args.bca_cb_program, credential
 
 
-def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
+def destroy_session(compound: Compound, args: nfs4.DESTROY_SESSION4args) -> None:
     """DESTROY_SESSION: ends a session (RFC 8881 section 18.37)."""
     state = state_of(compound)
     with state.lock:
@@ -214,7 +179,7 @@ def destroy_session(compound: Compound, args: DESTROY_SESSION4args) -> None:
         state.sessions.destroy(session)
 
 
-def destroy_clientid(compound: Compound, args: DESTROY_CLIENTID4args) -> None:
+def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> None:
     """DESTROY_CLIENTID: ends the record of a client without sessions and state (RFC 8881 section 18.50)."""
     compound.wait()
     state = state_of(compound)
@@ -224,7 +189,7 @@ def destroy_clientid(compound: Compound, args: DESTROY_CLIENTID4args) -> None:
     state.destroy(client)
 
 
-def reclaim_complete(compound: Compound, args: RECLAIM_COMPLETE4args) -> None:
+def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> None:
     """RECLAIM_COMPLETE (RFC 8881 section 18.51)."""
     client: Client = compound.client
     if args.rca_one_fs:
@@ -238,18 +203,18 @@ def reclaim_complete(compound: Compound, args: RECLAIM_COMPLETE4args) -> None:
     state_of(compound).complete_reclaim(client, compound.now_s)
 
 
-def _agree(compound: Compound, asked: state_protect4_a) -> tuple[state_protect4_r, int]:
+def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[nfs4.state_protect4_r, int]:
     """The protection of a client's state, and the set of operations that are kept to the machine's principal."""
-    if asked.spa_how is state_protect_how4.SP4_SSV:
+    if asked.spa_how is nfs4.state_protect_how4.SP4_SSV:
         raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)
     operations = asked.value
-    if not isinstance(operations, state_protect_ops4):
-        return state_protect4_r(state_protect_how4.SP4_NONE, None), 0
+    if not isinstance(operations, nfs4.state_protect_ops4):
+        return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_NONE, None), 0
     if not _is_protected(compound):
         raise Refused(_S.NFS4ERR_INVAL)
     enforced = bits_of(operations.spo_must_enforce) & _ENFORCED
-    agreed = state_protect_ops4(words(enforced), words(bits_of(operations.spo_must_allow) & _ALLOWED))
-    return state_protect4_r(state_protect_how4.SP4_MACH_CRED, agreed), enforced
+    agreed = nfs4.state_protect_ops4(words(enforced), words(bits_of(operations.spo_must_allow) & _ALLOWED))
+    return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_MACH_CRED, agreed), enforced
 
 
 def _is_protected(compound: Compound) -> bool:

@@ -9,19 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
-from rpcrdma.nfs.v4.nfs4 import (
-    CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
-    CREATE_SESSION4_FLAG_CONN_RDMA,
-    CREATE_SESSION4_FLAG_PERSIST,
-    CREATE_SESSION4args,
-    CREATE_SESSION4resok,
-    SEQUENCE4args,
-    authsys_parms,
-    callback_sec_parms4,
-    channel_attrs4,
-    nfs_opnum4,
-    nfsstat4,
-)
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client, ClientTable
@@ -38,10 +26,12 @@ from rpcrdma.rpc.service import ReverseCaller
 
 __all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "SessionTable", "callback_credential"]
 
-_S = nfsstat4
+_S = nfs4.nfsstat4
 _RUN, _EXPIRING = Answer.RUN, ClientState.EXPIRING
-_FLAGS = CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA
-_BINDS = 1 << nfs_opnum4.OP_BIND_CONN_TO_SESSION
+_FLAGS = (
+    nfs4.CREATE_SESSION4_FLAG_PERSIST | nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN | nfs4.CREATE_SESSION4_FLAG_CONN_RDMA
+)
+_BINDS = 1 << nfs4.nfs_opnum4.OP_BIND_CONN_TO_SESSION
 _SESSION_ID_OCTETS = 16
 _LEAST_OCTETS = 256
 """Octets of a request or reply of the fore channel: less cannot hold SEQUENCE, PUTFH and GETATTR."""
@@ -93,7 +83,12 @@ class Nfs4Session:
     __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
 
     def __init__(
-        self, number: bytes, client: Client, fore: channel_attrs4, back: channel_attrs4, back_channel: BackChannel
+        self,
+        number: bytes,
+        client: Client,
+        fore: nfs4.channel_attrs4,
+        back: nfs4.channel_attrs4,
+        back_channel: BackChannel,
     ) -> None:
         self.id = number
         self.client = client
@@ -140,14 +135,14 @@ class SessionTable:
 
     def create(
         self,
-        args: CREATE_SESSION4args,
+        args: nfs4.CREATE_SESSION4args,
         client: Client,
         principal: str,
         caller: ReverseCaller,
         now_s: float,
         *,
         minor_version: int,
-    ) -> CREATE_SESSION4resok:
+    ) -> nfs4.CREATE_SESSION4resok:
         """Creates a session and confirms its client, or repeats the result of the last time (RFC 8881 section 18.36.4).
 
         A CREATE_SESSION that is refused leaves all as it was, so that its number may be used again.
@@ -156,7 +151,7 @@ class SessionTable:
             Refused: the arguments, or the limits, do not allow it.
             InTheWay: a courteous client is in the way.
         """
-        created: CREATE_SESSION4resok | None = client.created
+        created: nfs4.CREATE_SESSION4resok | None = client.created
         if args.csa_sequence == client.sequence and created is not None:
             return created
         if args.csa_sequence != (client.sequence + 1) % SEQUENCES:
@@ -176,7 +171,7 @@ class SessionTable:
         else:
             self._clients.renew(client, now_s)
         credential = callback_credential(args.csa_sec_parms)
-        calls_back = bool(args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
+        calls_back = bool(args.csa_flags & nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
         back_caller = caller if calls_back else None
         channel = BackChannel(args.csa_cb_program, credential or AuthNone(), back_caller, minor_version)
         session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
@@ -186,13 +181,13 @@ class SessionTable:
         client.sessions.add(session.id)
         self._promised += session.promised
         client.sequence = args.csa_sequence
-        flags = CREATE_SESSION4_FLAG_CONN_BACK_CHAN if calls_back else 0
-        created = client.created = CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
+        flags = nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN if calls_back else 0
+        created = client.created = nfs4.CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
         return created
 
     def sequence(
         self,
-        args: SEQUENCE4args,
+        args: nfs4.SEQUENCE4args,
         call: Hashable,
         caller: ReverseCaller,
         now_s: float,
@@ -271,7 +266,7 @@ class SessionTable:
         for number in list(client.sessions):
             self.destroy(self._by_id[number])
 
-    def _fore(self, asked: channel_attrs4) -> channel_attrs4:
+    def _fore(self, asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
         """The attributes that are granted: never more than asked, which Linux refuses to mount with."""
         if (
             min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS
@@ -289,7 +284,7 @@ class SessionTable:
             slots = min(slots, max(share // (kept + NFS4_SLOT_OCTETS), 1))
             if kept + NFS4_SLOT_OCTETS > free:
                 raise Refused(_S.NFS4ERR_DELAY)
-        return channel_attrs4(
+        return nfs4.channel_attrs4(
             0,
             min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
             min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
@@ -300,14 +295,14 @@ class SessionTable:
         )
 
 
-def _back(asked: channel_attrs4) -> channel_attrs4:
+def _back(asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
     if (
         asked.ca_maxrequestsize < _LEAST_OCTETS
         or asked.ca_maxresponsesize < _LEAST_BACK_OCTETS
         or asked.ca_maxoperations < _LEAST_OPERATIONS
     ):
         raise Refused(_S.NFS4ERR_TOOSMALL)
-    return channel_attrs4(
+    return nfs4.channel_attrs4(
         0,
         min(asked.ca_maxrequestsize, RPC_RECORD_OCTETS_MAX),
         min(asked.ca_maxresponsesize, RPC_RECORD_OCTETS_MAX),
@@ -318,11 +313,11 @@ def _back(asked: channel_attrs4) -> channel_attrs4:
     )
 
 
-def callback_credential(offered: list[callback_sec_parms4]) -> Credential | None:
+def callback_credential(offered: list[nfs4.callback_sec_parms4]) -> Credential | None:
     """The credential of calls to a client, out of those that it offers; None: there is none that we can make."""
     for parms in offered:
         value = parms.value
-        if isinstance(value, authsys_parms):
+        if isinstance(value, nfs4.authsys_parms):
             return AuthSys(
                 stamp=value.stamp, machine=value.machinename, uid=value.uid, gid=value.gid, gids=tuple(value.gids)
             )

@@ -7,20 +7,8 @@ from typing import Final
 from rpcrdma.nfs.export import claims, tree
 from rpcrdma.nfs.export.abilities import SparseFile
 from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, check_changeable
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
-from rpcrdma.nfs.v4.nfs4 import (
-    IO_ADVISE4_WILLNEED,
-    IO_ADVISE4_WILLNEED_OPPORTUNISTIC,
-    ALLOCATE4args,
-    DEALLOCATE4args,
-    IO_ADVISE4args,
-    IO_ADVISE4resok,
-    SEEK4args,
-    SEEK4resok,
-    data_content4,
-    nfsstat4,
-    stateid4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import check_file, check_regular, io_file
@@ -28,31 +16,31 @@ from rpcrdma.nfs.v4.server.reading import file_to_read
 
 __all__ = ["advise", "allocate", "deallocate", "seek"]
 
-_S = nfsstat4
-_WHAT: Final = frozenset(data_content4)
+_S = nfs4.nfsstat4
+_WHAT: Final = frozenset(nfs4.data_content4)
 _LENGTHS: Final = 1 << 64
-_NEEDED: Final = bits(IO_ADVISE4_WILLNEED, IO_ADVISE4_WILLNEED_OPPORTUNISTIC)
+_NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTUNISTIC)
 """Hints that are followed: the others would hold for all clients of a file."""
 
 
-def seek(compound: Compound, args: SEEK4args) -> SEEK4resok:
+def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
     """SEEK: the next data or the next hole; in a tree that knows no holes, the end of a file is its only one."""
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
     file = file_to_read(compound, args.sa_stateid)
     if not compound.node.tree.in_memory:
         compound.wait()
-    size, hole = file.attributes().size, args.sa_what == data_content4.NFS4_CONTENT_HOLE
+    size, hole = file.attributes().size, args.sa_what == nfs4.data_content4.NFS4_CONTENT_HOLE
     if args.sa_offset >= size:
         raise Refused(_S.NFS4ERR_NXIO)
     whole = size if hole else args.sa_offset
     found = file.seek(args.sa_offset, hole=hole) if isinstance(file, SparseFile) else whole
     if found is None or found >= size:
-        return SEEK4resok(True, size)
-    return SEEK4resok(False, found)
+        return nfs4.SEEK4resok(True, size)
+    return nfs4.SEEK4resok(False, found)
 
 
-def allocate(compound: Compound, args: ALLOCATE4args) -> None:
+def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
     """ALLOCATE."""
     if args.aa_offset + args.aa_length > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
@@ -61,7 +49,7 @@ def allocate(compound: Compound, args: ALLOCATE4args) -> None:
         file.allocate(args.aa_offset, args.aa_length, Change())
 
 
-def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
+def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
     """DEALLOCATE."""
     if args.da_offset + args.da_length > _LENGTHS:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -70,7 +58,7 @@ def deallocate(compound: Compound, args: DEALLOCATE4args) -> None:
         file.deallocate(args.da_offset, args.da_length, Change())
 
 
-def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> SparseFile:
+def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
     """The current file, with the rules of WRITE; the rest runs in a worker thread."""
     node = compound.node
     check_file(node)
@@ -84,15 +72,15 @@ def _file_to_change(compound: Compound, stateid: stateid4, octets: int) -> Spars
     return file
 
 
-def advise(compound: Compound, args: IO_ADVISE4args) -> IO_ADVISE4resok:
+def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
     """IO_ADVISE: reads a range of an open file into memory, if the client will need it."""
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)
     wanted = bits_of(args.iaa_hints) & _NEEDED
     if not wanted or compound.node.tree.in_memory or not isinstance(file, SparseFile):
-        return IO_ADVISE4resok([])
+        return nfs4.IO_ADVISE4resok([])
     compound.wait()
     size = file.attributes().size
     if args.iaa_offset < size:
         file.will_need(args.iaa_offset, min(args.iaa_count or size, size - args.iaa_offset))
-    return IO_ADVISE4resok(words(wanted))
+    return nfs4.IO_ADVISE4resok(words(wanted))

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
@@ -22,6 +22,7 @@ from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held,
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
+from rpcrdma.nfs.v4.server.stateids import is_older
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ENDED_AT_ONCE,
     NFS4_HELD_MAX,
@@ -30,29 +31,11 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_RECALLED_FILES_MAX,
 )
 
-__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "SEQIDS", "State", "bump", "row_of", "state_of"]
+__all__ = ["State", "state_of"]
 
 T = TypeVar("T")
 _S = nfsstat4
 _OTHER = struct.Struct(">IQ")
-_ZEROS, _ONES = bytes(12), b"\xff" * 12
-
-_Key: TypeAlias = tuple[int, bytes]
-ANONYMOUS: Final[_Key] = (0, _ZEROS)
-"""The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3)."""
-BYPASS: Final[_Key] = (0xFFFFFFFF, _ONES)
-"""The stateid of READ that passes over share reservations."""
-CURRENT: Final[_Key] = (1, _ZEROS)
-"""Stands for the current stateid of the COMPOUND."""
-INVALID: Final[_Key] = (0xFFFFFFFF, _ZEROS)
-"""The current stateid after CLOSE."""
-SEQIDS: Final = 1 << 32
-
-
-def bump(held: Held) -> stateid4:
-    """Increments the seqid of a state, leaving out 0, which means the newest; returns the new stateid."""
-    held.seqid = held.seqid % (SEQIDS - 1) + 1
-    return stateid4(held.seqid, held.other)
 
 
 def state_of(compound: Compound) -> State:
@@ -61,10 +44,10 @@ def state_of(compound: Compound) -> State:
     return state
 
 
-def row_of(client: Client) -> ClientRow:
+def _row_of(client: Client) -> ClientRow:
     """The row of a client on the disk."""
-    introduction = client.introduction
-    return ClientRow(introduction.owner, introduction.verifier, introduction.principal)
+    who = client.introduction
+    return ClientRow(who.owner, who.verifier, who.principal)
 
 
 class State:
@@ -103,14 +86,12 @@ class State:
         """Is held while a client is written to the disk or deleted there; taken before `lock`."""
         self._boot = database.boot
         self.held_max = held_max
-        """The most states of all clients."""
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """Every state by `Held.other`."""
         self._ended: list[object] = []
         """States, and files of revoked ones: files close when the lock is free."""
         self.delegations: dict[Delegation, None] = {}
-        """All delegations that are held."""
         self.recalls: deque[Delegation] = deque()
         """Delegations whose clients are to be asked for them."""
         self.wake: Callable[[], object] = lambda: None
@@ -155,7 +136,7 @@ class State:
 
         Args:
             step: changes nothing if it raises `InTheWay`.
-            wait: is called before the disk is waited for, and may raise in order to come back in a worker thread.
+            wait: is called before the disk is waited for; may raise, so that a worker thread calls this method again.
 
         Raises:
             Refused: DELAY: the disk does not delete a client.
@@ -173,20 +154,20 @@ class State:
         with self._disk:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client)]
-            deleted = not ending or self.database.forget(row_of(client) for client in ending)
+            deleted = not ending or self.database.forget(_row_of(client) for client in ending)
             for client in ending:
                 if deleted:
                     self._in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
-                        self.grace.leaves(row_of(client))
+                        self.grace.leaves(_row_of(client))
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls a function that ends a state for each one of some; calls of clients go on in between."""
+        """Calls a function that ends a state for each of `states`, with the lock free now and then for calls."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -205,9 +186,7 @@ class State:
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
-            with self.lock:
-                states = list(client.held.values())
-            for held in states:
+            for held in self.states(client):
                 lost.add(held)
             if not self.evict([client]):
                 return None
@@ -219,13 +198,12 @@ class State:
             with self.lock:
                 # The row of an owner may be that of another incarnation.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
-                has_some = bool(client.held) or self.grace.knows(row_of(client))
-            if not ours or not has_some:
-                return lost
-            if not self.database.forget([row_of(client)]):
+                if not ours or not (client.held or self.grace.knows(_row_of(client))):
+                    return lost
+            if not self.database.forget([_row_of(client)]):
                 return None
             with self.lock:
-                self.grace.leaves(row_of(client))
+                self.grace.leaves(_row_of(client))
 
             def revoke(held: Held) -> None:
                 for each in (held, *(held.parts or ())):
@@ -241,7 +219,7 @@ class State:
         """Writes a client to the disk again if it has freed all stateids that an administrator revoked; may block."""
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
-                self.database.keep(row_of(client))
+                self.database.keep(_row_of(client))
 
     def destroy(self, client: Client) -> None:
         """Ends a client that wants to end; may block.
@@ -256,11 +234,11 @@ class State:
                 # The row may be that of a record beside an unconfirmed one, or behind one that is gone.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
                 if ours:
-                    self.grace.leaves(row_of(client))
+                    self.grace.leaves(_row_of(client))
                 if client.state is not ClientState.GONE:
                     self.clients.remove(client)
             if ours:
-                self.database.forget([row_of(client)])
+                self.database.forget([_row_of(client)])
 
     def sweep(self, now_s: float) -> None:
         """Makes clients courteous whose lease has passed, and ends unconfirmed clients whose lease has passed.
@@ -289,13 +267,13 @@ class State:
             with self.lock:
                 idle = self._idle(ClientState.CONFIRMED, ClientState.COURTEOUS)
             if idle:
-                self.database.forget(map(row_of, idle))
+                self.database.forget(map(_row_of, idle))
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
         """Clients that hold nothing and may reclaim nothing."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
-        return [client for client in found if not self.grace.knows(row_of(client))]
+        return [client for client in found if not self.grace.knows(_row_of(client))]
 
     # Recovery
 
@@ -325,7 +303,7 @@ class State:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
             if not client.unaware:
-                self.database.keep(row_of(client))
+                self.database.keep(_row_of(client))
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.waiting.pop(client.introduction.owner, None)
@@ -337,7 +315,7 @@ class State:
         Raises:
             Refused: NO_GRACE: it may not.
         """
-        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(row_of(client)):
+        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(_row_of(client)):
             raise Refused(_S.NFS4ERR_NO_GRACE)
         self.grace.reclaimed(now_s)
 
@@ -511,9 +489,7 @@ class State:
         if held.lost is not None and not revoked:
             raise Refused(held.lost)
         if stateid.seqid not in {0, held.seqid}:
-            # Serial numbers: the nearer way around says which one is older.
-            older = (held.seqid - stateid.seqid) % SEQIDS < SEQIDS // 2
-            raise Refused(_S.NFS4ERR_OLD_STATEID if older else _S.NFS4ERR_BAD_STATEID)
+            raise Refused(_S.NFS4ERR_OLD_STATEID if is_older(stateid.seqid, held) else _S.NFS4ERR_BAD_STATEID)
         return held
 
     def _end(self, client: Client) -> None:

@@ -8,19 +8,8 @@ from typing import Final
 
 from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, FileKind, Stable, check_changeable
+from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, wanted_of, words
-from rpcrdma.nfs.v4.nfs4 import (
-    FATTR4_MODE,
-    COMMIT4args,
-    COMMIT4resok,
-    SETATTR4args,
-    SETATTR4resok,
-    WRITE4args,
-    WRITE4resok,
-    nfs_opnum4,
-    nfsstat4,
-    stable_how4,
-)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
@@ -28,12 +17,12 @@ from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 
 __all__ = ["commit", "set_attributes", "write"]
 
-_S = nfsstat4
-_BRIEF: Final = {nfs_opnum4.OP_GETATTR, None}
+_S = nfs4.nfsstat4
+_BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
 """Operations after a WRITE that do not block, so that both may run in the thread for brief calls."""
 
 
-def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
+def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
     """WRITE: by a thread that acts as the caller, since quotas and set-user-id bits depend on who writes."""
     node = compound.node
     check_regular(node)
@@ -48,15 +37,15 @@ def write(compound: Compound, args: WRITE4args) -> WRITE4resok:
         # While it is open for writing, no client gets a delegation: this is the last look.
         wait_for_delegations(compound, node)
     if not within.in_memory:
-        brief = args.stable == stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
+        brief = args.stable == nfs4.stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
         compound.wait(who.identity if brief else None)
     data = args.data if octets <= within.transfer_octets else memoryview(args.data)[: within.transfer_octets]
     with contextlib.nullcontext() if compound.acting else who.identity:
         written = file.write(data, args.offset, Stable(args.stable), Change(), judge=False)
-    return WRITE4resok(written.octets, stable_how4(written.stable), written.verifier)
+    return nfs4.WRITE4resok(written.octets, nfs4.stable_how4(written.stable), written.verifier)
 
 
-def commit(compound: Compound, _args: COMMIT4args) -> COMMIT4resok:
+def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
     """COMMIT: all unstable data of the file, wherever it lies."""
     node = compound.node
     check_regular(node)
@@ -65,10 +54,10 @@ def commit(compound: Compound, _args: COMMIT4args) -> COMMIT4resok:
         compound.wait()
     file = node.opened_for_writing() or node.open(compound.caller, MODIFY, at_once=False)
     assert file is not None
-    return COMMIT4resok(file.commit(Change()))
+    return nfs4.COMMIT4resok(file.commit(Change()))
 
 
-def set_attributes(compound: Compound, args: SETATTR4args) -> SETATTR4resok:
+def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
     """SETATTR; a size is set like a WRITE, with the stateid of an open file."""
     node = compound.node
     check_changeable(compound.caller)
@@ -84,6 +73,6 @@ def set_attributes(compound: Compound, args: SETATTR4args) -> SETATTR4resok:
     if node.kind is FileKind.SYMLINK:
         # Linux has no permissions of symbolic links; its own server passes over them, too.
         wanted = dataclasses.replace(wanted, mode=None)
-        attributes &= ~bits(FATTR4_MODE)
+        attributes &= ~bits(nfs4.FATTR4_MODE)
     node.set_attributes(compound.caller, wanted, Change())
-    return SETATTR4resok(words(attributes))
+    return nfs4.SETATTR4resok(words(attributes))

@@ -1,0 +1,38 @@
+"""Objects of local directories that are held open."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from rpcrdma.nfs.export.open_object import OpenObject
+from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS
+
+__all__ = ["HeldNode"]
+
+
+class HeldNode(OpenObject):
+    """An object held open by an O_PATH descriptor.
+
+    `tree` is its `ObjectTree`; `status` has its attributes when it was reached; `levels` counts the directories from it
+    up to the first with a path that is short enough for the kernel to tell it; 0: unknown.
+    """
+
+    __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")
+
+    def __init__(self, tree: Any, fd: int, handle: bytes, status: os.stat_result) -> None:
+        self.fd = fd
+        self.handle = handle
+        self.inode = status.st_ino
+        self.fsid = tree.fsid
+        self.changes = tree.changes
+        self.lock = tree.locks[self.inode % len(tree.locks)]
+        self.told = None
+        self.used = True
+        self.tree = tree
+        self.status = status
+        self.kind = KINDS[status.st_mode & TYPE_BITS]
+        self.proc_path = b"/proc/self/fd/%d" % fd
+        self.levels = 0
+        self.seen: tuple[bytes, bytes] = b"", b""
+        """The path that was last found to be inside, and that of the root then."""
