@@ -117,36 +117,6 @@ async def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
 
 
-@pytest.mark.thorough
-@without_network
-async def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = device.EventChannel
-
-    def channel() -> Any:
-        made = ask()
-        identifier = made.identifier
-
-        def silent() -> Any:
-            there = identifier()
-            monkeypatch.setattr(there, "connect", lambda *_: None)
-            return there
-
-        made.identifier = silent  # type: ignore[method-assign]
-        return made
-
-    monkeypatch.setattr(device, "EventChannel", channel)
-
-    caplog.set_level(logging.INFO)
-    async with serving(provider="iwarp") as server:
-        for _ in range(2):
-            async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
-                assert await called(client) == SOFTWARE
-    told = [line.partition("by provider verbs: ")[2] for line in caplog.messages if "by provider verbs: " in line]
-    assert told == [f"no answer {when}; trying provider iwarp" for when in ("for 1 s", "lately")]
-
-
 class Made:
     """A connection that notes its end."""
 
@@ -302,22 +272,6 @@ async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
             await server.listen("rdma://127.0.0.2:0?provider=verbs")
         assert device.listeners == {}
         assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
-
-
-@pytest.mark.thorough
-async def test_one_provider_is_enough_where_the_other_cannot_listen(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As with an iWARP device, which takes the port of TCP: its peers and those of the software RNIC are the same."""
-
-    caplog.set_level(logging.INFO)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
-        async with serving(url) as server:
-            assert server.providers == {url: [VERBS]}
-            with pytest.raises(ConnectFailed, match="address already in use"):
-                await server.listen(url)
-    assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
 
 
 @pytest.mark.thorough

@@ -221,19 +221,6 @@ async def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> 
     assert (faults, happened) == (["a fault"], [ManagerEventKind.ADDRESS_RESOLVED])
 
 
-@pytest.mark.thorough
-@jumping
-async def test_a_device_can_go_and_come_back_again_and_again() -> None:
-    async with joined() as ends:
-        for number in range(3):
-            ends.device.remove()
-            await until(lambda number=number: len(ends.device.let_go) == number + 1)
-            ends.device.come_back()
-            assert await ends.client.call(ECHO, number, timeout_s=60) == number
-        assert list(ends.device.let_go) == ["uverbs0", "uverbs1", "uverbs2"]
-        assert ends.client.reconnects == 3
-
-
 @jumping
 async def test_no_connection_is_made_over_a_device_that_is_being_removed() -> None:
     async with joined(for_s=0.1) as ends:

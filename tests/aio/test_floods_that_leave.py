@@ -189,27 +189,3 @@ async def test_calls_that_are_repeated_after_their_connection_has_ended_run_once
         slow.gate.set()
         assert {await reply_xid(again), await reply_xid(again)} == {BEGUN, WAITING}
         assert slow.ran == {BEGUN: 1, WAITING: 1}
-
-
-@pytest.mark.thorough
-async def test_a_call_whose_repeat_has_left_as_well_is_forgotten() -> None:
-    slow = SlowAccess()
-    async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
-        port = parse_url(server.listening[0]).port
-        peers = [await RawSocketPeer.connected("127.0.0.1", port) for _ in range(2)]
-        for number, peer in enumerate(peers, 1):
-            stack.callback(peer.close)
-            await peer.send(access(BEGUN) + access(WAITING))
-            await until(lambda number=number: server.statistics().tcp.calls == 2 * number)  # type: ignore[misc]
-        for peer in reversed(peers):
-            peer.close()
-        await until(lambda: not connections(server))
-        assert server.statistics().calls_running == 1
-        slow.gate.set()
-        await until(lambda: not server.statistics().calls_running)
-        assert slow.ran == {BEGUN: 1}
-        third = await RawSocketPeer.connected("127.0.0.1", port)
-        stack.callback(third.close)
-        await third.send(access(BEGUN) + access(WAITING))
-        assert {await reply_xid(third), await reply_xid(third)} == {BEGUN, WAITING}
-        assert slow.ran == {BEGUN: 1, WAITING: 1}

@@ -18,23 +18,15 @@ from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, ProcedureUnavailable, Service, Steps, in_worker, inline_or_worker
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from rpcrdma.xdr.codec import Decoder, Payload
 from support.cases import each_case
 from support.loops import in_virtual_time
+from support.programs import procedure
 from support.waiting import time_passes, until
 
-
-def encode(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode(dec: Decoder) -> int:
-    return dec.u32("word")
-
-
-WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
+WORD = procedure(9, 1, "word")
 
 
 class Connection:

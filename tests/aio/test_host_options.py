@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-import rpcrdma
 from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
@@ -88,11 +87,6 @@ def test_contexts_do_as_well_as_files(hosts: Hosts) -> None:
     assert machine.begin(b"")
     wrong = HostAuthentication(context=context)
     assert "not for a server" in failure(wrong)
-
-
-def test_a_machine_is_made_for_each_connection(hosts: Hosts) -> None:
-    source = of(hosts, Role.SERVER).source(Role.SERVER)
-    assert source() is not source()
 
 
 def test_renewed_files_count_from_the_next_connection_on(
@@ -200,12 +194,6 @@ async def test_unfit_files_keep_servers_from_starting_and_clients_from_connectin
         await serve([Nfs()], options=ServeOptions(rdma=RdmaServerConfig(host_authentication=unfit)))
     with pytest.raises(HostAuthenticationFailed, match="cannot read"):
         await connect("rdma://127.0.0.1:1", options=ConnectOptions(host_authentication=unfit))
-
-
-def test_users_find_it_in_the_package() -> None:
-    assert rpcrdma.HostAuthentication is HostAuthentication
-    assert rpcrdma.HostAuthenticationFailed is HostAuthenticationFailed
-    assert rpcrdma.HostIdentity.__name__ == "HostIdentity"
 
 
 @pytest.mark.req("TLS-11", "TLS-13")

@@ -57,24 +57,3 @@ async def test_a_silent_connection_is_asked_about_each_minute_and_left_20_s_afte
         assert now_s() - began_s == pytest.approx(240 + 20, abs=0.01)
         await connection.call(NULL, None)
         assert connection.reconnects == 1
-
-
-@in_virtual_time
-async def test_calls_put_the_question_off() -> None:
-    provider = LoopbackProvider()
-    async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
-        for _ in range(10):
-            await connection.call(NULL, None)
-            await time_passes(50)
-        assert calls_counted(server) == 10
-        await time_passes(70)
-        assert calls_counted(server) == 11
-
-
-@in_virtual_time
-async def test_without_keep_alive_nothing_is_asked() -> None:
-    provider = LoopbackProvider()
-    async with joined(provider) as server, await connected(server, provider, None) as connection:
-        await time_passes(3000)
-        assert calls_counted(server) == 0
-        assert not connection.reconnects

@@ -33,9 +33,8 @@ from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-from support.programs import procedure
+from support.programs import bulk_of, procedure
 from support.waiting import until
 
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
@@ -44,21 +43,13 @@ CALLS = 80
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
 
 
-def encode_data(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, MIB, "data")
-
-
-def decode_data(dec: Decoder) -> memoryview:
-    return dec.bulk(MIB, "data")
-
-
 JOIN, SUM, ADD, LATER, ASK = (
     procedure(FORWARD, n, name) for n, name in enumerate(("join", "sum", "add", "later", "ask"), 1)
 )
 DOUBLE, BLOCK, WORKED, BREAK, ABSENT = (
     procedure(REVERSE, n, name) for n, name in enumerate(("double", "block", "worked", "broken", "absent"), 1)
 )
-ECHO = procedure(BULKY, 1, "echo", (encode_data, decode_data), (encode_data, decode_data))
+ECHO = procedure(BULKY, 1, "echo", bulk_of(MIB), bulk_of(MIB))
 BOUNDED_ECHO = replace(ECHO, bound=lambda args: ReplyBound(4, (len(args),)))
 
 

@@ -35,26 +35,16 @@ from rpcrdma.errors import (
 )
 from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.host_identity import XprtSec
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority
 from support.host_pair import Hosts
+from support.programs import bulk_of, procedure
 from support.waiting import until
 
-
-def encode(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, 4 << 20, "data")
-
-
-def decode(dec: Decoder) -> memoryview:
-    return dec.bulk(4 << 20, "data")
-
-
-ECHO = Procedure(0x20000003, 1, 1, "ECHO", "echo", encode, decode, encode, decode)
-BACK = Procedure(0x20000003, 1, 2, "BACK", "back", encode, decode, encode, decode)
-WHO = Procedure(0x20000003, 1, 3, "WHO", "who", encode, decode, encode, decode)
+DATA = bulk_of(4 << 20)
+ECHO, BACK, WHO = (procedure(0x20000003, n, name, DATA, DATA) for n, name in enumerate(("echo", "back", "who"), 1))
 PROGRAM = Program(0x20000003, 1, "ECHO_V1", {1: ECHO, 2: BACK, 3: WHO})
 SERVER_NAME = "server.example"
 
@@ -300,13 +290,6 @@ def test_a_server_has_the_name_of_the_url_or_the_one_that_the_option_gives(
                 return False if "the peer is another host" in str(error) else None
 
     assert local_tcp.run(work()) is admitted
-
-
-@pytest.mark.req("TLS-34")
-def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
-    wild = hosts.authority.issue("*.example.com")
-    options = options_of(hosts, names=["server.example.com"])
-    assert "the peer is another host" in failure_of(hosts, options, certificate=wild)
 
 
 @pytest.mark.req("TLS-32", "TLS-13")

@@ -148,18 +148,6 @@ class Raw:
         return octets
 
 
-@without_network
-async def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
-    async with serving(hosts) as (server, _):
-        raw = await (await Raw.connected(server)).offered()
-        session = await raw.shaken(hosts)
-        assert session.version() == "TLSv1.3"
-        session.write(CALL)
-        await raw.send(raw.outgoing.read())
-        assert await raw.answered(session, len(RESULT)) == RESULT
-        raw.sock.close()
-
-
 @pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39", "TLS-17")
 @without_network
 async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
@@ -253,19 +241,6 @@ async def test_octets_in_the_clear_after_the_handshake_end_the_connection(hosts:
         assert service.calls == 0
 
 
-@without_network
-async def test_changed_octets_end_the_connection(hosts: Hosts) -> None:
-    async with serving(hosts) as (server, service):
-        raw = await (await Raw.connected(server)).offered()
-        session = await raw.shaken(hosts)
-        session.write(CALL)
-        record = bytearray(raw.outgoing.read())
-        record[-1] ^= 1
-        await raw.send(bytes(record))
-        await raw.to_the_end()
-        assert service.calls == 0
-
-
 @pytest.mark.req("TLS-10")
 @without_network
 async def test_a_probe_within_tls_is_denied_and_the_session_goes_on(hosts: Hosts) -> None:
@@ -277,31 +252,6 @@ async def test_a_probe_within_tls_is_denied_and_the_session_goes_on(hosts: Hosts
         expected = BAD_CREDENTIAL + RESULT
         assert await raw.answered(session, len(expected)) == expected
         raw.sock.close()
-
-
-@pytest.mark.req("TLS-9")
-@without_network
-async def test_auth_tls_with_another_procedure_is_denied_and_the_connection_goes_on(hosts: Hosts) -> None:
-    misused = bytearray(PROBE)
-    misused[27] = 1
-
-    for xprtsec in ("none", "tls"):
-        async with serving(hosts, xprtsec) as (server, service):  # type: ignore[arg-type]
-            raw = await Raw.connected(server)
-            await raw.send(bytes(misused))
-            assert await raw.read(len(BAD_CREDENTIAL)) == BAD_CREDENTIAL
-            await raw.offered()
-            raw.sock.close()
-            assert service.calls == 0
-
-
-@without_network
-async def test_a_truncated_probe_ends_the_connection(hosts: Hosts) -> None:
-    async with serving(hosts) as (server, _):
-        for length in range(28, 40):
-            raw = await Raw.connected(server)
-            await raw.send((0x80000000 | length).to_bytes(4, "big") + PROBE[4 : 4 + length])
-            assert await raw.to_the_end() == b"", length
 
 
 @without_network
@@ -331,15 +281,6 @@ async def test_a_probe_in_the_midst_of_calls_ends_the_connection(hosts: Hosts) -
         await raw.send(PROBE)
         assert await raw.to_the_end() == b""
         service.ended.set()
-
-
-@without_network
-async def test_messages_that_are_no_calls_get_no_answer_where_tls_is_asked_for(hosts: Hosts) -> None:
-    async with serving(hosts, "tls") as (server, _):
-        raw = await Raw.connected(server)
-        await raw.send(bytes.fromhex("80000008 01020304 00000001") + bytes.fromhex("80000002 0102"))
-        await raw.offered()
-        raw.sock.close()
 
 
 @without_network
