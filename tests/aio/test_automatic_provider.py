@@ -18,7 +18,6 @@ from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.drivers import locked_memory, provider_choice, verbs_manager, verbs_provider
-from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -274,19 +273,6 @@ async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
         assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
 
 
-@pytest.mark.thorough
-@without_network
-async def test_a_machine_whose_devices_cannot_be_used_says_why(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
-
-    caplog.set_level(logging.INFO)
-    async with serving() as server, connecting(server.listening[0]) as client:
-        assert await called(client) == SOFTWARE
-    assert [line.count("rpcrdma_verbs is not installed") for line in caplog.messages if "verbs: " in line] == [1, 1]
-
-
 def test_a_machine_without_a_device_loads_nothing_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs_provider, "VerbsProvider", None)
     for directory in (tmp_path, tmp_path / "absent"):
@@ -304,14 +290,6 @@ def test_a_process_that_may_lock_little_memory_is_told_why_it_gets_no_device(
         "provider iwarp: RDMA devices need more locked memory than the 8192 KiB of ulimit -l: raise it to 65536"
     ]
     assert [provider.name for provider in chosen_providers("verbs", IwarpConfig(), VerbsConfig(), None)] == ["verbs"]
-
-
-def test_packets_are_recorded_of_the_software_rnic(device: DeviceInMemory, tmp_path: Path) -> None:
-    capture = PacketCapture(tmp_path / "packets")
-    assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), capture)] == ["iwarp"]
-    with pytest.raises(LocalProtocolError, match="not those of provider 'verbs'"):
-        chosen_providers("verbs", IwarpConfig(), VerbsConfig(), capture)
-    capture.close()
 
 
 def test_an_unknown_name_is_no_provider() -> None:

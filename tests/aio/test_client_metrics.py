@@ -119,10 +119,7 @@ async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
     there, here = map(samples_of, pages)
     transport = listen[: listen.index(":")]
     for samples, forward, back in ((there, "server", "client"), (here, "client", "server")):
-        for side, name, status in (
-            (forward, "GETATTR", "NFS3ERR_STALE"),
-            (back, "LOOKUP", "NFS3ERR_NOENT"),
-        ):
+        for side, name, status in ((forward, "GETATTR", "NFS3ERR_STALE"), (back, "LOOKUP", "NFS3ERR_NOENT")):
             where = {"side": side, "transport": transport, "procedure": f"NFSPROC3_{name}", "status": status}
             assert found(samples, "rpcrdma_procedure_ops_total", **where) == [1]
             part = "handler" if side == "server" else "rtt"

@@ -332,9 +332,7 @@ async def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
 
 
 @jumping
-async def test_work_that_is_given_up_names_the_port_that_went_down_then(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_work_that_is_given_up_names_the_port_that_went_down_then(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rpcrdma")
     async with joined() as ends:
         for watched in ends.device.watched:

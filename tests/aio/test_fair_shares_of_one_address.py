@@ -18,13 +18,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.raw_calls import (
-    HANDLE,
-    file_handle,
-    record,
-    rpc,
-    write_args,
-)
+from support.raw_calls import HANDLE, file_handle, record, rpc, write_args
 from support.raw_socket import RawSocketPeer
 from support.waiting import time_passes, until
 

@@ -65,19 +65,6 @@ def test_without_anything_it_is_off_and_with_anything_it_is_required(tmp_path: P
     assert HostAuthentication(policy="off", certificate=tmp_path / "none").source(Role.CLIENT)().announce() is None
 
 
-def test_files_make_both_sides(hosts: Hosts) -> None:
-    client = of(hosts, Role.CLIENT).source(Role.CLIENT, "server.example")()
-    server = of(hosts, Role.SERVER, names=("client.example",)).source(Role.SERVER)()
-    value = client.begin(server.begin(client.announce()))
-    assert value is not None
-    value = client.receive(server.receive(value) or b"")
-    assert client.receive(server.receive(value or b"") or b"") is None
-    assert client.finished
-    assert server.finished
-    assert client.peer is not None
-    assert "server.example" in client.peer.names
-
-
 def test_contexts_do_as_well_as_files(hosts: Hosts) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_cert_chain(hosts.client)
@@ -181,10 +168,7 @@ async def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts
         await connection.call(null_procedure(mount.PROGRAM.number, mount.PROGRAM.version), None)
         with pytest.raises(ProgramUnavailable):
             await connection.call(v3.NULL, None)
-    async with (
-        serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"]) as server,
-        connect(server.listening[0]) as connection,
-    ):
+    async with serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"]) as server, connect(server.listening[0]) as connection:
         await connection.call(v3.NULL, None)
 
 

@@ -150,29 +150,11 @@ async def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
 async def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
     with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
         await connect(
-            "rdma://127.0.0.1:1",
-            options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1"),
+            "rdma://127.0.0.1:1", options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1")
         )
     with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
         async with serving(server_of(hosts), rpcrdma_version="1"):
             pass
-
-
-@without_network
-async def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
-    options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=1.0)
-    async with serving(server_of(hosts)) as (served, service):
-        async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
-            await ask(connection)
-            for made in served.connections:
-                made.abort("lost")
-            await ask(connection)
-            assert connection.reconnects == 1
-        first, second = service.seen
-        assert first is not None
-        assert second is not None
-        assert first.names == second.names
-        assert first.channel_binding != second.channel_binding
 
 
 @without_network

@@ -72,12 +72,6 @@ async def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: Pr
         assert agreed(client) == ("iwarp", True, 5, 3)
 
 
-async def test_two_loopbacks_do_not_know_each_other() -> None:
-    async with serving(LoopbackProvider()) as server:
-        with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: connection refused; check that the server"):
-            await connecting(server.listening[0], LoopbackProvider())
-
-
 async def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
     """Of three connections one has to go: of the client that has two."""
 

@@ -92,14 +92,6 @@ async def test_a_server_that_neither_reads_nor_closes(client_scene: Scenes) -> N
             await fails(waiting)
 
 
-async def test_a_terminate_that_cannot_leave(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        client, peer, calling = await blocked(it)
-        await peer.send_segments(tagged(WRITE, 9, 0, b"x"))
-        assert (await fails(calling)).protocol_error
-        await client._present.wait_closed()
-
-
 async def test_a_call_that_is_cancelled_as_the_connection_ends(client_scene: Scenes) -> None:
     """No caller takes the call's error then, and no task reports it as unretrieved."""
     async with client_scene() as it:

@@ -9,20 +9,10 @@ import pytest
 
 from client_calls import MIB, Scenes
 from clock_ahead import set_clock_ahead
-from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
 from support.cases import each_case
-from support.raw_calls import (
-    HANDLE,
-    NULL_CALL,
-    WRITE,
-    assert_works,
-    read_call,
-    segment,
-    send,
-    write_call,
-)
+from support.raw_calls import HANDLE, NULL_CALL, WRITE, assert_works, read_call, segment, send, write_call
 from support.raw_iwarp import startup_frame, tagged
 from support.waiting import until
 
@@ -87,19 +77,6 @@ async def test_start_up_octet_by_octet_is_bounded_in_time(scene: Scenes) -> None
                 set_clock_ahead(1)
                 assert sent < 40, "its time begins anew with each octet"
         assert await peer.ended() == b""
-
-
-@pytest.mark.req("MPA-43", "MPA-45")
-async def test_60_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
-    async with scene() as it:
-        while len(it.peers) < 60:
-            # No more at once than the backlog of the listening socket takes.
-            await asyncio.gather(*(it.peer() for _ in range(30)))
-            await until(lambda: len(it.server.connections) == 1 + len(it.peers))
-        await asyncio.gather(*(it.still_good() for _ in range(50)))
-        set_clock_ahead(IwarpConfig().startup_timeout_s)
-        ended = await asyncio.gather(*(peer.ended() for peer in it.peers))
-        assert ended == [b""] * 60
 
 
 async def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(scene: Scenes) -> None:

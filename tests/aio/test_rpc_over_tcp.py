@@ -16,7 +16,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
 from support.waiting import time_passes, until
@@ -171,15 +171,6 @@ def test_garbage_for_a_reply_ends_the_connection(garbage: bytes) -> None:
         local_tcp.run(answered_by(lambda _: garbage))
 
 
-def test_a_reply_over_the_callers_bound_ends_that_call_alone() -> None:
-    def answer(xid: bytes) -> bytes:
-        return record(xid + b"\0\0\0\1" + bytes(100_000))
-
-    with pytest.raises(MessageTooLong, match=r"limit of 100: ConnectOptions\(record_octets_max") as raised:
-        local_tcp.run(answered_by(answer, record_octets_max=100))
-    assert raised.value.received
-
-
 @without_network
 async def test_calls_that_are_too_long_are_refused_while_they_come_and_cost_no_memory() -> None:
     async with serving(record_octets_max=1 << 16) as rig:
@@ -248,20 +239,6 @@ async def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(capl
         for sock in socks:
             sock.close()
     assert "is cut off: it does not finish its call" in caplog.text
-
-
-@without_network
-async def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
-    async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
-        callers = [await rig.caller() for _ in range(10)]
-        calls = [asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)]
-        await until(lambda: rig.service.waiting > 0)
-        await time_passes(0.5)
-        assert rig.service.waiting < 3
-        rig.service.gate.set()
-        assert await asyncio.gather(*calls) == [MIB - number for number in range(10)]
-        for caller in callers:
-            await caller.close()
 
 
 @without_network

@@ -23,21 +23,7 @@ from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.programs import VOID, WORD, procedure
-from tcp_rig import (
-    BLOCK,
-    DOUBLE,
-    FAIL,
-    GATED,
-    LATER,
-    MAYBE,
-    MIB,
-    MISTYPED,
-    NUMBER,
-    READ,
-    WHO,
-    content,
-    serving,
-)
+from tcp_rig import BLOCK, DOUBLE, FAIL, GATED, LATER, MAYBE, MIB, MISTYPED, NUMBER, READ, WHO, content, serving
 
 
 @pytest.mark.req("OR-2", "OR-6")

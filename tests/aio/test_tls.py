@@ -110,10 +110,7 @@ def failure_of(hosts: Hosts, options: ConnectOptions, **served: Any) -> str:
 @each_case("xprtsec", ["tls", "mtls"])
 @without_network
 async def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprtsec: XprtSec) -> None:
-    async with (
-        serving(hosts, xprtsec) as server,
-        connecting(server, options_of(hosts, xprtsec)) as connection,
-    ):
+    async with serving(hosts, xprtsec) as server, connecting(server, options_of(hosts, xprtsec)) as connection:
         assert await answer(connection) == b"data"
         assert connection.xprtsec == xprtsec
         assert "server.example" in connection.host_identity.names
@@ -183,20 +180,6 @@ async def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
     async with serving(hosts) as server, connecting(server, given) as connection:
         assert bytes(await connection.call(BACK, b"there and back")) == b"there and back"
         assert len(server._tcp.connections) == 1
-
-
-@without_network
-async def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
-    options = ConnectOptions(
-        xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=1.0
-    )
-    async with serving(hosts) as server, connecting(server, options) as connection:
-        assert await answer(connection) == b"data"
-        for each in list(server._tcp.connections):
-            each.abort("the test cuts it")
-        assert await answer(connection) == b"data"
-        assert connection.reconnects == 1
-        assert [each.xprtsec for each in server._tcp.connections] == ["tls"]
 
 
 @pytest.mark.req("TLS-41")
@@ -438,10 +421,7 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
             ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(policy="required", authorities="x")),
             'add ConnectOptions(xprtsec="mtls"), or',
         ),
-        (
-            ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=["*"])),
-            "not the name of a host",
-        ),
+        (ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=["*"])), "not the name of a host"),
     ):
 
         async def work(options: ConnectOptions = options) -> None:

@@ -19,7 +19,6 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
-from rpcrdma.aio.metrics import transport_metrics
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
@@ -105,20 +104,6 @@ async def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_fo
             await read(client, into=memory)
         told = client.statistics
         assert (told.device_registrations, told.registrations_reused) == (registered, 3 - registered)
-
-
-@pytest.mark.thorough
-async def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
-    async with over(DeviceInMemory()) as (client, server):
-        for _ in range(5):
-            await read(client)
-            await write(client, memoryview(bytes(OCTETS)))
-        (connection,) = server.connections
-        told = connection.statistics
-        assert (told.device_registrations, told.registrations_reused) == (2, 8)
-        assert server.statistics().counters.registrations_reused == 8
-        (kept,) = [each for each in transport_metrics(told) if "reused" in each.name]
-        assert kept.samples[0].value == 8
 
 
 @pytest.mark.thorough

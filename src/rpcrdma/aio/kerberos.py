@@ -81,11 +81,7 @@ class KerberosMechanism:
     blocks = True
 
     def __init__(
-        self,
-        *,
-        principal: str | None = None,
-        ccache: Path | str | None = None,
-        keytab: Path | str | None = None,
+        self, *, principal: str | None = None, ccache: Path | str | None = None, keytab: Path | str | None = None
     ) -> None:
         self._gssapi = _gssapi()
         self._principal = principal

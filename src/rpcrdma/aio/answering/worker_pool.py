@@ -174,14 +174,7 @@ class WorkerPool(Generic[T, R]):
         self._ended = False
 
     def submit(
-        self,
-        address: str,
-        connection: object,
-        call: T,
-        *,
-        brief: bool,
-        may_be_let_go: bool,
-        waits_for: Hashable = None,
+        self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool, waits_for: Hashable = None
     ) -> None:
         """Runs the call in a thread when it is the turn of this connection of `address`.
 

@@ -45,12 +45,7 @@ from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.tls_probe import PORT_MAPPER
 from rpcrdma.rtr import all_extensions, extension_choice
-from rpcrdma.transport import (
-    Extension,
-    Role,
-    TransportConfig,
-    version_choice,
-)
+from rpcrdma.transport import Extension, Role, TransportConfig, version_choice
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.wire.peer_text import printable
@@ -370,11 +365,7 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
 
 
 async def _dial(
-    url: Url,
-    options: ConnectOptions,
-    answering: Answering | None,
-    tls: TlsSettings | None,
-    addressed: tuple[int, int],
+    url: Url, options: ConnectOptions, answering: Answering | None, tls: TlsSettings | None, addressed: tuple[int, int]
 ) -> SingleConnection:
     """Makes a connection; `ConnectFailed` names the remedy also where the default port is the wrong one.
 

@@ -35,7 +35,6 @@ class RdmaCallsTaken:
         client: ReverseCaller,
         responder: Responder | None,
         answering: Answering | None,
-        host: str,
         results: BufferShare,
         *,
         on_answered: Callable[[], None],
@@ -45,7 +44,7 @@ class RdmaCallsTaken:
         self.client = client
         self._responder = responder
         self._answering = answering
-        self.host = host
+        self.host = client.origin.host
         self.results = results
         self._on_answered = on_answered
         self._on_fault = on_fault
@@ -100,7 +99,7 @@ class RdmaCallsTaken:
         return len(self.deferred) < waited
 
     def drain(self) -> None:
-        """Answers only calls that run already."""
+        """Drops calls that wait and those that arrive later, without replies; running ones are answered."""
         self._draining = True
         while self.deferred:
             self.drop(self.deferred.pop(0))
