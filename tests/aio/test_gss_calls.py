@@ -26,7 +26,7 @@ from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
 from rpcrdma.rpc.gss.mechanism import GssFailure
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service, execution_of
+from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from support.cases import each_case
 from support.fake_gss import FakeMechanism
@@ -213,50 +213,6 @@ async def test_a_context_is_renewed_before_its_end_and_used_on_where_that_fails(
         await connection.call(ECHO, b"x")
         assert sessions._renew_s > now_s
         assert mechanism.made == 3
-
-
-class Slow(Service):
-    """Counts, and answers when `gate` is set."""
-
-    PROGRAM = Program(0x20000009, 1, "SLOW", {1: ECHO})
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.entered = asyncio.Event()
-        self.gate = asyncio.Event()
-
-    async def echo(self, args: memoryview, context: CallContext) -> bytes:
-        self.runs += 1
-        self.entered.set()
-        await self.gate.wait()
-        return bytes(args)
-
-
-@pytest.mark.thorough
-@each_case("flavor", FLAVORS)
-@each_case("transport", ["tcp", "1", "2"])
-@with_threads
-async def test_a_call_repeated_on_a_new_connection_runs_once_and_is_sealed_anew(transport: str, flavor: str) -> None:
-    async with pair(transport, flavor, FakeMechanism(), reconnect_delay_max_s=0.01) as (connection, _, server):
-        slow = Slow()
-        for dispatcher in (server._over_rdma, server._tcp.dispatcher):
-            route = dispatcher._routes[ECHO.program, 1, 1]
-            monkey_route(route, slow)
-        calling = asyncio.create_task(connection.call(ECHO, bytes(5000)))
-        await slow.entered.wait()
-        number = session_of(connection).numbers[0]
-        connection._present.abort("cut off")
-        await connection.wait_reconnected(0)
-        # The repeat was sent under a number of its own, and waits for the first run.
-        await until(lambda: session_of(connection).numbers[0] > number)
-        slow.gate.set()
-        assert bytes(await calling) == bytes(5000)
-        assert slow.runs == 1
-
-
-def monkey_route(route: Any, slow: Slow) -> None:
-    route.handler = slow.echo
-    route.execution = execution_of(slow.echo)
 
 
 def session_of(connection: Connection) -> GssSession:

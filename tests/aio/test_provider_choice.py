@@ -101,7 +101,7 @@ async def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
 async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback) as server:
-        connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._connect())
+        connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._open())
         await asyncio.sleep(0)
         await server.close(0)
         with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):

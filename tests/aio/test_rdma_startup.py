@@ -119,7 +119,7 @@ async def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answ
         port = listener.getsockname()[1]
         quick = IwarpConfig(first_send_pause_s=0, nudge_after_s=0.001)
         options = ConnectOptions(rpcrdma_version=1, iwarp=quick)
-        connecting = asyncio.ensure_future(connect(f"rdma://127.0.0.1:{port}", options=options)._connect())
+        connecting = asyncio.ensure_future(connect(f"rdma://127.0.0.1:{port}", options=options)._open())
         peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
         await peer.accept(raw_calls.BOTH_PRIVATE)
         client = await connecting

@@ -76,19 +76,9 @@ class BufferPool:
     """
 
     __slots__ = (
-        "_free",
-        "_lent",
-        "_loop",
-        "_pooled",
-        "_serving",
-        "lent_octets",
-        "lock",
-        "messages",
-        "octets_max",
-        "on_short",
-        "pool_octets_max",
-        "turns",
-    )
+        "_free", "_lent", "_loop", "_pooled", "_serving", "lent_octets", "lock", "messages", "octets_max", "on_short",
+        "pool_octets_max", "turns",
+    )  # fmt: skip
 
     def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
         self.pool_octets_max = pool_octets_max

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
@@ -311,9 +310,7 @@ class Connection:
     async def __aenter__(self) -> Connection:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 

@@ -75,8 +75,7 @@ class RdmaConnection(CallsMade):
         "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_driver", "_encoder", "_ended",
         "_endpoint", "_established", "_holds", "_name", "_on_ended", "_on_established", "_on_version_refused",
         "_provider", "_queue_pair", "_queued", "_requester", "_role", "_round_trip_s", "_small_results", "_starting",
-        "_together", "_transport", "_turn_due", "_waits_for_memory", "calls_taken", "end_reason", "local", "origin",
-        "peer",
+        "_together", "_transport", "_turn_due", "_waits_for_memory", "calls_taken", "end_reason", "origin", "peer",
     )  # fmt: skip
 
     xprtsec: XprtSec = "none"
@@ -101,7 +100,6 @@ class RdmaConnection(CallsMade):
         observer: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.local = link.local
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]

@@ -7,7 +7,6 @@ import logging
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Self
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce
@@ -181,9 +180,7 @@ class TcpServer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
