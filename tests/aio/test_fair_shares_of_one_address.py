@@ -93,20 +93,6 @@ async def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_
         await until(lambda: len(server.connections) == 1 or not server.arguments.waited_for)
 
 
-@pytest.mark.thorough
-@without_network
-async def test_those_that_have_stalled_are_all_cut_off_together() -> None:
-    async with serving() as rig:
-        server = rig.server
-        for number in range(20):
-            start = rpc(7, write_args(MIB), number)
-            await (await rig.peer()).send(record(start, len(start) + MIB))
-        await until(lambda: sum(connection.calls_taken.dawdles for connection in server.connections) == 20)
-        await time_passes(RPC_STALLED_S + 1)
-        server.relieve_arguments()
-        assert not server.connections
-
-
 @without_network
 async def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
     async with serving() as rig:

@@ -47,12 +47,12 @@ def decode_order(dec: Decoder) -> tuple[int, bytes]:
 ORDER = (encode_order, decode_order)
 
 
-PLACED, SLOW, AGAIN = (
+PLACED, AGAIN = (
     procedure(NUMBER, number, method, ORDER, ORDER, bound=ReplyBound(8, (ITEM_OCTETS,)))
-    for number, method in ((1, "placed"), (3, "slow"), (4, "again"))
+    for number, method in ((1, "placed"), (4, "again"))
 )
 LONG = procedure(NUMBER, 2, "long", ORDER, opaque_of(ITEM_OCTETS), bound=ReplyBound(ITEM_OCTETS + 4))
-PROGRAM = Program(NUMBER, 1, "ORDERS_V1", {each.number: each for each in (PLACED, LONG, SLOW, AGAIN)})
+PROGRAM = Program(NUMBER, 1, "ORDERS_V1", {each.number: each for each in (PLACED, LONG, AGAIN)})
 
 
 class Orders(Service):
@@ -63,8 +63,6 @@ class Orders(Service):
 
     def __init__(self) -> None:
         self.ran: Counter[int] = Counter()
-        self.gate = asyncio.Event()
-        self.arrived = asyncio.Event()
         self.when_run: Callable[[], None] = lambda: None
 
     def _run(self, number: int) -> None:
@@ -82,12 +80,6 @@ class Orders(Service):
     def long(self, args: tuple[int, bytes], context: CallContext) -> bytes:
         self._run(args[0])
         return args[1][::-1]
-
-    async def slow(self, args: tuple[int, bytes], context: CallContext) -> tuple[int, bytes]:
-        self._run(args[0])
-        self.arrived.set()
-        await self.gate.wait()
-        return args[0], args[1][::-1]
 
     def again(self, args: tuple[int, bytes], context: CallContext) -> tuple[int, bytes]:
         self._run(args[0])
@@ -169,7 +161,7 @@ async def answered(caller: Connection, asked: Procedure[Any, Any], number: int) 
     return result if asked is LONG else (result[0], bytes(result[1]))
 
 
-EXPECTED = {PLACED: (7, b"dcba" * 1000), SLOW: (7, b"dcba" * 1000), LONG: b"dcba" * 1000, AGAIN: (7, b"abcd" * 1000)}
+EXPECTED = {PLACED: (7, b"dcba" * 1000), LONG: b"dcba" * 1000, AGAIN: (7, b"abcd" * 1000)}
 
 
 @pytest.mark.providers("iwarp")
@@ -186,21 +178,6 @@ async def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
         assert await call == EXPECTED[asked]
         assert orders.ran[7] == runs
         assert caller.reconnects == 1
-
-
-@pytest.mark.providers("iwarp")
-@pytest.mark.versions("1", "2-rtr")
-async def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
-    async with ordering(scheme) as (orders, proxy, caller):
-        call = asyncio.ensure_future(answered(caller, SLOW, 7))
-        await orders.arrived.wait()
-        for reconnects in (1, 2, 3):
-            proxy.cut_all()
-            await until(lambda reconnects=reconnects: caller.reconnects == reconnects)
-            assert await answered(caller, AGAIN, reconnects)
-        orders.gate.set()
-        assert await call == EXPECTED[SLOW]
-        assert orders.ran[7] == 1
 
 
 @pytest.mark.req("V1-65")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
@@ -21,7 +20,6 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import (
-    CallTimeout,
     ConnectFailed,
     LocalProtocolError,
     NoSuchProcedure,
@@ -40,8 +38,6 @@ from support.simulated import not_simulated
 from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("each_provider")
-# A log message about a server's socket, or its checksums, belongs to the software RNIC.
-on_sockets = pytest.mark.providers("iwarp")
 
 _MIB = 1 << 20
 _CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))
@@ -242,17 +238,6 @@ async def test_a_call_is_one_coroutine_and_is_given_up_as_soon_as_its_task_is_ca
             await task
 
 
-async def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
-    async with serving() as (server, files), connect(server.listening[0]) as client:
-        await client.call(v3.NULL, None)
-        call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE), timeout_s=60))
-        await files.waiting.wait()
-        set_clock_ahead(60)
-        with pytest.raises(CallTimeout, match="NFSPROC3_GETATTR: no reply within"):
-            await call
-        await client.call(v3.NULL, None)
-
-
 @not_simulated
 async def test_a_server_that_stops_answers_what_runs() -> None:
     async with serving() as (server, files):
@@ -286,14 +271,6 @@ async def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_
         files.gate.set()
         await until(lambda: not server.statistics().buffer_octets_lent)
         assert files.kept == bytes(5000)
-
-
-@pytest.mark.thorough
-@on_sockets
-async def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
-    async with serving(schemes=["tcp"]) as (server, _):
-        with pytest.raises(ConnectFailed, match="check"):
-            await connect(server.listening[0].replace("tcp", "rdma"))
 
 
 async def test_listening_where_somebody_listens_names_the_remedy() -> None:

@@ -56,15 +56,6 @@ async def test_records_that_are_no_calls_are_dropped_and_the_connection_goes_on(
 
 
 @without_network
-async def test_a_header_that_promises_much_makes_the_server_hold_little() -> None:
-    async with serving(record_octets_max=1 << 30) as rig:
-        with await rig.raw() as sock:
-            await send(sock, REQUEST + record(b"some", 1 << 30))
-            assert await exactly(sock, len(REPLY)) == REPLY
-            assert max(len(each._stream._receiver._message) for each in rig.server.connections) <= 2 * MIB
-
-
-@without_network
 async def test_a_request_that_never_ends_is_given_up_however_it_drips() -> None:
     async with serving(idle_s=60) as rig:
         with await rig.raw() as sock:

@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -116,16 +116,19 @@ class Raw:
         assert await self.read(len(OFFER)) == OFFER
         return self
 
-    def session(self, context: ssl.SSLContext) -> ssl.SSLObject:
-        return context.wrap_bio(self.incoming, self.outgoing)
-
-    async def shaken(self, hosts: Hosts, secrets: Path | None = None) -> ssl.SSLObject:
+    def session(self, hosts: Hosts, secrets: Path | None = None, names: Sequence[str] = ()) -> ssl.SSLObject:
+        """A session whose client logs its secrets, and names protocols in the handshake."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         if secrets is not None:
             context.keylog_filename = secrets
         context.load_verify_locations(hosts.authority.path)
-        session = self.session(context)
+        if names:
+            context.set_alpn_protocols(list(names))
+        return context.wrap_bio(self.incoming, self.outgoing)
+
+    async def shaken(self, hosts: Hosts, secrets: Path | None = None, names: Sequence[str] = ()) -> ssl.SSLObject:
+        session = self.session(hosts, secrets, names)
         while True:
             try:
                 session.do_handshake()
@@ -151,22 +154,12 @@ class Raw:
 @pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39", "TLS-17")
 @without_network
 async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.load_verify_locations(hosts.authority.path)
-    context.set_alpn_protocols(["h2", "sunrpc", "http/1.1"])
     server = HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "tls").context()
 
     async with serving(hosts) as (running, _):
         raw = await (await Raw.connected(running)).offered()
-        session = raw.session(context)
-        while True:
-            try:
-                session.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await raw.send(raw.outgoing.read())
-                raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
+        session = await raw.shaken(hosts, names=["h2", "sunrpc", "http/1.1"])
+        assert session.version() == "TLSv1.3"
         assert session.selected_alpn_protocol() == "sunrpc"
         raw.sock.close()
     suites = [cipher["name"] for cipher in server.get_ciphers() if cipher["protocol"] == "TLSv1.3"]
@@ -183,14 +176,9 @@ async def test_a_client_that_names_other_protocols_alone_is_refused(
     hosts: Hosts, names: tuple[str, ...], admitted: bool
 ) -> None:
     """Linux's tlshd names none, and is admitted."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.load_verify_locations(hosts.authority.path)
-    if names:
-        context.set_alpn_protocols(list(names))
     async with serving(hosts) as (running, _):
         raw = await (await Raw.connected(running)).offered()
-        session = raw.session(context)
+        session = raw.session(hosts, names=names)
         ended = False
         for _ in range(2):
             with contextlib.suppress(ssl.SSLWantReadError):

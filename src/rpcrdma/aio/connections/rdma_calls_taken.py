@@ -82,9 +82,9 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none.
+        """Answers waiting calls until replies wait to be sent or the turn is over; returns whether it answered any.
 
-        A turn that is over has answered some. The next one answers several, whose replies leave together.
+        In a turn that is over it answers none: the replies of the next turn leave together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:

@@ -63,12 +63,12 @@ _TOGETHER_MAX = 8
 class RdmaConnection(CallsMade):
     """A connection over any provider's link, on either side. The end that connects is the client.
 
-    `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
-    `results` and `arguments` give memory for the results of handlers and for Read chunks.
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` gets the calls of this side that are made with
-    `call`. `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection
-    has ended. With `on_version_refused`, which is called first, the connection ends when a call is refused because the
-    server does not speak the connection's version.
+    `results` and `arguments` lend the memory for results of handlers and for the data of Read chunks. `answering`
+    answers the peer's calls; a client without it takes none. `authenticators` makes the authenticator of the hosts.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` is called with each call of this side that was
+    made with `call` and has ended, `on_established` when both sides are connected, `on_ended` when the connection has
+    ended. If a call is refused because the server does not speak the connection's version, `on_version_refused` is
+    called, and the connection ends; without it the call alone fails.
     """
 
     __slots__ = (
