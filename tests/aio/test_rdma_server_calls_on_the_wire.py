@@ -1,4 +1,4 @@
-"""A server on real sockets against clients whose messages are wrong, that ask for too much, or that stand still."""
+"""A server on real sockets against clients that ask for too much, or stand still."""
 
 from __future__ import annotations
 
