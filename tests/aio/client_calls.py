@@ -12,7 +12,6 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.wire.buffers import Buffer
-from support.cases import each_case
 from support.raw_replies import HeardCall, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
@@ -20,7 +19,7 @@ Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
 FH = v3.nfs_fh3(data=b"handle")
-SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
+WRITE = 0
 
 
 def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
@@ -50,18 +49,6 @@ async def fails(calling: asyncio.Task[Any], kind: type[Exception] = TransportClo
         await calling
     assert isinstance(raised.value, RpcRdmaError)
     return raised.value
-
-
-ENDS = each_case("how", ["close", "half", "reset"])
-
-
-async def leave(peer: RawSocketPeer, how: str) -> None:
-    if how == "half":
-        peer.end()
-        await peer.ended()
-    elif how == "reset":
-        peer.reset()
-    peer.close()
 
 
 async def null_over(url: str, **settings: Any) -> Connection:

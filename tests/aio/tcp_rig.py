@@ -17,23 +17,14 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
-from rpcrdma.xdr.codec import Decoder, Encoder
-from support.programs import VOID, WORD, procedure
+from support.programs import VOID, WORD, bulk_of, procedure
 from support.waiting import until
 
 MIB = 1 << 20
 NUMBER = 0x20000003
 
 
-def encode_data(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, 8 * MIB, "data")
-
-
-def decode_data(dec: Decoder) -> memoryview:
-    return dec.bulk(8 * MIB, "data")
-
-
-DATA = (encode_data, decode_data)
+DATA = bulk_of(8 * MIB)
 ECHO = procedure(NUMBER, 1, "echo", DATA, DATA)
 DOUBLE = procedure(NUMBER, 2, "double")
 READ = procedure(NUMBER, 3, "read", WORD, DATA)

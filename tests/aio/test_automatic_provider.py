@@ -18,7 +18,6 @@ from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.drivers import locked_memory, provider_choice, verbs_manager, verbs_provider
-from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -115,36 +114,6 @@ async def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
         assert await called(client) == SOFTWARE
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
-
-
-@pytest.mark.thorough
-@without_network
-async def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = device.EventChannel
-
-    def channel() -> Any:
-        made = ask()
-        identifier = made.identifier
-
-        def silent() -> Any:
-            there = identifier()
-            monkeypatch.setattr(there, "connect", lambda *_: None)
-            return there
-
-        made.identifier = silent  # type: ignore[method-assign]
-        return made
-
-    monkeypatch.setattr(device, "EventChannel", channel)
-
-    caplog.set_level(logging.INFO)
-    async with serving(provider="iwarp") as server:
-        for _ in range(2):
-            async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
-                assert await called(client) == SOFTWARE
-    told = [line.partition("by provider verbs: ")[2] for line in caplog.messages if "by provider verbs: " in line]
-    assert told == [f"no answer {when}; trying provider iwarp" for when in ("for 1 s", "lately")]
 
 
 class Made:
@@ -304,35 +273,6 @@ async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
         assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
 
 
-@pytest.mark.thorough
-async def test_one_provider_is_enough_where_the_other_cannot_listen(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As with an iWARP device, which takes the port of TCP: its peers and those of the software RNIC are the same."""
-
-    caplog.set_level(logging.INFO)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
-        async with serving(url) as server:
-            assert server.providers == {url: [VERBS]}
-            with pytest.raises(ConnectFailed, match="address already in use"):
-                await server.listen(url)
-    assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
-
-
-@pytest.mark.thorough
-@without_network
-async def test_a_machine_whose_devices_cannot_be_used_says_why(
-    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
-
-    caplog.set_level(logging.INFO)
-    async with serving() as server, connecting(server.listening[0]) as client:
-        assert await called(client) == SOFTWARE
-    assert [line.count("rpcrdma_verbs is not installed") for line in caplog.messages if "verbs: " in line] == [1, 1]
-
-
 def test_a_machine_without_a_device_loads_nothing_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs_provider, "VerbsProvider", None)
     for directory in (tmp_path, tmp_path / "absent"):
@@ -350,14 +290,6 @@ def test_a_process_that_may_lock_little_memory_is_told_why_it_gets_no_device(
         "provider iwarp: RDMA devices need more locked memory than the 8192 KiB of ulimit -l: raise it to 65536"
     ]
     assert [provider.name for provider in chosen_providers("verbs", IwarpConfig(), VerbsConfig(), None)] == ["verbs"]
-
-
-def test_packets_are_recorded_of_the_software_rnic(device: DeviceInMemory, tmp_path: Path) -> None:
-    capture = PacketCapture(tmp_path / "packets")
-    assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), capture)] == ["iwarp"]
-    with pytest.raises(LocalProtocolError, match="not those of provider 'verbs'"):
-        chosen_providers("verbs", IwarpConfig(), VerbsConfig(), capture)
-    capture.close()
 
 
 def test_an_unknown_name_is_no_provider() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import struct
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,8 +21,6 @@ from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import CallTimeout, RpcError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.call_statistics import OperationStatistics
-from rpcrdma.rpc.program import Procedure, null_procedure
-from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from support.waiting import until
@@ -173,57 +170,6 @@ def test_waiting_for_a_thread_is_the_servers_queue_time(clock: Clock) -> None:
         assert stale.queue.max_ns >= HELD_NS
         assert stale.execute.max_ns < stale.queue.sum_ns + stale.handler.sum_ns
         assert stale.execute.sum_ns == stale.queue.sum_ns + stale.handler.sum_ns
-
-    use(work)
-
-
-def test_procedures_of_no_known_program_are_counted_as_other() -> None:
-    async def work(client: Connection, server: Server, _files: Files) -> None:
-        for number in range(5):
-            for program, version in ((0x20000000 + number, 1), (v3.PROGRAM.number, 100 + number)):
-                with pytest.raises(RpcError):
-                    await client.call(null_procedure(program, version), None)
-            unknown: Procedure[None, None] = Procedure(
-                program=v3.PROGRAM.number,
-                version=3,
-                number=100 + number,
-                name=f"UNKNOWN{number}",
-                method="",
-                encode_args=lambda _enc, _value: None,
-                decode_args=lambda _dec: None,
-                encode_result=lambda _enc, _value: None,
-                decode_result=lambda _dec: None,
-                bound=ReplyBound(0),
-            )
-            with pytest.raises(RpcError):
-                await client.call(unknown, None)
-        assert {key: each.ops for key, each in answered(server).items()} == {
-            ("other", "PROG_UNAVAIL"): 5,
-            ("other", "PROG_MISMATCH"): 5,
-            ("other", "PROC_UNAVAIL"): 5,
-        }
-
-    use(work)
-
-
-def test_arguments_that_do_not_decode_are_counted_with_their_procedure() -> None:
-    async def work(client: Connection, server: Server, _files: Files) -> None:
-        broken: Procedure[None, None] = Procedure(
-            program=v3.PROGRAM.number,
-            version=3,
-            number=v3.READ.number,
-            name="BROKEN",
-            method="",
-            encode_args=lambda enc, _value: enc.put(struct.Struct(">I"), 7),
-            decode_args=lambda _dec: None,
-            encode_result=lambda _enc, _value: None,
-            decode_result=lambda _dec: None,
-            bound=ReplyBound(100),
-        )
-        with pytest.raises(RpcError):
-            await client.call(broken, None)
-        assert [key for key, each in answered(server).items() if each.ops] == [("READ", "GARBAGE_ARGS")]
-        assert list(made(client)) == [("BROKEN", "GARBAGE_ARGS")]
 
     use(work)
 

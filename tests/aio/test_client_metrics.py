@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 import urllib.request
@@ -20,7 +19,6 @@ from rpcrdma import ClientMetrics, ConnectOptions, MetricsExporter, ServeOptions
 from rpcrdma.aio import metrics as shared_metrics
 from rpcrdma.aio.client import client_metrics
 from rpcrdma.aio.client.metrics_page import read_page
-from rpcrdma.cli.main import main as rpcrdma
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
@@ -121,10 +119,7 @@ async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
     there, here = map(samples_of, pages)
     transport = listen[: listen.index(":")]
     for samples, forward, back in ((there, "server", "client"), (here, "client", "server")):
-        for side, name, status in (
-            (forward, "GETATTR", "NFS3ERR_STALE"),
-            (back, "LOOKUP", "NFS3ERR_NOENT"),
-        ):
+        for side, name, status in ((forward, "GETATTR", "NFS3ERR_STALE"), (back, "LOOKUP", "NFS3ERR_NOENT")):
             where = {"side": side, "transport": transport, "procedure": f"NFSPROC3_{name}", "status": status}
             assert found(samples, "rpcrdma_procedure_ops_total", **where) == [1]
             part = "handler" if side == "server" else "rtt"
@@ -212,36 +207,6 @@ async def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(m
         assert got == [[]]
         samples = samples_of(prometheus_client.generate_latest(registry_of(metrics)).decode())
         assert found(samples, "rpcrdma_procedure_ops_total") == [1]
-
-
-async def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
-    with telling() as metrics:
-        async with serve([Files()], BOTH[:1]) as server:
-            url = server.listening[0]
-            async with connect(url, v3.PROGRAM, options=ConnectOptions(metrics=metrics)) as client:
-                await client.call(v3.NULL, None)
-                await client.call(v3.LOOKUP, LOOKUP)
-                for words in (["stats", metrics.url], ["stats", "--json", metrics.url]):
-                    assert await asyncio.to_thread(rpcrdma, words) == 0
-    title, headings, lookup, absent, null, document = capsys.readouterr().out.splitlines()
-    assert title == "calls made"
-    assert headings.split()[:8] == [
-        "procedure",
-        "over",
-        "ops",
-        "errors",
-        "bytes_sent",
-        "bytes_recv",
-        "queue",
-        "rtt",
-    ]
-    assert lookup.split()[:4] == ["NFSPROC3_LOOKUP", url, "1", "1"]
-    assert absent.split()[:2] == ["NFS3ERR_NOENT", "1"]
-    assert null.split()[:4] == ["NFSPROC3_NULL", url, "1", "0"]
-    first = json.loads(document)["operations"][0]
-    assert (first["side"], first["server"], first["program"], first["version"]) == ("client", url, "100003", "3")
-    assert first["by_status"]["NFS3ERR_NOENT"]["rtt_us"]["p99"] > 0
-    assert "handler_us" not in first
 
 
 async def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,19 +221,6 @@ async def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> 
     assert (faults, happened) == (["a fault"], [ManagerEventKind.ADDRESS_RESOLVED])
 
 
-@pytest.mark.thorough
-@jumping
-async def test_a_device_can_go_and_come_back_again_and_again() -> None:
-    async with joined() as ends:
-        for number in range(3):
-            ends.device.remove()
-            await until(lambda number=number: len(ends.device.let_go) == number + 1)
-            ends.device.come_back()
-            assert await ends.client.call(ECHO, number, timeout_s=60) == number
-        assert list(ends.device.let_go) == ["uverbs0", "uverbs1", "uverbs2"]
-        assert ends.client.reconnects == 3
-
-
 @jumping
 async def test_no_connection_is_made_over_a_device_that_is_being_removed() -> None:
     async with joined(for_s=0.1) as ends:
@@ -319,35 +306,8 @@ async def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: py
         assert ends.client.reconnects == 0
 
 
-@pytest.mark.thorough
-@each_case(
-    ("status", "words"),
-    [
-        (WorkStatus.RETRIES_EXCEEDED, "the peer does not answer any more: "),
-        (WorkStatus.LOCAL_OPERATION, "the device cannot send: "),
-    ],
-)
-@each_case("down", [True, False])
 @jumping
-async def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
-    status: WorkStatus, words: str, down: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "rpcrdma")
-    async with joined() as ends:
-        if down:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            await until(lambda: "is down" in caplog.text)
-        for queue_pair in list(ends.device.in_use):
-            queue_pair.fail_sends(status)
-        assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
-        assert ends.client.reconnects == 1
-    assert f"connection lost: {words}" + ("port 1 of memory0 is down, bring" if down else "check") in caplog.text
-
-
-@jumping
-async def test_work_that_is_given_up_names_the_port_that_went_down_then(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_work_that_is_given_up_names_the_port_that_went_down_then(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rpcrdma")
     async with joined() as ends:
         for watched in ends.device.watched:

@@ -12,7 +12,6 @@ from typing import cast
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
@@ -61,21 +60,7 @@ async def write_of(connection: Connection) -> tuple[int, int, int]:
     assert isinstance(reply.value, v3.WRITE3resok)
     after = connection.statistics
     assert after is not None
-    return (
-        after.calls_read_chunk - first[0],
-        after.groups_sent - first[1],
-        after.messages_continued - first[2],
-    )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("provider", [SoftwareRnic, LoopbackProvider], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("extension", ["auto", "off"])
-async def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackProvider], extension: str) -> None:
-    async with connected(provider(), extension) as connection:
-        for _ in range(20):
-            await connection.call(v3.NULL, None)
-            assert await write_of(connection) == (1, 0, 0)
+    return (after.calls_read_chunk - first[0], after.groups_sent - first[1], after.messages_continued - first[2])
 
 
 @pytest.mark.thorough

@@ -49,10 +49,7 @@ async def ended_after(far: socket.socket, near: socket.socket, chatter_s: float 
     return await closed - begun_s
 
 
-@each_case(
-    ("chatter_s", "last_s", "seconds"),
-    [(None, 0.0, 0.5), (0.3, 1.0, 1.4), (0.3, 60.0, 2.0)],
-)
+@each_case(("chatter_s", "last_s", "seconds"), [(None, 0.0, 0.5), (0.3, 1.0, 1.4), (0.3, 60.0, 2.0)])
 def test_a_peer_that_leaves_its_end_open_is_awaited_while_it_sends_and_no_longer_than_it_may_take(
     chatter_s: float | None, last_s: float, seconds: float
 ) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -19,21 +18,10 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.raw_calls import (
-    HANDLE,
-    READ_REQUEST,
-    assert_works,
-    file_handle,
-    record,
-    rpc,
-    send,
-    write_args,
-    write_call,
-)
+from support.raw_calls import HANDLE, file_handle, record, rpc, write_args
 from support.raw_socket import RawSocketPeer
 from support.waiting import time_passes, until
 
-Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(MIB)
 FH = v3.nfs_fh3(HANDLE)
@@ -85,30 +73,6 @@ async def serving() -> AsyncIterator[Rig]:
 
 
 @pytest.mark.thorough
-@each_case("sockets", [12, 60])
-@without_network
-async def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
-    async with serving() as rig:
-        server = rig.server
-        for number in range(sockets):
-            peer = await rig.peer()
-            read = rpc(6, file_handle() + struct.pack(">QI", 0, MIB), number)
-            await peer.send(record(read) * 16)
-        await until(lambda: server.calls == 16 * sockets or server.pool.waited_for)
-        held = server.pool.lent_octets
-        assert held > server.pool.octets_max / 10
-        honest = await rig.honest()
-        for _ in range(20):
-            await honest.call(v3.NULL, None)
-            await honest.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(FH, "name")))
-            reply = await honest.call(v3.READ, v3.READ3args(FH, 0, MIB))
-            assert isinstance(reply.value, v3.READ3resok)
-        # None of the others has got any further meanwhile, and their memory leaves half to other addresses.
-        assert len(server.connections) == sockets + 1
-        assert held <= server.pool.lent_octets <= server.pool.octets_max / 2
-
-
-@pytest.mark.thorough
 @each_case("sent", [0, 20_000])
 @without_network
 async def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(sent: int) -> None:
@@ -129,20 +93,6 @@ async def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_
         await until(lambda: len(server.connections) == 1 or not server.arguments.waited_for)
 
 
-@pytest.mark.thorough
-@without_network
-async def test_those_that_have_stalled_are_all_cut_off_together() -> None:
-    async with serving() as rig:
-        server = rig.server
-        for number in range(20):
-            start = rpc(7, write_args(MIB), number)
-            await (await rig.peer()).send(record(start, len(start) + MIB))
-        await until(lambda: sum(connection.calls_taken.dawdles for connection in server.connections) == 20)
-        await time_passes(RPC_STALLED_S + 1)
-        server.relieve_arguments()
-        assert not server.connections
-
-
 @without_network
 async def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
     async with serving() as rig:
@@ -159,19 +109,3 @@ async def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
             await until(lambda calls=calls: server.calls > calls)  # type: ignore[misc]
         await time_passes(1)
         assert connection.calls_taken.stalled
-
-
-@pytest.mark.thorough
-async def test_1200_unanswered_writes_over_rdma_delay_no_other_of_their_address(scene: Scenes) -> None:
-    async with scene() as it:
-        for _ in range(38):
-            peer = await it.connected()
-            await assert_works(peer, 1)
-            await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0), xid=n), n) for n in range(2, 34)))
-            assert (await peer.segment()).opcode == READ_REQUEST
-        assert it.pools[1].lent_octets > it.pools[1].octets_max / 10
-        for _ in range(3):
-            reply = await it.good.call(v3.WRITE, WRITE)
-            assert isinstance(reply.value, v3.WRITE3resok)
-        assert len(it.server.connections) == 39
-        assert it.pools[1].lent_octets <= it.pools[1].octets_max / 2

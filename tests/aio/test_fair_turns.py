@@ -55,10 +55,7 @@ async def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(scheme: 
     async with serve([service], [f"{scheme}://127.0.0.1:0"]) as server:
         options = ConnectOptions(extension="off")
         url = server.listening[0]
-        async with (
-            connect(url, v3.PROGRAM, options=options) as one,
-            connect(url, v3.PROGRAM, options=options) as other,
-        ):
+        async with connect(url, v3.PROGRAM, options=options) as one, connect(url, v3.PROGRAM, options=options) as other:
             for client in (one, other):
                 await client.call(v3.NULL, None)
             # The credits that a burst takes.

@@ -6,7 +6,7 @@ import threading
 from contextlib import AsyncExitStack
 
 import local_tcp
-from local_tcp import with_threads, without_network
+from local_tcp import with_threads
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
@@ -80,25 +80,3 @@ async def test_calls_that_wait_for_one_disk_leave_a_thread_to_another_call_of_th
         await peer.send(record(rpc(4, file_handle() + bytes(4))) * 100 + record(rpc(5, file_handle())))
         assert await peer.receive(4)
         assert (slow.running, slow.ran[-1]) == (5, "readlink")
-
-
-@each_case(("source", "most"), [("127.0.0.1", 40), ("127.0.0.2", 30)])
-@without_network
-async def test_a_call_runs_before_most_of_1280_that_10_connections_have_in_flight(source: str, most: int) -> None:
-    """In the order of their arrival these would come first."""
-
-    slow = Slow()
-    slow.gate.set()
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(serve([slow], ["tcp://127.0.0.1:0"]))
-        port = parse_url(server.listening[0]).port
-        for _ in range(10):
-            peer = RawSocketPeer(await local_tcp.dial("127.0.0.1", port, source=source))
-            stack.callback(peer.close)
-            await peer.send(record(rpc(5, file_handle())) * 128)
-        other = RawSocketPeer(await local_tcp.dial("127.0.0.1", port))
-        stack.callback(other.close)
-        before = len(slow.ran)
-        await other.send(record(rpc(4, file_handle() + bytes(4))))
-        await until(lambda: len(slow.ran) == 1281)
-        assert slow.ran.index("access") - before < most

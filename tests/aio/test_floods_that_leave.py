@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -13,15 +12,10 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.aio.urls import parse_url
-from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worker
-from support.cases import each_case
 from support.programs import procedure
-from support.raw_calls import file_handle, record, rpc
-from support.raw_socket import RawSocketPeer
 from support.simulated import not_simulated
 from support.waiting import until
 
@@ -126,90 +120,3 @@ async def test_the_queue_for_threads_is_no_longer_than_what_present_connections_
         assert slow.closed == (ROUNDS * FLOOD if asked is LOOK_LATER else 0)
         async with connect(server.listening[0]) as connection:
             assert await connection.call(asked, 7) == 7
-
-
-class SlowAccess(v3.NFS_V3_Service):
-    """ACCESS must not run twice here, and ends when `gate` opens."""
-
-    IDEMPOTENT = frozenset()
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.ran: Counter[int] = Counter()
-
-    @in_worker
-    def access(self, args: v3.ACCESS3args, context: CallContext) -> v3.ACCESS3res:
-        self.ran[context.xid] += 1
-        self.gate.wait()
-        return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_NOTSUPP, v3.ACCESS3resfail(v3.post_op_attr(False, None)))
-
-
-def access(xid: int) -> bytes:
-    return record(rpc(4, file_handle() + bytes(4), xid))
-
-
-async def reply_xid(peer: RawSocketPeer) -> int:
-    size = int.from_bytes(await peer.receive(4)) & 0x7FFFFFFF
-    return int.from_bytes((await peer.receive(size))[:4])
-
-
-BEGUN, WAITING = 1, 2
-
-
-@pytest.mark.thorough
-@each_case("joined", [False, True])
-async def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joined: bool) -> None:
-    """`joined`: the repeats come before the first connection ends."""
-    slow = SlowAccess()
-    # One of two threads is kept for other clients, so the second call waits.
-    async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
-        port = parse_url(server.listening[0]).port
-
-        async def peer() -> RawSocketPeer:
-            made = await RawSocketPeer.connected("127.0.0.1", port)
-            stack.callback(made.close)
-            return made
-
-        async def sent(to: RawSocketPeer, counted: int) -> None:
-            await to.send(access(BEGUN) + access(WAITING))
-            await until(lambda: server.statistics().tcp.calls == counted)
-
-        first = await peer()
-        await sent(first, 2)
-        await until(lambda: slow.ran[BEGUN] == 1)
-        assert server.statistics().calls_running == 2
-        again = await peer()
-        if joined:
-            await sent(again, 4)
-        first.close()
-        await until(lambda: connections(server) == 1)
-        assert server.statistics().calls_running == (2 if joined else 1)
-        if not joined:
-            await sent(again, 4)
-        slow.gate.set()
-        assert {await reply_xid(again), await reply_xid(again)} == {BEGUN, WAITING}
-        assert slow.ran == {BEGUN: 1, WAITING: 1}
-
-
-@pytest.mark.thorough
-async def test_a_call_whose_repeat_has_left_as_well_is_forgotten() -> None:
-    slow = SlowAccess()
-    async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
-        port = parse_url(server.listening[0]).port
-        peers = [await RawSocketPeer.connected("127.0.0.1", port) for _ in range(2)]
-        for number, peer in enumerate(peers, 1):
-            stack.callback(peer.close)
-            await peer.send(access(BEGUN) + access(WAITING))
-            await until(lambda number=number: server.statistics().tcp.calls == 2 * number)  # type: ignore[misc]
-        for peer in reversed(peers):
-            peer.close()
-        await until(lambda: not connections(server))
-        assert server.statistics().calls_running == 1
-        slow.gate.set()
-        await until(lambda: not server.statistics().calls_running)
-        assert slow.ran == {BEGUN: 1}
-        third = await RawSocketPeer.connected("127.0.0.1", port)
-        stack.callback(third.close)
-        await third.send(access(BEGUN) + access(WAITING))
-        assert {await reply_xid(third), await reply_xid(third)} == {BEGUN, WAITING}
-        assert slow.ran == {BEGUN: 1, WAITING: 1}

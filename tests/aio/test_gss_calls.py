@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,30 +26,20 @@ from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
 from rpcrdma.rpc.gss.mechanism import GssFailure
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service, execution_of
+from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.fake_gss import FakeMechanism
-from support.programs import decode_word, encode_word
+from support.programs import bulk_of, decode_word, encode_word, opaque_of
 from support.waiting import until
 
 MIB = 1 << 20
 FLAVORS = ("krb5", "krb5i", "krb5p")
 TRANSPORTS = ("tcp", "1", "2", "rtr")
+DATA = bulk_of(MIB)
 
 
-def encode(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, MIB, "data")
-
-
-def decode(dec: Decoder) -> memoryview:
-    return dec.bulk(MIB, "data")
-
-
-ECHO = Procedure(
-    0x20000009, 1, 1, "ECHO", "echo", encode, decode, encode, decode, bound=lambda args: ReplyBound(4, (MIB,))
-)
+ECHO = Procedure(0x20000009, 1, 1, "ECHO", "echo", *DATA, *DATA, bound=lambda args: ReplyBound(4, (MIB,)))
 
 
 class Echo(Service):
@@ -110,27 +99,6 @@ async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls
         assert {context.principal for context in echo.callers} == {"alice@REALM"}
         assert {context.credential.flavor for context in echo.callers} == {SecurityFlavor[flavor.upper()]}
         assert connection.principal == "alice@REALM"
-
-
-class Filling(Echo):
-    """Returns as much data as the reply has room for beside its length."""
-
-    def echo(self, args: memoryview, context: CallContext) -> bytes:
-        self.room = context.result_octets_max() - 4 & ~3
-        return bytes(min(self.room, MIB))
-
-
-@pytest.mark.thorough
-@each_case("transport", TRANSPORTS[1:])
-@each_case("flavor", FLAVORS[1:])
-@with_threads
-async def test_the_room_for_a_sealed_result_is_what_its_protection_leaves(transport: str, flavor: str) -> None:
-    filling = Filling()
-    asked = replace(ECHO, bound=ReplyBound(4, (5000,)))
-    async with pair(transport, flavor, FakeMechanism(), service=filling) as (connection, _, _):
-        got = await connection.call(asked, b"")
-        assert len(got) == min(filling.room, MIB)
-        assert filling.room >= 5000
 
 
 @pytest.mark.thorough
@@ -200,16 +168,6 @@ async def test_other_refusals_lead_to_no_new_context() -> None:
 
 
 @with_threads
-async def test_a_server_that_asks_for_proof_takes_no_call_without_it_but_procedure_0() -> None:
-    async with pair("tcp", "krb5p", FakeMechanism(), offered=("krb5p",), security="sys") as (connection, echo, _):
-        await connection.call(null_procedure(ECHO.program, 1), None)
-        with pytest.raises(AuthError) as error:
-            await connection.call(ECHO, b"one")
-        assert error.value.stat == AuthStat.AUTH_TOOWEAK
-        assert not echo.callers
-
-
-@with_threads
 async def test_a_server_without_contexts_is_told_in_words() -> None:
     async with pair("tcp", "krb5p", FakeMechanism(), offered=("sys",)) as (connection, _, _):
         with pytest.raises(UserAuthenticationFailed, match=r"refuses RPCSEC_GSS .* ConnectOptions.security=.sys"):
@@ -257,50 +215,6 @@ async def test_a_context_is_renewed_before_its_end_and_used_on_where_that_fails(
         assert mechanism.made == 3
 
 
-class Slow(Service):
-    """Counts, and answers when `gate` is set."""
-
-    PROGRAM = Program(0x20000009, 1, "SLOW", {1: ECHO})
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.entered = asyncio.Event()
-        self.gate = asyncio.Event()
-
-    async def echo(self, args: memoryview, context: CallContext) -> bytes:
-        self.runs += 1
-        self.entered.set()
-        await self.gate.wait()
-        return bytes(args)
-
-
-@pytest.mark.thorough
-@each_case("flavor", FLAVORS)
-@each_case("transport", ["tcp", "1", "2"])
-@with_threads
-async def test_a_call_repeated_on_a_new_connection_runs_once_and_is_sealed_anew(transport: str, flavor: str) -> None:
-    async with pair(transport, flavor, FakeMechanism(), reconnect_delay_max_s=0.01) as (connection, _, server):
-        slow = Slow()
-        for dispatcher in (server._over_rdma, server._tcp.dispatcher):
-            route = dispatcher._routes[ECHO.program, 1, 1]
-            monkey_route(route, slow)
-        calling = asyncio.create_task(connection.call(ECHO, bytes(5000)))
-        await slow.entered.wait()
-        number = session_of(connection).numbers[0]
-        connection._present.abort("cut off")
-        await connection.wait_reconnected(0)
-        # The repeat was sent under a number of its own, and waits for the first run.
-        await until(lambda: session_of(connection).numbers[0] > number)
-        slow.gate.set()
-        assert bytes(await calling) == bytes(5000)
-        assert slow.runs == 1
-
-
-def monkey_route(route: Any, slow: Slow) -> None:
-    route.handler = slow.echo
-    route.execution = execution_of(slow.echo)
-
-
 def session_of(connection: Connection) -> GssSession:
     assert connection._gss is not None
     session = connection._gss._session
@@ -324,8 +238,7 @@ async def test_a_kept_reply_is_sealed_for_the_repeat_of_its_own_principal_only(t
         assert len(echo.callers) == 2
         mechanism.principal = "bob@REALM"
         options = ConnectOptions(
-            security=Kerberos(flavor, mechanism=mechanism),
-            rpcrdma_version="auto" if transport == "tcp" else transport,
+            security=Kerberos(flavor, mechanism=mechanism), rpcrdma_version="auto" if transport == "tcp" else transport
         )
         async with connect(server.listening[0], echo.PROGRAM, options=options) as other:
             await other.call(ECHO, b"first")
@@ -346,7 +259,7 @@ async def test_a_server_that_cannot_prove_itself_is_not_believed() -> None:
         assert not echo.callers
 
 
-BACK = Procedure(0x2000000A, 1, 1, "BACK", "echo", encode, decode, encode, decode, bound=ReplyBound(64))
+BACK = Procedure(0x2000000A, 1, 1, "BACK", "echo", *DATA, *DATA, bound=ReplyBound(64))
 
 
 class Back(Service):
@@ -446,18 +359,6 @@ async def test_while_a_long_message_is_opened_or_sealed_other_clients_are_answer
 
 
 @pytest.mark.thorough
-@each_case("transport", ["tcp", "1", "2"])
-@with_threads
-async def test_calls_of_all_sizes_at_once_use_a_context_one_after_another(transport: str) -> None:
-    async with pair(transport, "krb5p", FakeMechanism()) as (connection, echo, _):
-        sizes = [7, GSS_SHORT_OCTETS * 2, 0, 300_000, 100, 40_000] * 4
-        results = await asyncio.gather(*(connection.call(ECHO, bytes(size)) for size in sizes))
-        assert [len(result) for result in results] == sizes
-        assert len(echo.callers) == len(sizes)
-        assert not connection.reconnects
-
-
-@pytest.mark.thorough
 @each_case("transport", ["tcp", "2"])
 @with_threads
 async def test_a_connection_that_is_cut_while_a_thread_works_for_it_leaves_nothing_behind(transport: str) -> None:
@@ -476,29 +377,6 @@ async def test_a_connection_that_is_cut_while_a_thread_works_for_it_leaves_nothi
         await until(lambda: not server._runner.running)
         assert server.statistics().buffer_octets_lent == 0
         assert len(echo.callers) == 1
-
-
-@pytest.mark.thorough
-@each_case("transport", ["tcp", "2"])
-@with_threads
-async def test_a_reply_that_comes_while_a_thread_seals_a_call_waits_for_it(transport: str) -> None:
-    own = FakeMechanism()
-    apart = Kerberos("krb5p", mechanism=own)
-    async with pair(transport, "krb5p", FakeMechanism(), security=apart) as (connection, _, server):
-        slow = Slow()
-        for dispatcher in (server._over_rdma, server._tcp.dispatcher):
-            monkey_route(dispatcher._routes[ECHO.program, 1, 1], slow)
-        early = asyncio.create_task(connection.call(ECHO, b"early"))
-        await slow.entered.wait()
-        own.on_use = gate = Gate()
-        long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
-        await gate.entered.wait()
-        slow.gate.set()
-        await until(lambda: early.done() or session_of(connection).turns._short)
-        assert not early.done()
-        gate.open()
-        assert bytes(await early) == b"early"
-        assert bytes(await long) == bytes(MIB)
 
 
 @with_threads
@@ -546,17 +424,7 @@ async def test_a_result_that_is_given_up_while_it_is_opened_does_not_come_into_t
         assert into == bytes(MIB)
 
 
-GIVE = Procedure(
-    ECHO.program,
-    1,
-    2,
-    "GIVE",
-    "give",
-    encode_word,
-    decode_word,
-    lambda enc, value: enc.opaque(value, 2 * MIB, "data"),
-    lambda dec: dec.opaque(2 * MIB, "data"),
-)
+GIVE = Procedure(ECHO.program, 1, 2, "GIVE", "give", encode_word, decode_word, *opaque_of(2 * MIB))
 
 
 class Giving(Echo):

@@ -18,23 +18,15 @@ from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, ProcedureUnavailable, Service, Steps, in_worker, inline_or_worker
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from rpcrdma.xdr.codec import Decoder, Payload
 from support.cases import each_case
 from support.loops import in_virtual_time
+from support.programs import procedure
 from support.waiting import time_passes, until
 
-
-def encode(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode(dec: Decoder) -> int:
-    return dec.u32("word")
-
-
-WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
+WORD = procedure(9, 1, "word")
 
 
 class Connection:
@@ -332,55 +324,6 @@ async def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
     pool.release(whole)
 
 
-async def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
-    """A repeat of it, on another connection, gets its result."""
-    pool = BufferPool()
-
-    call = arrived(Connection(pool), lambda args, context: args)
-    assert call.route.at_most_once
-    call.source.results.close()
-    call.buffer(5000)
-    assert pool.lent_octets == 8192
-    call.release()
-    assert pool.lent_octets == 0
-
-
-def test_results_of_many_threads_wake_the_loop_once() -> None:
-    ready = threading.Barrier(5)
-    wakes = 0
-
-    @in_worker
-    def handler(args: int, context: Any) -> int:
-        ready.wait(60)
-        return args
-
-    async def main() -> None:
-        nonlocal wakes
-        runner = HandlerRunner(workers=5)
-        pool = runner._workers
-        runs = [Run(runner, handler) for _ in range(4)]
-        take = pool._take_results
-
-        def counted() -> None:
-            nonlocal wakes
-            wakes += 1
-            take()
-
-        pool._take_results = counted  # type: ignore[method-assign]
-        await asyncio.sleep(0)
-        ready.wait(60)
-        # All four threads have delivered before the loop comes to it.
-        while len(pool._asleep) < 4:
-            pass
-        for each in runs:
-            await each.done.wait()
-            assert each.result == 5
-        assert await runner.drain(60)
-
-    asyncio.run(main())
-    assert wakes == 1
-
-
 def told_identity(told: list[str], name: str, error: OSError | None = None) -> AbstractContextManager[None]:
     """An identity that says when a thread enters and leaves it, or cannot be entered."""
 
@@ -393,30 +336,6 @@ def told_identity(told: list[str], name: str, error: OSError | None = None) -> A
         told.append(f"out {name}")
 
     return identity()
-
-
-async def test_the_rest_of_a_handler_acts_as_it_said_and_no_other_handler_does() -> None:
-    told: list[str] = []
-    alice = told_identity(told, "alice")
-
-    @inline_or_worker
-    def as_alice(args: int, context: Any) -> Steps[int]:
-        yield ActAs(alice)
-        told.append("alice's")
-        return args
-
-    @in_worker
-    def other(args: int, context: Any) -> int:
-        told.append("other's")
-        return args
-
-    runner = HandlerRunner(workers=1)
-    for handler in (as_alice, as_alice, other):
-        call = Run(runner, handler)
-        await call.done.wait()
-        assert call.result == 5
-    assert await runner.drain(60)
-    assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
 
 
 async def test_a_handler_may_change_its_identity_and_a_failure_does_not_leave_it_to_others() -> None:

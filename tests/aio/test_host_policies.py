@@ -19,7 +19,7 @@ from rpcrdma.errors import HostAuthenticationFailed, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import TransportConfig, VersionRefused
+from rpcrdma.transport import VersionRefused
 from support.cases import each_case
 from support.host_certificates import Authority
 from support.host_pair import Hosts
@@ -107,57 +107,6 @@ async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, clie
             assert of_server.channel_binding == of_client.channel_binding
 
 
-@pytest.mark.thorough
-@pytest.mark.req("V2-80")
-@pytest.mark.versions("2")
-async def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
-    """Unneeded certificates make it long."""
-    other = Authority(tmp_path, "other")
-    long = tmp_path / "long.pem"
-    long.write_bytes(hosts.server.read_bytes() + b"".join(other.issue(f"h{n}").read_bytes() for n in range(100)))
-    key = tmp_path / "key.pem"
-    key.write_bytes(hosts.server.read_bytes())
-
-    small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096)
-    options = ConnectOptions(host_authentication=client_of(hosts), transport=small)
-    authentication = server_of(hosts, certificate=long, key=key)
-    async with serving(authentication, transport=small) as (served, service):
-        async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
-            await ask(connection)
-            assert connection.statistics is not None
-            assert connection.statistics.pieces_received >= 8
-        assert service.seen[0] is not None
-
-
-@without_network
-async def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
-    long = tmp_path / "long.pem"
-    other = Authority(tmp_path, "other")
-    long.write_bytes(hosts.server.read_bytes() + other.issue("h").read_bytes() * 230)
-    key = tmp_path / "key.pem"
-    key.write_bytes(hosts.server.read_bytes())
-
-    options = ConnectOptions(host_authentication=client_of(hosts))
-    async with serving(server_of(hosts, certificate=long, key=key)) as (served, _):
-        with pytest.raises(HostAuthenticationFailed, match="more than 65536 octets"):
-            await connect(served.listening[0], v3.PROGRAM, options=options)
-
-
-@without_network
-async def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -> None:
-    right = hosts.authority.issue("127.0.0.1")
-
-    options = ConnectOptions(host_authentication=client_of(hosts, names=()))
-    async with (
-        serving(server_of(hosts, certificate=right)) as (served, _),
-        connect(served.listening[0], v3.PROGRAM, options=options) as connection,
-    ):
-        await ask(connection)
-    async with serving(server_of(hosts)) as (served, _):
-        with pytest.raises(HostAuthenticationFailed, match=r"names server.example.*, not 127.0.0.1\)"):
-            await connect(served.listening[0], v3.PROGRAM, options=options)
-
-
 async def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     hosts: Hosts, each_provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,29 +150,11 @@ async def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
 async def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
     with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
         await connect(
-            "rdma://127.0.0.1:1",
-            options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1"),
+            "rdma://127.0.0.1:1", options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1")
         )
     with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
         async with serving(server_of(hosts), rpcrdma_version="1"):
             pass
-
-
-@without_network
-async def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
-    options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=1.0)
-    async with serving(server_of(hosts)) as (served, service):
-        async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
-            await ask(connection)
-            for made in served.connections:
-                made.abort("lost")
-            await ask(connection)
-            assert connection.reconnects == 1
-        first, second = service.seen
-        assert first is not None
-        assert second is not None
-        assert first.names == second.names
-        assert first.channel_binding != second.channel_binding
 
 
 @without_network

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma import limits
-from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.client.known_servers import KnownServers
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.transport import VERSION_CHOICES, TransportStatistics, offered, version_choice
-from support.cases import each_case
+from rpcrdma.transport import TransportStatistics
 
 SERVER = ("iwarp", "server", 20049)
 OTHER = ("iwarp", "server", 20050)
@@ -76,18 +71,3 @@ def test_only_so_many_servers_are_remembered() -> None:
     assert remembered == [0, 3, 4], "the ones met last"
     known.clear()
     assert len(known) == 0
-
-
-@each_case("options", [ConnectOptions, RdmaServerConfig])
-def test_a_version_is_named_by_its_number_or_its_name(options: type[ConnectOptions] | type[RdmaServerConfig]) -> None:
-    for choice in (*VERSION_CHOICES, 1):
-        assert version_choice(options(rpcrdma_version=choice).rpcrdma_version) == str(choice)
-    for wrong in ("", "3", 0, "v1"):
-        with pytest.raises(ValueError, match=f"rpcrdma_version is {wrong!r}, none of {', '.join(VERSION_CHOICES)}"):
-            options(rpcrdma_version=wrong)
-
-
-def test_every_version_that_a_connection_may_end_up_with_can_be_asked_for_by_its_name() -> None:
-    for choice in VERSION_CHOICES:
-        for dialect in offered(choice):
-            assert [each.name for each in offered(dialect.name)] == [dialect.name]

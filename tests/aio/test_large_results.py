@@ -6,7 +6,6 @@ import importlib.util
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -161,16 +160,3 @@ async def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_lon
         said = str(raised.value)
         for remedy in (method.upper(), "pragma bound", "`into`", "TransportConfig(reply_octets_max=...)"):
             assert remedy in said
-
-
-async def test_the_cap_can_be_raised(large: ModuleType) -> None:
-    async with joined(large, reply_octets_max=12 * MIB) as connection:
-        client = large.LARGE_V1_Client(connection)
-        assert len((await client.large_fetch(large.ask(10 * MIB, 10 * MIB))).data) == 10 * MIB
-        assert len((await client.large_words(large.ask(0, 10 * MIB))).data) == 10 * MIB
-
-
-def test_the_example_says_nowhere_how_large_its_blobs_are() -> None:
-    text = (Path(__file__).parents[2] / "examples" / "blob_store" / "run.py").read_text()
-    assert "ReplyBound" not in text
-    assert "bound" not in text

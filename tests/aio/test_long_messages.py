@@ -19,8 +19,7 @@ from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
-from rpcrdma.xdr.codec import Decoder, Encoder
-from support.programs import decode_word, encode_word
+from support.programs import WORD, bulk_of
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -30,15 +29,7 @@ OVER = RPC_RECORD_OCTETS_MAX
 MORE = 16 * MIB
 
 
-def encode_data(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, 32 * MIB, "data")
-
-
-def decode_data(dec: Decoder) -> bytes:
-    return bytes(dec.bulk(32 * MIB, "data"))
-
-
-DATA, WORD = (encode_data, decode_data), (encode_word, decode_word)
+DATA = bulk_of(32 * MIB)
 
 
 def procedures(program: int) -> list[Procedure[Any, Any]]:
@@ -169,7 +160,7 @@ async def test_a_reply_over_the_callers_limit_fails_its_call_alone(caplog: pytes
         results = await asyncio.gather(
             *(rig.connection.call(GIVE, size) for size in (10, LONG, MIB, LONG, 20)), return_exceptions=True
         )
-        assert [len(each) if isinstance(each, bytes) else type(each) for each in results] == [
+        assert [len(each) if isinstance(each, memoryview) else type(each) for each in results] == [
             10,
             MessageTooLong,
             MIB,
@@ -216,18 +207,3 @@ async def test_calls_back_have_the_same_limits(caplog: pytest.LogCaptureFixture)
     assert len(said) == 2
     assert all("ConnectOptions(record_octets_max=...)" in each for each in said)
     assert {record.name for record in caplog.records if record.levelno >= logging.WARNING} == {"rpcrdma.client"}
-
-
-async def test_calls_that_wait_for_their_turn_fail_alone_as_well() -> None:
-    """A server has a number of its calls in flight at a client; the others wait to be sent."""
-    async with joined() as rig:
-        take, give, hold = REVERSE
-        waiting = [asyncio.create_task(rig.client.call(hold, number)) for number in range(16)]
-        long = asyncio.create_task(rig.client.call(take, bytes(LONG)))
-        short = asyncio.create_task(rig.client.call(give, 10))
-        await until(lambda: rig.answering.client)
-        rig.answering.gate.set()
-        assert await asyncio.gather(*waiting) == list(range(1, 17))
-        with pytest.raises(MessageTooLong):
-            await long
-        assert await short == bytes(10)

@@ -143,11 +143,7 @@ async def use(served: Served, scheme: str, connections: int) -> int:
 
 @pytest.mark.parametrize(
     ("scheme", "rounds", "connections"),
-    [
-        ("tcp", 3, 60),
-        ("rdma", 3, 60),
-        pytest.param("tcp", 9, 230, marks=[pytest.mark.scale, pytest.mark.timeout(300)]),
-    ],
+    [("tcp", 3, 60), ("rdma", 3, 60), pytest.param("tcp", 9, 230, marks=[pytest.mark.scale, pytest.mark.timeout(300)])],
 )
 def test_memory_does_not_grow_with_the_connections_that_have_ended(
     scheme: str, rounds: int, connections: int, tmp_path: Path

@@ -13,7 +13,6 @@ import urllib.request
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -329,26 +328,6 @@ async def test_prometheus_is_told_of_latency_by_procedure() -> None:
             assert len(below) == 23
             assert below == sorted(below)
             assert (below[-1], samples[f"{name}_count", *labels(v3.READ)]) == (1, 1)
-
-
-@pytest.mark.thorough
-async def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
-    class Older(v3.NFS_V3_Service):
-        PROGRAM = replace(
-            v3.PROGRAM,
-            version=2,
-            procedures={number: replace(each, version=2) for number, each in v3.PROGRAM.procedures.items()},
-        )
-
-    options = ServeOptions(count_calls=True)
-    async with serve([Files(), Older()], ["rdma://127.0.0.1:0"], options=options) as server:
-        async with connect(server.listening[0]) as client:
-            for procedure, calls in ((v3.NULL, 1), (Older.PROGRAM.procedures[0], 2)):
-                for _ in range(calls):
-                    await client.call(procedure, None)
-        statistics = server.statistics().rdma
-        assert statistics.procedures == {v3.NULL.name: 3}
-        assert [(each.version, each.ops) for each in statistics.operations] == [(2, 2), (3, 1)]
 
 
 @pytest.mark.thorough

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import array
 import asyncio
-import contextlib
 import ctypes
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.errors import LocalProtocolError, RemoteSystemError, TransportClosed
-from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.record import RecordSender
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder
+from rpcrdma.xdr.codec import BulkItem, Encoder
 from support.cases import each_case
-from support.programs import decode_word, encode_word
+from support.programs import WORD, bulk_of, opaque_of, procedure
 
 NUMBER = 0x20000031
 MOST = 1 << 20
@@ -62,33 +59,22 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-def encode_bulk(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, MOST, "data")
-
-
-def encode_opaque(enc: Encoder, value: Any) -> None:
-    enc.opaque(value, MOST, "data")
-
-
 def encode_miscounted(enc: Encoder, value: Any) -> None:
     """An item whose length is not that of its octets, as no method of the encoder makes one."""
     enc.u32(len(value), "data")
     enc.items.append(BulkItem(len(enc.reduced), len(enc.reduced), value))
 
 
-def decode_bulk(dec: Decoder) -> bytes:
-    return bytes(dec.bulk(MOST, "data"))
-
-
-WORD, BULK = (encode_word, decode_word), (encode_bulk, decode_bulk)
+BULK, OPAQUE = bulk_of(MOST), opaque_of(MOST)
+MISCOUNTED = (encode_miscounted, BULK[1])
 PLACED = ReplyBound(4, (MOST // 4,))
-GIVE = Procedure(NUMBER, 1, 1, "GIVE", "give", *WORD, *BULK, bound=PLACED)
-TAKE = Procedure(NUMBER, 1, 2, "TAKE", "take", *BULK, *BULK, bound=PLACED)
-GIVE_OPAQUE = Procedure(NUMBER, 1, 3, "GIVE_OPAQUE", "give", *WORD, encode_opaque, decode_bulk)
-TAKE_OPAQUE = Procedure(NUMBER, 1, 2, "TAKE", "take", encode_opaque, decode_bulk, *BULK, bound=PLACED)
-GIVE_MISCOUNTED = Procedure(NUMBER, 1, 4, "MISCOUNTED", "give", *WORD, encode_miscounted, decode_bulk, bound=PLACED)
-GIVE_MISCOUNTED_LATE = Procedure(NUMBER, 1, 5, "LATE", "late", *WORD, encode_miscounted, decode_bulk, bound=PLACED)
-TAKE_MISCOUNTED = Procedure(NUMBER, 1, 2, "TAKE", "take", encode_miscounted, decode_bulk, *BULK, bound=PLACED)
+GIVE = procedure(NUMBER, 1, "give", WORD, BULK, bound=PLACED)
+TAKE = procedure(NUMBER, 2, "take", BULK, BULK, bound=PLACED)
+GIVE_OPAQUE = replace(procedure(NUMBER, 3, "give", WORD, OPAQUE), name="GIVE_OPAQUE")
+TAKE_OPAQUE = procedure(NUMBER, 2, "take", OPAQUE, BULK, bound=PLACED)
+GIVE_MISCOUNTED = replace(procedure(NUMBER, 4, "give", WORD, MISCOUNTED, bound=PLACED), name="MISCOUNTED")
+GIVE_MISCOUNTED_LATE = procedure(NUMBER, 5, "late", WORD, MISCOUNTED, bound=PLACED)
+TAKE_MISCOUNTED = procedure(NUMBER, 2, "take", MISCOUNTED, BULK, bound=PLACED)
 SERVED = {each.number: each for each in (GIVE, TAKE, GIVE_OPAQUE, GIVE_MISCOUNTED, GIVE_MISCOUNTED_LATE)}
 
 
@@ -108,7 +94,7 @@ class Plain(Service):
     def late(self, args: int, context: CallContext) -> Any:
         return self.result
 
-    def take(self, args: bytes, context: CallContext) -> bytes:
+    def take(self, args: memoryview, context: CallContext) -> memoryview:
         self.taken += 1
         return args
 
@@ -222,32 +208,3 @@ async def test_a_call_of_another_length_than_it_says_ends_its_connection_alone(
         with pytest.raises(TransportClosed):
             await client.call(TAKE_MISCOUNTED, memoryview(array.array("d", range(count))))
         assert service.taken == 2
-
-
-@pytest.mark.thorough
-@pytest.mark.providers("iwarp")
-@pytest.mark.versions("1")
-@each_case("end", ["client", "server"])
-async def test_octets_counted_wrong_while_they_leave_end_their_connection_alone(
-    scheme: str, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    counted: list[type[Any]] = []
-    sender = RecordSender if scheme == "tcp" else IwarpQueuePair
-    bytes_sent = sender.bytes_sent
-    # The native step counts for itself.
-    monkeypatch.setattr(software_rnic, "native", None)
-
-    def counted_wrong(self: Any, octets: int) -> Any:
-        counted.append(sender)
-        # The first to send is the client, the second the server.
-        return bytes_sent(self, 0 if len(counted) == (1 if end == "client" else 2) else octets)
-
-    async with one_fault(scheme, Plain(), caplog) as client:
-        assert await client.call(TAKE, b"there") == b"there"
-        with monkeypatch.context() as patched:
-            patched.setattr(sender, "bytes_sent", counted_wrong)
-            # The kernel may have taken the octets before they were counted wrong.
-            with contextlib.suppress(TransportClosed):
-                await client.call(TAKE, b"perhaps")
-            with pytest.raises(TransportClosed):
-                await client.call(TAKE, b"lost")

@@ -16,7 +16,6 @@ from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
-from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
@@ -73,25 +72,6 @@ async def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: Pr
         assert agreed(client) == ("iwarp", True, 5, 3)
 
 
-async def test_a_lost_connection_is_made_again_by_the_same_provider() -> None:
-    loopback = LoopbackProvider()
-    async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
-        await client.call(v3.NULL, None)
-        waiting = asyncio.ensure_future(client.wait_reconnected(0))
-        for connection in server.connections:
-            connection.abort("the test ends it")
-        await waiting
-        await client.call(v3.NULL, None)
-        assert client.reconnects == 1
-        assert agreed(client)[0] == "loopback"
-
-
-async def test_two_loopbacks_do_not_know_each_other() -> None:
-    async with serving(LoopbackProvider()) as server:
-        with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: connection refused; check that the server"):
-            await connecting(server.listening[0], LoopbackProvider())
-
-
 async def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
     """Of three connections one has to go: of the client that has two."""
 
@@ -121,7 +101,7 @@ async def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
 async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback) as server:
-        connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._connect())
+        connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._open())
         await asyncio.sleep(0)
         await server.close(0)
         with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):
@@ -176,11 +156,3 @@ async def test_only_the_software_rnics_packets_can_be_captured(tmp_path: Path) -
         with pytest.raises(LocalProtocolError, match=r"only the software RNIC's packets.*'loopback'"):
             await failing
     capture.close()
-
-
-async def test_a_port_is_parsed_from_what_the_server_says() -> None:
-    loopback = LoopbackProvider()
-    async with serving(loopback, "rdma://a:0", "rdma://b:0", "rdma://c:7") as server:
-        ports = [parse_url(url).port for url in server.listening]
-        assert ports[2] == 7
-        assert len(set(ports)) == 3

@@ -30,30 +30,6 @@ from support.waiting import until
 pytestmark = pytest.mark.thorough
 
 
-def greedy_write(number: int) -> bytes:
-    return send(write_call(MIB, (7, MIB, 0), xid=number), number)
-
-
-async def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) -> None:
-    """Each asks for 64 MiB on two connections: a quarter of the whole."""
-    async with scene() as it:
-        arguments = it.pools[1]
-        for client in range(16):
-            for _ in range(2):
-                peer = await it.connected(source=f"127.0.1.{client + 1}")
-                await assert_works(peer, 1)
-                await peer.send_segments(*map(greedy_write, range(2, 66)))
-                assert (await peer.segment()).opcode == READ_REQUEST
-        free = arguments.octets_max - arguments.lent_octets
-        # The second connections get one buffer each beside that, as long as half is free.
-        assert free >= arguments.octets_max * (8 / 9) ** 16 - 8 * MIB
-        write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
-        for _ in range(4):
-            reply = await it.good.call(v3.WRITE, write)
-            assert isinstance(reply.value, v3.WRITE3resok)
-        assert it.files.written == [CONTENT] * 4
-
-
 async def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes) -> None:
     async with scene() as it:
         it.pools[1].octets_max = 2 * MIB
@@ -102,35 +78,6 @@ async def test_a_flood_of_half_open_connections_displaces_only_itself(
         await mine.start()
         await assert_works(mine, 1)
         await it.still_good()
-
-
-async def test_a_client_with_all_places_gives_idle_ones_to_another_and_to_its_own(scene: Scenes) -> None:
-    async with scene(connections_max=6) as it:
-        held = [await it.connected(source="127.0.1.2") for _ in range(5)]
-        await assert_works(held[0], 1)
-        newcomer = await it.connected(source="127.0.1.3")
-        await assert_works(newcomer, 1)
-        assert await held[1].ended() == b""
-        another = await it.connected(source="127.0.1.2")
-        assert await held[2].ended() == b""
-        await assert_works(held[0], 2)
-        for peer in (*held[3:], another):
-            await assert_works(peer, 1)
-        statistics = it.server.statistics().rdma
-        assert (statistics.connections, statistics.connections_refused) == (6, 0)
-
-
-async def test_where_calls_run_on_all_connections_a_newcomer_is_refused(scene: Scenes) -> None:
-    async with scene(connections_max=3) as it:
-        reading = asyncio.create_task(it.good.call(v3.READLINK, v3.READLINK3args(v3.nfs_fh3(HANDLE))))
-        waiting = [await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin() for _ in range(2)]
-        await until(lambda: it.files.entered.acquire(blocking=False))
-        assert await (await it.peer(source="127.0.1.2")).ended() == b""
-        assert it.server.statistics().rdma.connections_refused == 1
-        it.files.gate.set()
-        await reading
-        for each in waiting:
-            each.peer.close()
 
 
 async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_not(scene: Scenes) -> None:

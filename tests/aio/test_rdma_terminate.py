@@ -208,22 +208,6 @@ async def test_a_server_ends_the_connection(client_scene: Scenes, moment: str) -
 
 
 @HOW
-@each_case("said", [b"", startup_frame("Rep", 0x50, 2, bytes(4))[:20]])
-async def test_a_server_ends_the_connection_in_its_start_up(client_scene: Scenes, how: str, said: bytes) -> None:
-    async with client_scene() as it:
-        connecting = it.connecting()
-        peer = await it.accepted()
-        await peer.startup_frame()
-        await peer.send(said)
-        if how == "Terminate" and said:
-            # Its octets could be private data: only the end shows that there is no frame.
-            await end(peer, "Terminate and FIN")
-        else:
-            await end(peer, how)
-        await fails(connecting, Exception)
-
-
-@HOW
 async def test_a_server_ends_the_connection_while_the_client_closes_it(client_scene: Scenes, how: str) -> None:
     async with client_scene() as it:
         calling, peer = await server_at(it, "called")

@@ -341,24 +341,6 @@ async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Excep
     await caller.close()
 
 
-@pytest.mark.req("NF-13")
-@each_case("refusal", [ChunkRefused(), VersionRefused(2, 3), *_OF_RPC])
-@in_virtual_time
-async def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
-    peer = Peer(silent, refusing(refusal))
-    caller = await peer.caller()
-    await caller.call(procedure(NULL), None)
-    calling = asyncio.create_task(caller.call(ONE, None))
-    await time_passes(1)
-    peer.lines[0].lose()
-    with pytest.raises(type(refusal)):
-        await calling
-    await time_passes(1000)
-    # Once on each connection: it was lost on the first, and refused on the second.
-    assert [[n for _, n, _, _ in line.calls].count(ONE.number) for line in peer.lines] == [1, 1]
-    await caller.close()
-
-
 @in_virtual_time
 async def test_a_peer_that_breaks_the_protocol_before_its_first_answer_is_not_asked_again() -> None:
     peer = Peer(breaking)
@@ -510,22 +492,6 @@ async def test_a_bug_while_connecting_leaves_nobody_waiting() -> None:
         await caller.call(ONE, None)
     assert [type(error) for error in told] == [KeyError]
     await caller.close()
-
-
-@in_virtual_time
-async def test_identifiers_in_use_are_passed_over() -> None:
-    peer = Peer(silent)
-    caller = await peer.caller()
-    caller._keeper.xids._next = 0xFFFFFFFF
-    calls = [asyncio.ensure_future(caller.call(ONE, None))]
-    await asyncio.sleep(0)
-    caller._keeper.xids._next = 0xFFFFFFFF
-    calls.append(asyncio.ensure_future(caller.call(ONE, None)))
-    await time_passes(1)
-    assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]
-    await caller.close()
-    await asyncio.wait(calls)
-    assert all(isinstance(call.exception(), TransportClosed) for call in calls)
 
 
 @in_virtual_time

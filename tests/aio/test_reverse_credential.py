@@ -12,25 +12,18 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.transport import ReplyBound
-from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import opaque_of, procedure
 
 FRONT, BACK = 0x20000021, 0x20000022
 CALLER = AuthSys(stamp=7, machine="five5", uid=4321, gid=1234, gids=(1, 2))
 
 
-def encode_data(enc: Encoder, value: bytes) -> None:
-    enc.opaque(value, 1 << 16, "data")
-
-
-def decode_data(dec: Decoder) -> bytes:
-    return dec.opaque(1 << 16, "data")
-
-
-JOIN = Procedure(FRONT, 1, 1, "JOIN", "join", encode_data, decode_data, encode_data, decode_data)
-TELL = Procedure(BACK, 1, 1, "TELL", "tell", encode_data, decode_data, encode_data, decode_data, ReplyBound(16))
+DATA = opaque_of(1 << 16)
+JOIN = procedure(FRONT, 1, "join", DATA, DATA)
+TELL = procedure(BACK, 1, "tell", DATA, DATA, bound=ReplyBound(16))
 
 
 class Front(Service):

@@ -19,27 +19,15 @@ from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.xdr.codec import Decoder, Encoder
-from support.cases import each_case
-from support.programs import procedure
+from support.programs import bulk_of, procedure
 from support.raw_calls import record
 from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
 
-def encode(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, 1 << 20, "data")
-
-
-def decode(dec: Decoder) -> memoryview:
-    return dec.bulk(1 << 20, "data")
-
-
-ECHO, WAIT = (
-    procedure(0x20000014, number, method, (encode, decode), (encode, decode))
-    for number, method in enumerate(("echo", "wait"), 1)
-)
+DATA = bulk_of(1 << 20)
+ECHO, WAIT = (procedure(0x20000014, number, method, DATA, DATA) for number, method in enumerate(("echo", "wait"), 1))
 SYSTEM_ERR = bytes.fromhex("00000001 00000000 00000000 00000000 00000005")
 
 
@@ -120,25 +108,3 @@ async def test_a_server_that_reads_no_answers_is_left() -> None:
         assert caller.closed
         # The bound, and the octets that the kernel holds for the two.
         assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
-
-
-@each_case(
-    "message",
-    [
-        b"\0",
-        b"\0\0\0\1\0\0\0",
-        bytes(8),
-        bytes(40),
-        bytes.fromhex("00000001 00000002"),
-        bytes.fromhex("00000001 00000001"),
-    ],
-)
-async def test_messages_that_are_neither_harm_nothing(message: bytes) -> None:
-    async with against() as (caller, _, peer):
-        await peer.send(record(message) + call(9, ECHO, b"here"))
-        answer = await heard(peer)
-        if answer[:4] != b"\0\0\0\x09":
-            # Zeros say CALL, of no version of RPC that there is.
-            answer = await heard(peer)
-        assert answer[-8:] == b"\0\0\0\4here"
-        assert not caller.closed

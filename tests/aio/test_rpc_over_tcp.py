@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -18,47 +16,13 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
 from support.waiting import time_passes, until
 from tcp_rig import ECHO, MIB, REPLY, REQUEST, STORE, Rig, exactly, raw_call, record, send, serving
 
 BULK = raw_call(STORE, bytes(MIB - 1000))
-
-
-@without_network
-async def test_a_connection_cut_at_every_octet_of_a_request() -> None:
-    async with serving() as rig:
-        for end in range(len(REQUEST)):
-            with await rig.raw() as sock:
-                await send(sock, REQUEST[:end])
-                sock.shutdown(socket.SHUT_WR)
-                assert await received_until_closed(sock) == b""
-
-
-@pytest.mark.thorough
-async def test_a_connection_reset_at_every_octet_of_a_request() -> None:
-    async with serving() as rig:
-        for end in range(len(REQUEST) + 1):
-            with socket.create_connection(("127.0.0.1", rig.server.port)) as sock:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                sock.send(REQUEST[:end])
-
-
-@without_network
-async def test_a_request_that_arrives_octet_by_octet_or_in_one_octet_fragments_is_answered() -> None:
-    async with serving() as rig:
-        with await rig.raw() as sock:
-            for octet in REQUEST:
-                await send(sock, bytes([octet]))
-                await asyncio.sleep(0)
-            assert await exactly(sock, len(REPLY)) == REPLY
-        with await rig.raw() as sock:
-            body = REQUEST[4:]
-            parts = b"".join(b"\0\0\0\1" + body[at : at + 1] for at in range(len(body) - 1))
-            await send(sock, parts + b"\x80\0\0\1" + body[-1:])
-            assert await exactly(sock, len(REPLY)) == REPLY
 
 
 @each_case(
@@ -89,15 +53,6 @@ async def test_records_that_are_no_calls_are_dropped_and_the_connection_goes_on(
             rubbish = [b"x", b"\xff" * 100, REQUEST[4:43], REPLY[4:]]
             await send(sock, b"".join(map(record, rubbish)) + REQUEST)
             assert await exactly(sock, len(REPLY)) == REPLY
-
-
-@without_network
-async def test_a_header_that_promises_much_makes_the_server_hold_little() -> None:
-    async with serving(record_octets_max=1 << 30) as rig:
-        with await rig.raw() as sock:
-            await send(sock, REQUEST + record(b"some", 1 << 30))
-            assert await exactly(sock, len(REPLY)) == REPLY
-            assert max(len(each._stream._receiver._message) for each in rig.server.connections) <= 2 * MIB
 
 
 @without_network
@@ -201,43 +156,10 @@ async def test_a_caller_that_is_idle_at_a_deadline_keeps_no_memory_for_replies()
         assert reply == bytes(100_000)
 
 
-def cut_reply(end: int) -> Answer:
-    return lambda xid: reply_to(xid)[:end]
-
-
-@without_network
-async def test_a_reply_cut_at_every_octet_ends_the_call() -> None:
-    for end in range(len(REPLY)):
-        with pytest.raises(TransportClosed, match="peer closed the connection"):
-            await answered_by(cut_reply(end))
-
-
 @each_case("garbage", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0" * 2000])
 def test_garbage_for_a_reply_ends_the_connection(garbage: bytes) -> None:
     with pytest.raises(TransportClosed, match="broke the record protocol"):
         local_tcp.run(answered_by(lambda _: garbage))
-
-
-def test_a_reply_over_the_callers_bound_ends_that_call_alone() -> None:
-    def answer(xid: bytes) -> bytes:
-        return record(xid + b"\0\0\0\1" + bytes(100_000))
-
-    with pytest.raises(MessageTooLong, match=r"limit of 100: ConnectOptions\(record_octets_max") as raised:
-        local_tcp.run(answered_by(answer, record_octets_max=100))
-    assert raised.value.received
-
-
-@each_case("kind", [0, 2, 0xFFFFFFFF])
-def test_something_long_that_is_no_reply_ends_no_call(kind: int) -> None:
-    def answer(xid: bytes) -> bytes:
-        return record(xid + kind.to_bytes(4, "big") + bytes(100_000)) + reply_to(xid)
-
-    calling = answered_by(answer, record_octets_max=100)
-    if not kind:
-        assert local_tcp.run(calling) == b"hello"
-    else:
-        with pytest.raises(TransportClosed, match="broke the record protocol"):
-            local_tcp.run(calling)
 
 
 @without_network
@@ -293,28 +215,6 @@ async def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_an
             assert answers == answers[:32] * 30
 
 
-@pytest.mark.thorough
-@each_case("octets", [4, 1000, MIB // 2])
-@without_network
-async def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(octets: int) -> None:
-    arguments = BufferPool(octets_max=64 * MIB)
-    async with serving({"arguments": arguments}) as rig:
-        rig.service.gate.set()
-        socks = [await rig.raw("127.0.0.2") for _ in range(40)]
-        tasks = [await begin(sock, octets) for sock in socks]
-        await until(lambda: sum(held(rig)) >= 40 * (MIB - 1000))
-        # A ninth, and then one call of each connection until half is gone.
-        assert arguments.lent_octets <= 64 * MIB / 2
-        assert 0 < sum(each.calls_taken.memory.short for each in rig.server.connections) < 30
-        async with await rig.caller() as other:
-            for _ in range(5):
-                assert await other.call(STORE, bytes(MIB)) == MIB
-        for sock, task in zip(socks, tasks, strict=True):
-            task.cancel()
-            await asyncio.wait([task])
-            sock.close()
-
-
 @without_network
 async def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
     async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
@@ -330,20 +230,6 @@ async def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(capl
         for sock in socks:
             sock.close()
     assert "is cut off: it does not finish its call" in caplog.text
-
-
-@without_network
-async def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
-    async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
-        callers = [await rig.caller() for _ in range(10)]
-        calls = [asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)]
-        await until(lambda: rig.service.waiting > 0)
-        await time_passes(0.5)
-        assert rig.service.waiting < 3
-        rig.service.gate.set()
-        assert await asyncio.gather(*calls) == [MIB - number for number in range(10)]
-        for caller in callers:
-            await caller.close()
 
 
 @without_network

@@ -23,22 +23,7 @@ from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.programs import VOID, WORD, procedure
-from tcp_rig import (
-    BLOCK,
-    DOUBLE,
-    ECHO,
-    FAIL,
-    GATED,
-    LATER,
-    MAYBE,
-    MIB,
-    MISTYPED,
-    NUMBER,
-    READ,
-    WHO,
-    content,
-    serving,
-)
+from tcp_rig import BLOCK, DOUBLE, FAIL, GATED, LATER, MAYBE, MIB, MISTYPED, NUMBER, READ, WHO, content, serving
 
 
 @pytest.mark.req("OR-2", "OR-6")
@@ -51,17 +36,6 @@ async def test_calls_of_every_kind_of_handler_are_answered() -> None:
             assert await caller.call(target, args) == 42 + (args == 41 and target is MAYBE)
         main_thread = threading.current_thread().name
         assert [name == main_thread for name in rig.service.threads] == [False, True, False]
-
-
-@pytest.mark.req("OR-6")
-@with_threads
-async def test_256_calls_at_once_get_their_own_answers() -> None:
-    async with serving() as rig, await rig.caller() as caller:
-        rig.service.gate.set()
-        targets = (DOUBLE, BLOCK, MAYBE, GATED, LATER)
-        expected = (lambda n: n * 2, lambda n: n + 1, lambda n: n + 2, lambda n: n + 3, lambda n: n + 4)
-        results = await asyncio.gather(*(caller.call(targets[n % 5], n) for n in range(256)))
-        assert results == [expected[n % 5](n) for n in range(256)]
 
 
 @pytest.mark.req("OR-6")
@@ -100,17 +74,6 @@ async def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
         with pytest.raises(DecodeError, match="at most 9 octets"):
             await caller.call(READ, 10, into=into)
         assert into == b"untouched"
-
-
-@pytest.mark.thorough
-@without_network
-async def test_bulk_goes_both_ways_at_once() -> None:
-    async with serving() as rig, await rig.caller() as caller:
-        data = content(MIB)[::-1]
-        calls = [caller.call(ECHO, data) if n % 2 else caller.call(READ, MIB) for n in range(24)]
-        results = await asyncio.gather(*calls)
-        assert all(result == data for result in results[1::2])
-        assert all(result == content(MIB) for result in results[::2])
 
 
 @pytest.mark.req("OR-3")

@@ -6,16 +6,14 @@ import asyncio
 import errno
 import logging
 import socket
-import struct
 from typing import Any
 
 import pytest
 
 import local_tcp
 from jumping_sockets import now_s
-from local_tcp import with_threads, without_network
+from local_tcp import without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
@@ -23,7 +21,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
 from support.waiting import time_passes, until
-from tcp_rig import BLOCK, DOUBLE, GATED, MIB, READ, Sample, serving
+from tcp_rig import DOUBLE, GATED, MIB, READ, Sample, serving
 
 
 @without_network
@@ -126,35 +124,6 @@ async def test_a_host_with_all_connections_that_it_may_have_gives_up_its_own(cap
 
 
 @without_network
-async def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle_longest_or_are_turned_away(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with serving(connections_max=3) as rig:
-        callers = [await rig.caller() for _ in range(3)]
-        for number in (1, 2, 0):
-            await callers[number].call(DOUBLE, 1)
-            await time_passes(1)
-        calling = [asyncio.create_task(callers[1].call(GATED, 1))]
-        await rig.service.arrived.wait()
-        for ended in (2, 0):
-            callers.append(await rig.caller())
-            assert await callers[-1].call(DOUBLE, 1) == 2
-            await until(lambda ended=ended: callers[ended].closed)
-        assert rig.server.connections_refused == 0
-        calling += [asyncio.create_task(caller.call(GATED, 1)) for caller in callers[3:]]
-        await until(lambda: rig.service.waiting == 3)
-        with pytest.raises(TransportClosed):
-            await (await rig.caller()).call(DOUBLE, 1)
-        assert rig.server.connections_refused == 1
-        rig.service.gate.set()
-        assert await asyncio.gather(*calling) == [4, 4, 4]
-        for caller in callers:
-            await caller.close()
-        await until(lambda: not rig.server.connections)
-    assert "turned away" in caplog.text
-
-
-@without_network
 async def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> None:
     async with serving(idle_s=20) as rig, await rig.caller() as busy:
         call = asyncio.create_task(busy.call(GATED, 1))
@@ -224,33 +193,3 @@ async def test_a_server_out_of_files_goes_on_accepting_later(
             await server.stop()
     said = "cannot accept a connection: Too many open files"
     assert caplog.messages == [said, f"{said} (the last of 1 more like it)"]
-
-
-@pytest.mark.thorough
-async def test_a_connection_reset_while_a_call_runs_harms_nobody() -> None:
-    service = Sample()
-    async with TcpServer(Dispatcher([service])) as server:
-        await server.listen()
-        async with await TcpConnection.connect("127.0.0.1", server.port) as other:
-            caller = await TcpConnection.connect("127.0.0.1", server.port)
-            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
-            calls += [asyncio.create_task(caller.call(READ, MIB)) for _ in range(30)]
-            await service.arrived.wait()
-            caller._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            await caller.close()
-            ends = await asyncio.gather(*calls, return_exceptions=True)
-            assert all(isinstance(end, TransportClosed) for end in ends)
-            await until(lambda: len(server.connections) == 1)
-            service.gate.set()
-            assert await other.call(GATED, 1) == 4
-    assert server.pool.lent_octets == 0
-
-
-@with_threads
-async def test_servers_share_a_runner_and_a_pool() -> None:
-    parts = {"runner": HandlerRunner(workers=1), "pool": BufferPool()}
-    async with serving(parts) as one, serving(parts) as two:
-        for rig in (one, two):
-            async with await rig.caller() as caller:
-                assert await caller.call(BLOCK, 1) == 2
-    assert await parts["runner"].drain(60)

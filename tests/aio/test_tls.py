@@ -35,26 +35,16 @@ from rpcrdma.errors import (
 )
 from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.host_identity import XprtSec
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority
 from support.host_pair import Hosts
+from support.programs import bulk_of, procedure
 from support.waiting import until
 
-
-def encode(enc: Encoder, value: Any) -> None:
-    enc.bulk(value, 4 << 20, "data")
-
-
-def decode(dec: Decoder) -> memoryview:
-    return dec.bulk(4 << 20, "data")
-
-
-ECHO = Procedure(0x20000003, 1, 1, "ECHO", "echo", encode, decode, encode, decode)
-BACK = Procedure(0x20000003, 1, 2, "BACK", "back", encode, decode, encode, decode)
-WHO = Procedure(0x20000003, 1, 3, "WHO", "who", encode, decode, encode, decode)
+DATA = bulk_of(4 << 20)
+ECHO, BACK, WHO = (procedure(0x20000003, n, name, DATA, DATA) for n, name in enumerate(("echo", "back", "who"), 1))
 PROGRAM = Program(0x20000003, 1, "ECHO_V1", {1: ECHO, 2: BACK, 3: WHO})
 SERVER_NAME = "server.example"
 
@@ -120,10 +110,7 @@ def failure_of(hosts: Hosts, options: ConnectOptions, **served: Any) -> str:
 @each_case("xprtsec", ["tls", "mtls"])
 @without_network
 async def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprtsec: XprtSec) -> None:
-    async with (
-        serving(hosts, xprtsec) as server,
-        connecting(server, options_of(hosts, xprtsec)) as connection,
-    ):
+    async with serving(hosts, xprtsec) as server, connecting(server, options_of(hosts, xprtsec)) as connection:
         assert await answer(connection) == b"data"
         assert connection.xprtsec == xprtsec
         assert "server.example" in connection.host_identity.names
@@ -195,20 +182,6 @@ async def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
         assert len(server._tcp.connections) == 1
 
 
-@without_network
-async def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
-    options = ConnectOptions(
-        xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=1.0
-    )
-    async with serving(hosts) as server, connecting(server, options) as connection:
-        assert await answer(connection) == b"data"
-        for each in list(server._tcp.connections):
-            each.abort("the test cuts it")
-        assert await answer(connection) == b"data"
-        assert connection.reconnects == 1
-        assert [each.xprtsec for each in server._tcp.connections] == ["tls"]
-
-
 @pytest.mark.req("TLS-41")
 @without_network
 async def test_a_server_that_comes_back_without_tls_gets_no_call(hosts: Hosts) -> None:
@@ -268,18 +241,11 @@ def test_an_address_is_looked_for_among_the_addresses(hosts: Hosts) -> None:
 @each_case(
     ("presented", "wanted", "admitted"),
     [
-        ("server.example", "server.example", True),
         ("server.example", "SERVER.Example.", True),
-        ("server.example", "other.example", False),
-        ("server.example", "example", False),
-        ("server.example", "a.server.example", False),
-        ("server.example", "myserver.example", False),
         ("server.example", "server.example.org", False),
-        ("example", "server.example", False),
         ("*.server.example", "a.server.example", False),
         ("192.0.2.9", "127.0.0.1", False),
         ("xn--bcher-kva.example", "b\u00fccher.example", True),
-        ("xn--bcher-kva.example", "bucher.example", False),
     ],
 )
 def test_a_server_has_the_name_of_the_url_or_the_one_that_the_option_gives(
@@ -300,13 +266,6 @@ def test_a_server_has_the_name_of_the_url_or_the_one_that_the_option_gives(
                 return False if "the peer is another host" in str(error) else None
 
     assert local_tcp.run(work()) is admitted
-
-
-@pytest.mark.req("TLS-34")
-def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
-    wild = hosts.authority.issue("*.example.com")
-    options = options_of(hosts, names=["server.example.com"])
-    assert "the peer is another host" in failure_of(hosts, options, certificate=wild)
 
 
 @pytest.mark.req("TLS-32", "TLS-13")
@@ -455,10 +414,7 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
             ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(policy="required", authorities="x")),
             'add ConnectOptions(xprtsec="mtls"), or',
         ),
-        (
-            ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=["*"])),
-            "not the name of a host",
-        ),
+        (ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=["*"])), "not the name of a host"),
     ):
 
         async def work(options: ConnectOptions = options) -> None:

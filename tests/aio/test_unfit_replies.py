@@ -15,27 +15,18 @@ from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-from support.programs import decode_word, encode_word
+from support.programs import opaque_of, procedure
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
 
-def encode_opaque(enc: Encoder, value: Any) -> None:
-    enc.opaque(value, 4 * MIB, "data")
-
-
-def decode_opaque(dec: Decoder) -> bytes:
-    return dec.opaque(4 * MIB, "data")
-
-
-GIVE = Procedure(0x20000023, 1, 1, "GIVE", "give", encode_word, decode_word, encode_opaque, decode_opaque)
-TAKE = Procedure(0x20000023, 1, 2, "TAKE", "take", encode_opaque, decode_opaque, encode_word, decode_word)
+GIVE = procedure(0x20000023, 1, "give", result=opaque_of(4 * MIB))
+TAKE = procedure(0x20000023, 2, "take", opaque_of(4 * MIB))
 
 
 class Plain(Service):

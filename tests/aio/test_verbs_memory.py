@@ -17,17 +17,14 @@ import pytest
 import rpcrdma
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
-from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
-from rpcrdma.aio.metrics import transport_metrics
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
+from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.rpc.record import RecordReceiver
-from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.verbs.binding import WorkStatus
@@ -38,7 +35,6 @@ from support import device_in_memory
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.late_accesses import ATTACKS, Files, late_access
-from support.waiting import until
 
 FILE = v3.nfs_fh3(b"file")
 OCTETS = 1 << 16
@@ -91,34 +87,6 @@ async def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(oc
         assert told.device_registrations + told.registrations_reused == told.registrations
         assert told.registrations_reused >= 0.8 * told.registrations
         assert told.remote_invalidations == told.registrations
-
-
-@pytest.mark.thorough
-@each_case(("kind", "registered"), [(bytearray, 3), (PooledMemory, 1)])
-async def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more(
-    kind: type[bytearray], registered: int
-) -> None:
-    device = DeviceInMemory()
-    async with over(device) as (client, _server):
-        memory = kind(OCTETS)
-        for _ in range(3):
-            await read(client, into=memory)
-        told = client.statistics
-        assert (told.device_registrations, told.registrations_reused) == (registered, 3 - registered)
-
-
-@pytest.mark.thorough
-async def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
-    async with over(DeviceInMemory()) as (client, server):
-        for _ in range(5):
-            await read(client)
-            await write(client, memoryview(bytes(OCTETS)))
-        (connection,) = server.connections
-        told = connection.statistics
-        assert (told.device_registrations, told.registrations_reused) == (2, 8)
-        assert server.statistics().counters.registrations_reused == 8
-        (kept,) = [each for each in transport_metrics(told) if "reused" in each.name]
-        assert kept.samples[0].value == 8
 
 
 @pytest.mark.thorough
@@ -177,17 +145,6 @@ async def test_an_iwarp_device_is_not_asked_for_windows() -> None:
 
 
 @pytest.mark.thorough
-async def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
-    device = DeviceInMemory(windows=1)
-    async with over(device) as (client, _server):
-        several = await asyncio.gather(*(read(client) for _ in range(3)), return_exceptions=True)
-        assert [type(each) for each in several] == [type(None), LocalProtocolError, LocalProtocolError]
-        assert "no further memory window" in str(several[1])
-        await read(client)
-        assert client.reconnects == 0
-
-
-@pytest.mark.thorough
 async def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -228,23 +185,6 @@ async def test_a_device_without_room_for_a_connection_gets_it_from_kept_registra
             await second.call(v3.NULL, None)
 
 
-@pytest.mark.thorough
-async def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    managers: list[ConnectionManager] = []
-    made = ConnectionManager.__init__
-
-    def noted(manager: ConnectionManager, *args: Any) -> None:
-        made(manager, *args)
-        managers.append(manager)
-
-    monkeypatch.setattr(ConnectionManager, "__init__", noted)
-    async with over(DeviceInMemory()) as (client, _server):
-        await read(client)
-        (manager,) = managers
-        assert len(manager.registrations) == 2
-    assert len(managers[0].registrations) == 0
-
-
 async def test_bulk_data_of_each_kind_lies_in_memory_that_begins_with_a_page_and_stays_registered() -> None:
     fetched: list[memoryview] = []
 
@@ -274,32 +214,6 @@ async def test_bulk_data_of_each_kind_lies_in_memory_that_begins_with_a_page_and
     places = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in fetched]
     assert [place % PAGESIZE for place in places] == [0] * len(places)
     assert {type(each.obj) for each in fetched} == {PooledMemory}
-
-
-@pytest.mark.thorough
-async def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_other_call() -> None:
-    """A device cannot keep the handle for the reply's Send with Invalidate once the memory is the caller's again."""
-    gates: dict[int, asyncio.Event] = {}
-
-    class Slow(Files):
-        async def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:  # type: ignore[override]
-            arrived.append(args.offset)
-            await gates[args.offset].wait()
-            return super().write(args, context)
-
-    arrived: list[int] = []
-    async with over(DeviceInMemory(), service=Slow()) as (client, _):
-        gates.update({0: asyncio.Event(), 1: asyncio.Event()})
-        first, second = (asyncio.ensure_future(write(client, memoryview(bytearray(OCTETS)), at)) for at in (0, 1))
-        await until(lambda: len(arrived) == 2)
-        first.cancel()
-        await asyncio.wait([first])
-        before = client.reconnects
-        gates[0].set()
-        await until(lambda: client.reconnects > before)
-        gates[1].set()
-        await second
-        assert set(arrived) == {0, 1}
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import VersionRefused
 from support.cases import each_case
 from support.simulated import Simulated
-from support.waiting import time_passes, until
+from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 
@@ -88,28 +88,6 @@ async def test_client_and_server_find_the_newest_version_that_both_speak(client:
         assert it.statistics().rdma.connections_made == 1, "on the same connection"
 
 
-async def test_both_versions_are_spoken_on_one_port_at_once() -> None:
-    files = Files()
-    async with serving("auto", files) as server:
-        clients = [
-            await connect(
-                server.listening[0], v3.PROGRAM, options=ConnectOptions(provider=SIMULATED, rpcrdma_version=version)
-            )
-            for version in (OLD, NEW, "auto", OLD)
-        ]
-        assert [version_of(client) for client in clients] == [OLD, NEW, NEW, OLD]
-        for client in clients:
-            # Brings the credits for several calls.
-            await client.call(v3.NULL, None)
-        args = v3.ACCESS3args(v3.nfs_fh3(b"f"), 7)
-        calls = [asyncio.ensure_future(client.call(v3.ACCESS, args)) for client in clients for _ in range(5)]
-        await until(lambda: files.ran == len(calls))
-        files.gate.set()
-        assert [reply.value.access for reply in await asyncio.gather(*calls)] == [7] * 20
-        for client in clients:
-            await client.close()
-
-
 @each_case("settings", [{}, {"reconnect": False}])
 async def test_a_server_that_is_known_to_speak_the_older_version_costs_nothing_extra(settings: dict[str, Any]) -> None:
     async with serving(OLD) as server:
@@ -133,17 +111,6 @@ async def test_what_is_known_belongs_to_the_event_loop_or_else_to_the_process() 
         assert len(apart) == 1
         know(again_s=0)
         assert messages_of(await null_over(url)) == (2, 2)
-
-
-async def test_the_newer_version_is_tried_again_after_a_time() -> None:
-    async with serving(OLD) as old:
-        url = old.listening[0]
-        await null_over(url)
-    async with serving("auto", url=url):
-        await time_passes(SERVER_AGAIN_S - 1)
-        assert version_of(await null_over(url)) == OLD
-        await time_passes(1)
-        assert version_of(await null_over(url)) == NEW
 
 
 async def test_a_server_known_by_the_newer_version_may_be_replaced_by_an_older_one() -> None:

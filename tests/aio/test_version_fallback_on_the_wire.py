@@ -163,13 +163,6 @@ async def test_a_server_that_does_not_answer_is_asked_once_more_in_the_older_ver
         assert told == [f"{place}: version 2 of RPC-over-RDMA had no answer, trying version 1"]
 
 
-async def test_a_server_that_is_made_to_speak_the_newer_version_is_not_asked_in_another() -> None:
-    async with scripted(hang_up) as heard:
-        with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):
-            await null_over(heard.url, rpcrdma_version=NEW, **QUIET)
-        assert heard.versions == [2]
-
-
 async def test_what_was_tried_stands_in_the_error() -> None:
     listening = True
 

@@ -62,6 +62,7 @@ def test_an_unknown_option_is_named_with_similar_ones(options: Any, name: str, m
     [
         (lambda: rpcrdma.connect("rdma://127.0.0.1:1"), "rpcrdma.connect"),
         (lambda: rpcrdma.nfs_open("rdma://127.0.0.1:1"), "rpcrdma.nfs_open"),
+        (lambda: rpcrdma.serve([]), "rpcrdma.serve"),
     ],
 )
 def test_an_object_that_is_not_yet_opened_names_the_remedy(open_it: Callable[[], Any], written: str) -> None:

@@ -1,4 +1,4 @@
-"""Programs that tests define: the codecs of words and of nothing, and procedures."""
+"""Programs that tests define: the codecs of words, octets and nothing, and procedures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["VOID", "WORD", "decode_word", "encode_word", "procedure"]
+__all__ = ["VOID", "WORD", "bulk_of", "decode_word", "encode_word", "opaque_of", "procedure"]
 
 Coding = tuple[Callable[[Encoder, Any], None], Callable[[Decoder], Any]]
 
@@ -34,6 +34,16 @@ def _decode_void(dec: Decoder) -> None:
 
 WORD: Coding = (encode_word, decode_word)
 VOID: Coding = (_encode_void, _decode_void)
+
+
+def bulk_of(octets_max: int) -> Coding:
+    """A bulk item, which decodes to a view."""
+    return lambda enc, value: enc.bulk(value, octets_max, "data"), lambda dec: dec.bulk(octets_max, "data")
+
+
+def opaque_of(octets_max: int) -> Coding:
+    """An opaque item, which is never placed, and decodes to bytes."""
+    return lambda enc, value: enc.opaque(value, octets_max, "data"), lambda dec: bytes(dec.opaque(octets_max, "data"))
 
 
 def procedure(

@@ -17,7 +17,6 @@ __all__ = [
     "BOTH_PRIVATE",
     "HANDLE",
     "NULL_CALL",
-    "READ_ARGS",
     "READ_REQUEST",
     "READ_RESPONSE",
     "SEND",
@@ -32,7 +31,6 @@ __all__ = [
     "file_handle",
     "header",
     "is_null_reply",
-    "is_refusal",
     "read_call",
     "read_segment",
     "record",
@@ -102,7 +100,6 @@ def send(
 
 
 NULL_CALL = header() + rpc(0)
-READ_ARGS = file_handle() + struct.pack(">QI", 0, 5000)
 WRITE_POSITION = len(rpc(7)) + len(file_handle()) + 20
 
 
@@ -126,11 +123,6 @@ def read_call(*segments: Segment, count: int = 5000, xid: int = XID) -> bytes:
 def is_null_reply(segment_: HeardSegment) -> bool:
     """Whether the segment is the successful reply to NULL."""
     return segment_.opcode == SEND and segment_.payload[28:] == struct.pack(">III", XID, 1, 0) + bytes(12)
-
-
-def is_refusal(heard: HeardSegment) -> bool:
-    """Whether the segment is RDMA_ERROR with ERR_CHUNK."""
-    return heard.opcode == SEND and heard.payload == struct.pack(">IIIII", XID, 1, 128, 4, 2)
 
 
 async def assert_works(peer: RawSocketPeer, number: int) -> None:

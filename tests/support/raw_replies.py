@@ -14,9 +14,9 @@ from support.raw_headers import chunk, segments
 from support.raw_iwarp import untagged
 from support.raw_socket import HeardSegment
 
-__all__ = ["HeardCall", "chunk", "header", "invalidating", "read_result", "rpc_reply", "send"]
+__all__ = ["HeardCall", "chunk", "header", "read_result", "rpc_reply", "send"]
 
-_SEND, _SEND_INVALIDATE = 3, 4
+_SEND = 3
 
 
 class HeardCall:
@@ -54,8 +54,3 @@ def read_result(count: int) -> bytes:
 def send(payload: bytes, number: int = 1) -> bytes:
     """The `number`th Send of a connection."""
     return untagged(_SEND, 0, number, payload)
-
-
-def invalidating(payload: bytes, handle: int, number: int = 1) -> bytes:
-    """As `send`, but a Send with Invalidate of `handle`."""
-    return untagged(_SEND_INVALIDATE, 0, number, payload, invalidate=handle)

@@ -7,6 +7,7 @@ import ctypes
 import os
 import pwd
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -81,11 +82,7 @@ class KerberosMechanism:
     blocks = True
 
     def __init__(
-        self,
-        *,
-        principal: str | None = None,
-        ccache: Path | str | None = None,
-        keytab: Path | str | None = None,
+        self, *, principal: str | None = None, ccache: Path | str | None = None, keytab: Path | str | None = None
     ) -> None:
         self._gssapi = _gssapi()
         self._principal = principal
@@ -196,50 +193,46 @@ class _KerberosContext:
     def user(self) -> LocalUser | None:
         return local_user(self.principal)
 
+    @contextlib.contextmanager
+    def _using(self, token: bytes = b"") -> Iterator[Any]:
+        """Yields the library's context; its errors become `GssFailure`: `token` may have the peer's reason."""
+        try:
+            yield self._context
+        except self._errors as error:
+            raise _failure(error, self._host, token) from None
+
     @property
     def lifetime_s(self) -> float | None:
-        try:
-            left_s: float | None = self._context.lifetime
-        except self._errors as error:
-            raise _failure(error, self._host) from None
+        with self._using() as context:
+            left_s: float | None = context.lifetime
         return left_s
 
     def step(self, token: bytes | None) -> bytes | None:
-        try:
-            answer: bytes | None = self._context.step(token)
-        except self._errors as error:
-            raise _failure(error, self._host, token or b"") from None
+        with self._using(token or b"") as context:
+            answer: bytes | None = context.step(token)
         return answer
 
     def mic(self, data: bytes) -> bytes:
-        try:
-            mic: bytes = self._context.get_signature(data)
-        except self._errors as error:
-            raise _failure(error, self._host) from None
+        with self._using() as context:
+            mic: bytes = context.get_signature(data)
         return mic
 
     def verify(self, data: bytes, mic: bytes) -> None:
-        try:
-            self._context.verify_signature(data, mic)
-        except self._errors as error:
-            raise _failure(error, self._host) from None
+        with self._using() as context:
+            context.verify_signature(data, mic)
 
     def wrap(self, data: bytes) -> bytes:
-        try:
-            wrapped: bytes = self._context.wrap(data, True).message
-        except self._errors as error:
-            raise _failure(error, self._host) from None
+        with self._using() as context:
+            wrapped: bytes = context.wrap(data, True).message
         return wrapped
 
     def unwrap(self, data: bytes) -> bytes:
-        try:
-            message, encrypted, _ = self._context.unwrap(data)
-        except self._errors as error:
-            raise _failure(error, self._host) from None
+        message: bytes
+        with self._using() as context:
+            message, encrypted, _ = context.unwrap(data)
         if not encrypted:
             raise GssFailure("the data are not encrypted")
-        result: bytes = message
-        return result
+        return message
 
 
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:

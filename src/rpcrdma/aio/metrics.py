@@ -37,14 +37,8 @@ _LABELS = ["side", "transport", "program", "version", "procedure", "status"]
 _COUNTS = {
     "ops": ("rpcrdma_procedure_ops", "Calls that have ended."),
     "trans": ("rpcrdma_procedure_transmissions", "How often they were sent."),
-    "bytes_sent": (
-        "rpcrdma_procedure_sent_bytes",
-        "Octets of a server's replies, or of a client's calls.",
-    ),
-    "bytes_recv": (
-        "rpcrdma_procedure_received_bytes",
-        "Octets of calls at a server, of replies at a client.",
-    ),
+    "bytes_sent": ("rpcrdma_procedure_sent_bytes", "Octets of a server's replies, or of a client's calls."),
+    "bytes_recv": ("rpcrdma_procedure_received_bytes", "Octets of calls at a server, of replies at a client."),
 }
 _TIMES = {
     "queue": "Server: waiting for a thread or memory. Client: for a credit or a connection.",

@@ -6,11 +6,13 @@ import asyncio
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AsynchronousOnly", "Unopened", "check_loop", "check_numbers", "known_options"]
+__all__ = ["AsynchronousOnly", "Opening", "Unopened", "check_loop", "check_numbers", "known_options"]
 
 T = TypeVar("T")
 
@@ -70,6 +72,36 @@ class Unopened:
                 name=name,
                 obj=self,
             )
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closable)
+
+
+class Opening(Unopened, ABC, Generic[C]):
+    """The result of a function that opens an object: `await` it for the object, or enter it, which closes that, too."""
+
+    _opened: C | None = None
+
+    @abstractmethod
+    async def _open(self) -> C:
+        """Opens the object."""
+
+    def __await__(self) -> Generator[Any, None, C]:
+        return self._open().__await__()
+
+    __enter__ = AsynchronousOnly("async with")
+
+    async def __aenter__(self) -> C:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._opened is not None:
+            await self._opened.close()
 
 
 def known_options(options: type[T]) -> type[T]:

@@ -16,7 +16,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from types import TracebackType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
 from rpcrdma.aio.awaited_call import forget_frames, wait_for, without_frames
@@ -217,9 +216,7 @@ class Waits(OwnProcess, Generic[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @abstractmethod

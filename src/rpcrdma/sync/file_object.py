@@ -208,15 +208,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         newline: as for the built-in `open`.
     """
 
-    def __init__(
-        self,
-        file: NfsFile,
-        mode: str,
-        *,
-        encoding: str,
-        errors: str | None,
-        newline: str | None,
-    ) -> None:
+    def __init__(self, file: NfsFile, mode: str, *, encoding: str, errors: str | None, newline: str | None) -> None:
         kind = io.BufferedRandom if "+" in mode else io.BufferedReader if "r" in mode else io.BufferedWriter
         self._held = kind(file, _TEXT_OCTETS)
         self._mode = mode

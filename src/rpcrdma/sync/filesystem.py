@@ -248,11 +248,7 @@ class MountedFilesystem(NfsFilesystem):
 
 @without_frames
 def nfs_open(
-    url: str,
-    *,
-    mount_port: int | None = None,
-    options: ConnectOptions | None = None,
-    files: FileOptions | None = None,
+    url: str, *, mount_port: int | None = None, options: ConnectOptions | None = None, files: FileOptions | None = None
 ) -> MountedFilesystem:
     """Mounts a directory or file of an NFS server; for arguments and errors see `rpcrdma.nfs_open`.
 

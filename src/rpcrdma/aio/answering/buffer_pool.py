@@ -39,10 +39,7 @@ def octets_taken(length: int) -> int:
 
 
 def octets_reserved(items: Iterable[int]) -> int:
-    """Returns the octets of a pool to reserve for a call whose bulk results are no larger than `items`.
-
-    Of a result without a lower bound than `REPLY_OCTETS_MAX` so much is reserved.
-    """
+    """Returns the octets of a pool to reserve for bulk results of at most these lengths; REPLY_OCTETS_MAX for each."""
     reserved = 0
     for item in items:
         if item > UNCOUNTED_RESULT_OCTETS:
@@ -51,13 +48,13 @@ def octets_reserved(items: Iterable[int]) -> int:
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
-    """Returns how much more of `most` a connection may have; `free` is free, `own` its own, `of_client` its client's.
+    """Returns how much more a connection may get of `most`, of which `free` is free.
 
-    A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
-    held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
-    17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
-    15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
-    the other connections of its client cannot keep it from that. `parts` is the 8 of this.
+    The connection holds `own`, and all connections of its client together hold `of_client`. A client that holds nothing
+    may have all that is free. Another one gets more as long as the amounts that the connection holds, that its client
+    holds and that it asks for are together at most 1/`parts` of what is free then. With 8 parts a connection can hold a
+    17th, a client a ninth, and the next client a ninth of the rest: 16 greedy clients leave 15 % to others. While half
+    of all is free, a connection without any gets its first request, whatever its client holds.
     """
     if not of_client:
         return free
@@ -76,19 +73,9 @@ class BufferPool:
     """
 
     __slots__ = (
-        "_free",
-        "_lent",
-        "_loop",
-        "_pooled",
-        "_serving",
-        "lent_octets",
-        "lock",
-        "messages",
-        "octets_max",
-        "on_short",
-        "pool_octets_max",
-        "turns",
-    )
+        "_free", "_lent", "_loop", "_pooled", "_serving", "lent_octets", "lock", "messages", "octets_max", "on_short",
+        "pool_octets_max", "turns",
+    )  # fmt: skip
 
     def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
         self.pool_octets_max = pool_octets_max

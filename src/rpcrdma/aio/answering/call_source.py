@@ -45,11 +45,9 @@ class CallSource(Protocol[C_contra]):
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
-        """Returns the octets that the reply may have without its bulk items, whose lengths are `items`.
+        """Returns the most octets of the reply beside bulk items of the lengths `items`; 0 if these have no room.
 
-        0 if one has no room.
-
-        An item that no Write chunk of the call takes counts as a part of the reply. In any thread.
+        An item that no Write chunk of the call takes counts as a part of the reply. May be called in any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:

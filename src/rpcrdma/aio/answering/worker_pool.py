@@ -48,11 +48,11 @@ class ConnectionCalls(Share, Generic[T]):
         super().__init__(client)
         self.connection = connection
         self.waiting: dict[Hashable, deque[Turn[T]]] = {}
-        """By the thing that they wait for."""
+        """By the resource that they wait for."""
 
 
 class Turn(Generic[T]):
-    """A call, from its arrival until its result is taken; `waits_for` has the thing that may keep it from its end."""
+    """A call, from its arrival until its result is taken; `waits_for`: the resource that may block it, as a disk."""
 
     __slots__ = ("brief", "call", "calls", "may_be_let_go", "waits_for")
 
@@ -150,9 +150,9 @@ class WorkerPool(Generic[T, R]):
         self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
         self._most_for_one = max(1, workers - self._kept_for_connections - 1)
         self._wait_for: Counter[Hashable] = Counter()
-        """The calls that run, by the thing that they wait for."""
+        """The number of calls that run, by the resource that they wait for."""
         self._waiting: Counter[Hashable] = Counter()
-        """The calls that wait for a thread, by the thing that they wait for then."""
+        """The number of calls that wait for a thread, by the resource that they will wait for."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """Those with calls."""
@@ -174,14 +174,7 @@ class WorkerPool(Generic[T, R]):
         self._ended = False
 
     def submit(
-        self,
-        address: str,
-        connection: object,
-        call: T,
-        *,
-        brief: bool,
-        may_be_let_go: bool,
-        waits_for: Hashable = None,
+        self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool, waits_for: Hashable = None
     ) -> None:
         """Runs the call in a thread when it is the turn of this connection of `address`.
 

@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rpcrdma.aio.client.client_statistics import ClientStatistics
@@ -91,9 +90,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def begin(self, connection: ConnectionToTell) -> None:

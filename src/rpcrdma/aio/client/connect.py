@@ -7,10 +7,9 @@ import functools
 import logging
 import os
 import platform
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -30,7 +29,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
-from rpcrdma.aio.misuse import AsynchronousOnly, Unopened, check_numbers, known_options
+from rpcrdma.aio.misuse import Opening, check_numbers, known_options
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -45,12 +44,7 @@ from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.tls_probe import PORT_MAPPER
 from rpcrdma.rtr import all_extensions, extension_choice
-from rpcrdma.transport import (
-    Extension,
-    Role,
-    TransportConfig,
-    version_choice,
-)
+from rpcrdma.transport import Extension, Role, TransportConfig, version_choice
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.wire.peer_text import printable
@@ -59,9 +53,6 @@ if TYPE_CHECKING:
     from rpcrdma.aio.client.client_metrics import ClientMetrics
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _SERVE_TCP_PORT = 20048
@@ -208,7 +199,7 @@ class ConnectOptions:
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
 
-class _Connecting(Unopened):
+class _Connecting(Opening[Connection]):
     """The result of `connect`: `await` it, or enter it as a context manager."""
 
     OPENED_BY = "rpcrdma.connect"
@@ -217,24 +208,8 @@ class _Connecting(Unopened):
         self._url = url
         self._program = program
         self._options = options
-        self._connection: Connection | None = None
 
-    def __await__(self) -> Generator[Any, None, Connection]:
-        return self._connect().__await__()
-
-    __enter__ = AsynchronousOnly("async with")
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._connect()
-        return self._connection
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-
-    async def _connect(self) -> Connection:
+    async def _open(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
         answering = _answering(url, options)
         tls = tls_of(url, options)
@@ -370,11 +345,7 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
 
 
 async def _dial(
-    url: Url,
-    options: ConnectOptions,
-    answering: Answering | None,
-    tls: TlsSettings | None,
-    addressed: tuple[int, int],
+    url: Url, options: ConnectOptions, answering: Answering | None, tls: TlsSettings | None, addressed: tuple[int, int]
 ) -> SingleConnection:
     """Makes a connection; `ConnectFailed` names the remedy also where the default port is the wrong one.
 

@@ -6,17 +6,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.client.client_statistics import ClientStatistics
-from rpcrdma.aio.client.reconnecting import (
-    BREACHES_MAX,
-    ConnectionKeeper,
-    ReconnectPolicy,
-    SingleConnection,
-)
+from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.silence_watch import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
@@ -87,14 +81,7 @@ class Connection:
         self.url = str(url)
         self.program = program
         self._keeper = ConnectionKeeper(
-            connection,
-            dial,
-            policy,
-            program,
-            no_answer,
-            self._count,
-            self._observer,
-            takes_calls=answering is not None,
+            connection, dial, policy, program, no_answer, self._count, self._observer, takes_calls=answering is not None
         )
         keeper = self._keeper
         self._silence = SilenceWatch(
@@ -323,9 +310,7 @@ class Connection:
     async def __aenter__(self) -> Connection:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 

@@ -13,14 +13,7 @@ from rpcrdma.aio.connections.calls_made import CallObserver, observed
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.effects import random_bits, random_fraction
-from rpcrdma.errors import (
-    CallTimeout,
-    MessageTooLong,
-    RemoteProtocolError,
-    RpcError,
-    RpcRdmaError,
-    TransportClosed,
-)
+from rpcrdma.errors import CallTimeout, MessageTooLong, RemoteProtocolError, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.keep_alive import KeepAlive

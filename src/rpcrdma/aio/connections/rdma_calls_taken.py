@@ -35,7 +35,6 @@ class RdmaCallsTaken:
         client: ReverseCaller,
         responder: Responder | None,
         answering: Answering | None,
-        host: str,
         results: BufferShare,
         *,
         on_answered: Callable[[], None],
@@ -45,7 +44,7 @@ class RdmaCallsTaken:
         self.client = client
         self._responder = responder
         self._answering = answering
-        self.host = host
+        self.host = client.origin.host
         self.results = results
         self._on_answered = on_answered
         self._on_fault = on_fault
@@ -83,9 +82,9 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none.
+        """Answers waiting calls until replies wait to be sent or the turn is over; returns whether it answered any.
 
-        A turn that is over has answered some. The next one answers several, whose replies leave together.
+        In a turn that is over it answers none: the replies of the next turn leave together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -100,7 +99,7 @@ class RdmaCallsTaken:
         return len(self.deferred) < waited
 
     def drain(self) -> None:
-        """Answers only calls that run already."""
+        """Drops calls that wait and those that arrive later, without replies; running ones are answered."""
         self._draining = True
         while self.deferred:
             self.drop(self.deferred.pop(0))

@@ -23,7 +23,7 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import InternalError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec
@@ -34,10 +34,8 @@ from rpcrdma.transport import (
     CallFailed,
     Closed,
     Endpoint,
-    EndpointEvent,
     Extension,
     ExtensionLink,
-    Ready,
     ReplyArrived,
     ReplyBound,
     ReplySent,
@@ -65,21 +63,23 @@ _TOGETHER_MAX = 8
 class RdmaConnection(CallsMade):
     """A connection over any provider's link, on either side. The end that connects is the client.
 
-    `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
-    `results` and `arguments` give memory for the results of handlers and for Read chunks.
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` gets the calls of this side that are made with
-    `call`. `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection
-    has ended. With `on_version_refused`, which is called first, the connection ends when a call is refused because the
-    server does not speak the connection's version.
+    `results` and `arguments` lend the memory for results of handlers and for the data of Read chunks. `answering`
+    answers the peer's calls; a client without it takes none. `authenticators` makes the authenticator of the hosts.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` is called with each call of this side that was
+    made with `call` and has ended, `on_established` when both sides are connected, `on_ended` when the connection has
+    ended. If a call is refused because the server does not speak the connection's version, `on_version_refused` is
+    called, and the connection ends; without it the call alone fails.
     """
 
     __slots__ = (
-        "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_calls_taken", "_driver",
-        "_encoder", "_ended", "_endpoint", "_established", "_holds", "_name", "_on_ended",
-        "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
-        "_round_trip_s", "_small_results", "_starting", "_together", "_transport", "_turn_due", "_waits_for_memory",
-        "end_reason", "local", "origin", "peer",
+        "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_driver", "_encoder", "_ended",
+        "_endpoint", "_established", "_holds", "_name", "_on_ended", "_on_established", "_on_version_refused",
+        "_provider", "_queue_pair", "_queued", "_requester", "_role", "_round_trip_s", "_small_results", "_starting",
+        "_together", "_transport", "_turn_due", "_waits_for_memory", "calls_taken", "end_reason", "origin", "peer",
     )  # fmt: skip
+
+    xprtsec: XprtSec = "none"
+    """See `ReverseCaller.xprtsec`."""
 
     def __init__(
         self,
@@ -100,7 +100,6 @@ class RdmaConnection(CallsMade):
         observer: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.local = link.local
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]
@@ -108,19 +107,15 @@ class RdmaConnection(CallsMade):
         """See `ReverseCaller.origin`."""
         self._name = authority(*self.peer)
         self._arguments = arguments.share(host)
-        self._waits_for_memory = False
         self._active_at = self._loop.time()
-        self._called_back = False
         self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_version_refused = on_version_refused
-        self._holds = False
-        self._turn_due = False
+        self._waits_for_memory = self._called_back = self._holds = self._turn_due = self._broken = False
         # Calls made, or calls of the peer taken, since the last flush.
         self._together = 0
         self._starting = True
-        self._broken = False
         self._observer = observer
         # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
         self._queued: list[Call] = []
@@ -151,15 +146,11 @@ class RdmaConnection(CallsMade):
             settle_s=link.settle_s,
             authenticator=authenticator,
         )
-        self._requester = self._endpoint.requester
-        self._calls_taken = RdmaCallsTaken(
-            self,
-            self._endpoint.responder,
-            answering,
-            host,
-            results.share(host),
-            on_answered=self._on_answered,
-            on_fault=self._break,
+        requester, responder = self._endpoint.requester, self._endpoint.responder
+        assert requester is not None, "a client makes calls, and a server reverse calls"
+        self._requester = requester
+        self.calls_taken = RdmaCallsTaken(
+            self, responder, answering, results.share(host), on_answered=self._on_answered, on_fault=self._break
         )
         self._transport = transport
         # Up to here a call offers as much for its result as its procedure says.
@@ -206,11 +197,6 @@ class RdmaConnection(CallsMade):
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property
-    def xprtsec(self) -> XprtSec:
-        """See `ReverseCaller.xprtsec`."""
-        return "none"
-
-    @property
     def host_identity(self) -> HostIdentity | None:
         """See `ReverseCaller.host_identity`."""
         return None if self._authenticator is None else self._authenticator.peer
@@ -255,16 +241,13 @@ class RdmaConnection(CallsMade):
         if self._role is _SERVER:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
-            if self._requester is not None:
-                self._requester.allow()
+            self._requester.allow()
             self._called_back = True
 
     def start(self, call: Call) -> CallFuture:
         """See `CallsMade.start`."""
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
-        if self._requester is None:
-            raise LocalProtocolError("this end of the connection makes no calls")
         protection = call.protection
         encode = (call.encoder or self._encoder).encode if protection is None else protection.encode
         call.payload = payload = encode(call.xid, call.procedure, call.args)
@@ -311,19 +294,16 @@ class RdmaConnection(CallsMade):
         return bound.capped(most, given=given)
 
     def _outstanding(self) -> Iterable[Call]:
-        assert self._requester is not None
         return self._requester.calls.values()
 
     def on_time(self, now_s: float) -> None:
         super().on_time(now_s)
-        if self._requester is not None:
-            self._requester.rest()
+        self._requester.rest()
 
     def give_up(self, call: Call) -> None:
         """See `CallsMade.give_up`."""
         if self._queued and call in self._queued:
             self._queued.remove(call)
-        assert self._requester is not None
         self._requester.abandon(call)
         self._driver.flush()
 
@@ -339,12 +319,12 @@ class RdmaConnection(CallsMade):
 
     def _flush_posted(self) -> None:
         """Sends the messages that an extension has posted, unless a turn will."""
-        if not self._calls_taken.in_turn:
+        if not self.calls_taken.in_turn:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
         """Schedules one more turn: messages of this turn are sent together, and waiting calls are answered."""
-        if not self._turn_due and not self._calls_taken.in_turn:
+        if not self._turn_due and not self.calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
 
@@ -352,13 +332,6 @@ class RdmaConnection(CallsMade):
         self._turn_due = False
         if self.end_reason is None:
             self._turn()
-
-    def drain(self) -> None:
-        """Drops calls that wait and those that arrive later, without replies; running ones are answered.
-
-        The connection is about to end.
-        """
-        self._calls_taken.drain()
 
     async def close(self) -> None:
         """Ends the connection: calls still waiting fail with `TransportClosed`."""
@@ -379,7 +352,7 @@ class RdmaConnection(CallsMade):
         if self._broken:
             raise error
         self._broken = True
-        _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
+        _LOGGER.error("a fault in the connection with %s, which is ended", self._name, exc_info=error)
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
@@ -387,7 +360,7 @@ class RdmaConnection(CallsMade):
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
-        driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self._calls_taken
+        driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self.calls_taken
         calls_taken.in_turn = True
         calls_taken.turn_ends_s = None
         called = False
@@ -412,8 +385,12 @@ class RdmaConnection(CallsMade):
                             driver.flush()
                     elif type(event) is ReplySent:
                         calls_taken.on_sent(event.incoming)
+                    elif type(event) is CallFailed:
+                        self._on_call_failed(event.call, event.error)
+                    elif type(event) is Closed:
+                        self._on_end(event)
                     else:
-                        self._on_event(event)
+                        self._on_ready()
                 if calls_taken.deferred:
                     busy = calls_taken.answer_deferred() or busy
                 if self._holds:
@@ -434,8 +411,9 @@ class RdmaConnection(CallsMade):
             if endpoint.unsettled():
                 if endpoint.untimed:
                     self.timer.look()
-                if endpoint.wanted_octets:
-                    self._wait_for_memory(endpoint.wanted_octets)
+                if endpoint.wanted_octets and not self._waits_for_memory and self.end_reason is None:
+                    self._waits_for_memory = True
+                    self._arguments.wait(endpoint.wanted_octets, self._pull_on)
         except Exception as error:  # noqa: BLE001 - logged
             # A second one is raised.
             self._break(error)
@@ -443,25 +421,11 @@ class RdmaConnection(CallsMade):
         if self._broken:
             driver.close()
 
-    def _wait_for_memory(self, octets: int) -> None:
-        if not self._waits_for_memory and self.end_reason is None:
-            self._waits_for_memory = True
-            self._arguments.wait(octets, self._pull_on)
-
     def _pull_on(self) -> None:
         self._waits_for_memory = False
         if self.end_reason is None:
             self._endpoint.resume_pulls()
             self._turn()
-
-    def _on_event(self, event: EndpointEvent) -> None:
-        """Handles an event other than a call or reply."""
-        if isinstance(event, CallFailed):
-            self._on_call_failed(event.call, event.error)
-        elif isinstance(event, Ready):
-            self._on_ready()
-        elif isinstance(event, Closed):
-            self._on_end(event)
 
     def _on_call_failed(self, call: Call, error: RpcRdmaError) -> None:
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
@@ -517,7 +481,7 @@ class RdmaConnection(CallsMade):
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
         self._arguments.close()
-        self._calls_taken.close()
+        self.calls_taken.close()
         self._driver.expect_end()
         if not self._established.done():
             closed = TransportClosed(event.reason, protocol_error=event.protocol_error)

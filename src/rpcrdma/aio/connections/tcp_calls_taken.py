@@ -32,6 +32,8 @@ _HELD_OCTETS = 128
 
 
 class _Connection(ReverseCaller, Protocol):
+    name: str
+
     def abort(self, reason: str, *, protocol_error: bool = False) -> None: ...
 
 
@@ -58,8 +60,6 @@ class TcpCallsTaken:
         self,
         client: _Connection,
         answering: Answering | None,
-        host: str,
-        name: str,
         results: BufferShare,
         arguments: BufferShare,
         pending: Collection[object],
@@ -71,8 +71,8 @@ class TcpCallsTaken:
         self._time = asyncio.get_running_loop().time
         self.client = client
         self._answering = answering
-        self.host = host
-        self._name = name
+        self.host = client.origin.host
+        self._name = client.name
         self.results = results
         self.memory = CallMemory(arguments, self._on_room)
         self._pending = pending

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterable
 from math import inf
 from time import perf_counter_ns
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from rpcrdma.aio.answering.answering import Answering
@@ -31,13 +30,7 @@ from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket,
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
 from rpcrdma.aio.host_options import TlsSettings
-from rpcrdma.errors import (
-    ConnectFailed,
-    DecodeError,
-    LocalProtocolError,
-    MessageTooLong,
-    TransportClosed,
-)
+from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
@@ -51,10 +44,6 @@ from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["ServerTls", "TcpConnection"]
-
-_CONNECT_TIMEOUT_S = 10.0
-_RESERVED_PORTS = 1024
-"""Ports below it take the rights of root at many hosts."""
 
 
 class ServerTls(NamedTuple):
@@ -89,6 +78,9 @@ class TcpConnection(CallsMade):
         "xprtsec",
     )  # fmt: skip
 
+    negotiated = None
+    """No terms are negotiated over TCP."""
+
     def __init__(
         self,
         sock: socket.socket | TlsSocket,
@@ -118,9 +110,8 @@ class TcpConnection(CallsMade):
         self._xid = random_bits(32)
         self._on_ended = on_ended
         self._finishing = False
-        self._ready = active
-        self._called = active
-        """Whether messages of the peer may be replies."""
+        self._ready = self._called = active
+        """`_called`: whether messages of the peer may be replies."""
         self._pending: dict[int, Call] = {}
         self._queue: list[Call] = []
         """Calls of this side that wait to be sent."""
@@ -129,11 +120,11 @@ class TcpConnection(CallsMade):
         self._end_error: TransportClosed | None = None
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
+        self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < 1024)
+        """See `ReverseCaller.origin`."""
         self.calls_taken = calls_taken = TcpCallsTaken(
             self,
             answering,
-            self.host,
-            self.name,
             results.share(self.host),
             arguments.share(self.host),
             self._pending,
@@ -147,12 +138,9 @@ class TcpConnection(CallsMade):
         """See `ReverseCaller.host_identity`."""
         self.xprtsec: XprtSec = "none"
         """See `ReverseCaller.xprtsec`."""
-        self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < _RESERVED_PORTS)
-        """See `ReverseCaller.origin`."""
         if isinstance(sock, TlsSocket):
             self._protected(sock)
-        plain = tls is None and not isinstance(sock, TlsSocket)
-        make_stream: type[RecordStream] = RecordStream if plain else TlsRecordStream
+        make_stream: type[RecordStream] = TlsRecordStream if tls or isinstance(sock, TlsSocket) else RecordStream
         self._stream = calls_taken.stream = make_stream(
             sock,
             peer=self.name,
@@ -182,7 +170,7 @@ class TcpConnection(CallsMade):
         port: int,
         credential: Credential | None = None,
         *,
-        timeout_s: float = _CONNECT_TIMEOUT_S,
+        timeout_s: float = 10.0,
         reserved_port: bool = False,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         answering: Answering | None = None,
@@ -223,9 +211,7 @@ class TcpConnection(CallsMade):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     def ready(self, credential: Credential | None = None) -> None:
@@ -241,18 +227,12 @@ class TcpConnection(CallsMade):
         return self._stream.closed
 
     @property
-    def negotiated(self) -> None:
-        """None: no terms are negotiated over TCP."""
-        return
-
-    @property
     def statistics(self) -> TransportStatistics:
         """Counters of RPC-over-RDMA, all of them 0."""
         return TransportStatistics()
 
     def extension(self, _name: str) -> None:
         """Returns None: there are no extensions over TCP."""
-        return
 
     @property
     def arguments_octets_max(self) -> int:
@@ -474,9 +454,7 @@ class TcpConnection(CallsMade):
         error = MessageTooLong(message.octets, self._record_octets_max, self._setting, received=True)
         if message.is_call:
             self.calls_taken.on_too_long(message.xid, str(error))
-            return
-        call = self._pending.get(message.xid)
-        if call is not None:
+        elif (call := self._pending.get(message.xid)) is not None:
             call.future.fail(error)
             self._leave(call)
 

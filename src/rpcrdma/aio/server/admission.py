@@ -115,7 +115,7 @@ class Admission(Generic[C]):
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
         """Returns the connection that one more connection of `client` displaces; None if none gives way, see `full`.
 
-        One that `locks` memory, where that is short, takes the place of one that does so, too.
+        While memory to lock is short, a newcomer that `locks` memory displaces only a connection that locks some.
 
         Among starting connections, the oldest of the client that has most of them, if that has more than the newcomer
         then has, or if the connection has been starting for `RDMA_STARTING_S`. Among others the one that has been idle

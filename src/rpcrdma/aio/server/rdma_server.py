@@ -183,7 +183,7 @@ class RdmaServer:
             self._sweep_timer.cancel()
             self._sweep_timer = None
         for connection in self.connections:
-            connection.drain()
+            connection.calls_taken.drain()
 
     async def stop(self) -> None:
         """Ends every connection, after the Sends that have been posted."""

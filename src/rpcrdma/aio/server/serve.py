@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -20,7 +18,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
-from rpcrdma.aio.misuse import check_numbers, known_options
+from rpcrdma.aio.misuse import Opening, check_numbers, known_options
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -34,7 +32,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import LocalProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import ADMIN_CONNECTIONS_AT_ONCE, BUFFER_OCTETS_MAX, SERVER_WORKERS
-from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.acceptor import Acceptor
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
@@ -188,25 +186,22 @@ class Server:
             each.calls_of_procedures(operations if self._options.count_calls else None)
             for each, operations in zip(dispatchers, ended, strict=True)
         ]
+
+        def of(listener: RdmaServer | TcpServer, calls: int, number: int) -> ListenerStatistics:
+            back = listener.calls_back
+            return ListenerStatistics(
+                connections=len(listener.connections),
+                connections_made=listener.connections_made,
+                connections_refused=listener.connections_refused,
+                calls=calls,
+                procedures=procedures[number],
+                operations=ended[number],
+                calls_back=() if back is None else back.snapshot(),
+            )
+
         return ServerStatistics(
-            rdma=ListenerStatistics(
-                connections=len(rdma.connections),
-                connections_made=rdma.connections_made,
-                connections_refused=rdma.connections_refused,
-                calls=counters.calls,
-                procedures=procedures[0],
-                operations=ended[0],
-                calls_back=_counted(rdma.calls_back),
-            ),
-            tcp=ListenerStatistics(
-                connections=len(tcp.connections),
-                connections_made=tcp.connections_made,
-                connections_refused=tcp.connections_refused,
-                calls=tcp.calls,
-                procedures=procedures[1],
-                operations=ended[1],
-                calls_back=_counted(tcp.calls_back),
-            ),
+            rdma=of(rdma, counters.calls, 0),
+            tcp=of(tcp, tcp.calls, 1),
             counters=counters,
             connections=tuple(
                 ConnectionStatistics(
@@ -391,35 +386,21 @@ class Server:
     async def __aenter__(self) -> Server:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 
-class _Starting:
+class _Starting(Opening[Server]):
     """The result of `serve`: `await` it, or enter it as a context manager."""
+
+    OPENED_BY = "rpcrdma.serve"
 
     def __init__(self, services: tuple[Service, ...], listen: Sequence[str], options: ServeOptions) -> None:
         self._services = services
         self._listen = listen
         self._options = options
-        self._server: Server | None = None
 
-    def __await__(self) -> Generator[Any, None, Server]:
-        return self._start().__await__()
-
-    async def __aenter__(self) -> Server:
-        self._server = await self._start()
-        return self._server
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._server is not None:
-            await self._server.close()
-
-    async def _start(self) -> Server:
+    async def _open(self) -> Server:
         options = self._options
         mechanism = None
         if any(flavor.service is not None for flavor in options.flavors()):
@@ -469,7 +450,3 @@ def serve(
     if isinstance(listen, str):
         raise TypeError(f'listen must be a sequence of URLs: write ["{listen}"]')
     return _Starting(services, listen, options or ServeOptions())
-
-
-def _counted(calls: CallStatistics | None) -> tuple[OperationStatistics, ...]:
-    return () if calls is None else calls.snapshot()

@@ -7,7 +7,6 @@ import logging
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Self
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce
@@ -23,12 +22,7 @@ from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
 from rpcrdma.aio.misuse import check_numbers, known_options
 from rpcrdma.aio.server.admission import Admission, connections_that_fit
-from rpcrdma.limits import (
-    RPC_IDLE_S,
-    RPC_RECORD_OCTETS_MAX,
-    RPC_REVERSE_CALLS_MAX,
-    TLS_HANDSHAKES_MAX,
-)
+from rpcrdma.limits import RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX, TLS_HANDSHAKES_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.host_identity import XprtSec
@@ -186,9 +180,7 @@ class TcpServer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
