@@ -28,7 +28,7 @@ from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.rpc.record import RecordReceiver
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport.responder import PlainBuffers
+from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.verbs.binding import WorkStatus
 from rpcrdma.verbs.receive_pool import ReceivePool
