@@ -25,7 +25,7 @@ from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.rpc.record import RecordReceiver
-from rpcrdma.transport.responder import PlainBuffers
+from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.verbs.binding import WorkStatus
 from rpcrdma.verbs.receive_pool import ReceivePool

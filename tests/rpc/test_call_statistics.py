@@ -18,13 +18,11 @@ from rpcrdma.rpc.call_statistics import (
     TIMEOUT,
     CallCounts,
     CallStatistics,
-    Durations,
     OperationStatistics,
     added_up,
     by_procedure,
     in_order,
 )
-from rpcrdma.rpc.histogram import Histogram
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.transport import Call
 from support.cases import each_case
@@ -139,22 +137,6 @@ def test_statuses_that_a_peer_chooses_leave_room_for_others() -> None:
     assert counted(statistics)[v3.LOOKUP.name, "E0"].ops == 2
 
 
-@each_case("scale", [1, 300, 10**5, 10**9, 10**13])
-def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None:
-    durations_ns = [(number * number * 7919) % 1000 * scale for number in range(500)]
-    statistics, one_by_one = CallStatistics(), Durations()
-    counts = statistics.of_success(v3.READ)
-    for number, duration_ns in enumerate(durations_ns):
-        one_by_one.add(duration_ns)
-        counts.note(number, 2 * number, duration_ns)
-    # Being read changes nothing: the reader may be another thread than the one that counts.
-    for _ in range(2):
-        (read,) = statistics.snapshot()
-        assert (read.ops, read.rtt, read.execute) == (500, one_by_one.snapshot(), one_by_one.snapshot())
-        assert (read.bytes_sent, read.bytes_recv) == (sum(range(500)), 2 * sum(range(500)))
-    assert counts.snapshot().count < 500, "some were noted only"
-
-
 def test_results_with_a_status_are_counted_by_it() -> None:
     """NFS and MOUNT; a structure with a number in it tells nothing, nor does a program without a result."""
     without = {each.name for each in v3.PROGRAM.procedures.values() if each.status is None}
@@ -211,14 +193,6 @@ def test_every_number_is_told(status: str, served: bool) -> None:
     assert told["queue_us"]["max"] == 4_000.0
 
 
-def test_milliseconds_are_those_that_are_full() -> None:
-    for full in (0, 1, 2, 17):
-        for more in (0, MS - 1):
-            times = Histogram(counts=(1, *[0] * 127), sum_ns=full * MS + more)
-            told = operation(queue=times, rtt=times, handler=times, execute=times).as_json()
-            assert [told[f"{name}_ms"] for name in ("queue", "rtt", "handler", "execute")] == [full] * 4
-
-
 @each_case("calls", [1, 127, 128, 129, 300])
 def test_calls_that_are_noted_are_counted_however_many_there_are(calls: int) -> None:
     made = CallCounts()
@@ -264,13 +238,6 @@ def test_sums_are_for_each_procedure_or_for_each_status() -> None:
         (100003, 3, "X", 4),
         (100003, 4, SUCCESS, 4),
     ]
-
-
-def test_calls_of_an_unknown_procedure_have_no_program() -> None:
-    statistics = CallStatistics(served=True)
-    statistics.of(None, "PROC_UNAVAIL").add(MS)
-    (told,) = statistics.snapshot()
-    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")
 
 
 def test_so_many_successes_are_found_by_a_look_and_no_more() -> None:

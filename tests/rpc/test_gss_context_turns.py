@@ -1,14 +1,18 @@
-"""The uses of a context: one at a time, long ones in threads, short ones before long ones that wait."""
+"""The uses of a context: one at a time, short ones before long ones that wait; and its window of sequence numbers."""
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.gss.context_turns import ContextTurns, Outcome
+from rpcrdma.rpc.gss.window import SequenceWindow
 
 LONG = GSS_SHORT_OCTETS + 1
 
@@ -96,3 +100,27 @@ def test_without_threads_all_uses_are_short() -> None:
     assert not log.turns.postpones(LONG)
     log.use("long", LONG)
     assert log.done == ["long"]
+
+
+@pytest.mark.req("OR-12")
+@given(st.integers(1, 8), st.lists(st.integers(0, 40), max_size=60))
+def test_each_number_from_the_window_on_is_taken_once(size: int, numbers: list[int]) -> None:
+    window = SequenceWindow(size)
+    seen: set[int] = set()
+    for number in numbers:
+        highest = max(seen, default=-1)
+        fits = number > highest - size and number not in seen
+        assert window.take(number) == fits, (number, seen)
+        if fits:
+            seen.add(number)
+
+
+def test_a_number_far_below_the_window_costs_no_memory() -> None:
+    window = SequenceWindow(4)
+    assert window.take(0x7FFFFFFF)
+    tracemalloc.start()
+    try:
+        assert not window.take(0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import GSS_TOKEN_OCTETS_MAX
@@ -28,7 +25,6 @@ from support.cases import each_case
 
 CREDENTIAL = bytes.fromhex("00000001 00000000 00000007 00000003 00000005 68616e646c000000")
 RESULT = bytes.fromhex("00000002 6869 0000 00000000 00000000 00000080 00000003 746f6b00")
-U32 = st.integers(0, 0xFFFFFFFF)
 
 
 def encoded(encode: Callable[[Encoder, Any], None], value: Any) -> bytes:
@@ -86,15 +82,3 @@ def test_the_bounds_can_be_reached_and_not_exceeded() -> None:
     assert whole(decode_token, encoded(encode_token, token)) == token
     with pytest.raises(DecodeError, match="gss_token"):
         decode_token(Decoder((len(token) + 1).to_bytes(4, "big") + token + bytes(4)))
-
-
-@given(st.tuples(U32, U32, U32, U32, st.binary(max_size=HANDLE_OCTETS_MAX)).map(GssCredential._make))
-def test_every_credential_survives_encoding(credential: GssCredential) -> None:
-    assert decode_gss_credential(encoded(encode_gss_credential, credential)) == credential
-
-
-@given(st.binary(max_size=40))
-def test_any_octets_decode_or_are_an_error_of_decoding(octets: bytes) -> None:
-    for decode in (decode_gss_credential, lambda data: whole(decode_init_result, data)):
-        with contextlib.suppress(DecodeError):
-            decode(octets)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.rpc import loaded_interface
 from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.xdr.language import model
 from support.cases import each_case
@@ -76,14 +74,6 @@ def test_a_definition_without_programs_has_no_procedure() -> None:
         load_interface("struct s { int a; };", source_name="types.x").procedure("null")
 
 
-def test_a_file_name_is_no_code() -> None:
-    name = '"""\nraise SystemError\n"""'
-    loaded = load_interface(SOURCE, source_name=name)
-    assert loaded.module.source_name == name
-    # The generated text names the module that is made here, and not the file.
-    assert loaded.classes["__doc__"].split()[2] == loaded.classes["__name__"]
-
-
 def test_messages_are_the_only_bound_of_what_has_none() -> None:
     source = "typedef opaque all<>; program P { version V { all GET(void) = 1; } = 1; } = 7;"
     for limit, most in ((None, (1 << 32) - 1), (9, 16)):
@@ -101,19 +91,6 @@ def test_of_many_procedures_twelve_are_named(procedures: int) -> None:
     named = ", ".join(f"P{number}" for number in range(1, min(procedures, 12) + 1))
     more = f" and {procedures - 12} more" if procedures > 12 else ""
     assert raised.value.__notes__ == [f"it has {named}{more}"]
-
-
-def test_a_definition_is_a_known_module_while_its_classes_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = []
-
-    def execute(code: types.CodeType, names: dict[str, Any]) -> None:
-        known.append(names["__name__"] in sys.modules)
-        sys.modules.setdefault(names["__name__"], types.ModuleType("unknown"))
-        exec(code, names)
-
-    monkeypatch.setattr(loaded_interface, "exec", execute, raising=False)
-    assert load_interface(SOURCE, source_name="some.x").procedure("add").procedure.number == 7
-    assert known == [True]
 
 
 def test_each_definition_is_a_module_of_its_own_and_leaves_none_behind() -> None:

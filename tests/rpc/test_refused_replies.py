@@ -75,12 +75,3 @@ def test_the_fullest_client_loses_its_oldest_reply(seed: int) -> None:
         for name in "abc":
             assert [replies.find(name, key) for key in range(5)] == [held.get((name, key)) for key in range(5)], step
         assert set(replies._clients) == {name for name, _, _ in model.held}
-
-
-def test_a_reply_may_take_all_the_room_and_no_more() -> None:
-    replies: RefusedReplies[int] = RefusedReplies(10)
-    replies.hold("a", 1, Payload(bytes(10)))
-    assert replies.find("a", 1) is not None
-    replies.hold("a", 1, Payload(bytes(11)))
-    assert replies.find("a", 1) is None
-    assert replies.octets == 0

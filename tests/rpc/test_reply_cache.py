@@ -6,11 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from rpcrdma import limits
-from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, call_key, detached
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
@@ -72,16 +68,6 @@ def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
     assert repr(small.find(key(1), 0.0)) == "KnownCall(xid=0x00000001, reply not kept)"
 
 
-def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
-    calls = [bytes(CallEncoder(AuthSys(uid=uid, gid=0)).encode(1, PROCEDURE, None).reduced) for uid in (1, 2)]
-    assert key(1, calls[0]) != key(1, calls[1])
-    whole = bytes(100_000)
-    for changed in (0, 4095, 4096, 50_000, 99_999):
-        assert key(1, whole) != key(1, whole[:changed] + b"a" + whole[changed + 1 :])
-    # The octets before the call are the transport's.
-    assert call_key("", 1, PROCEDURE, Decoder(b"header" + whole, 6)) == call_key("", 1, PROCEDURE, Decoder(whole))
-
-
 def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream() -> None:
     def keyed(data: bytes, *chunk: bytes) -> CallKey:
         """Of a call whose data may come in a Read chunk."""
@@ -136,15 +122,6 @@ def test_a_refused_reply_is_held_until_it_is_sent_however_long_it_is() -> None:
     small = refused(cache, 3, 100)
     cache.sent(small)
     assert cache.held(small) is small.reply
-
-
-def test_a_refused_reply_goes_with_its_call() -> None:
-    cache = watched(entries_max=1, reply_octets_max=0)
-    call = refused(cache, 1, 300)
-    answer(cache, 2, 8, 1.0)
-    assert cache.held(call) is None
-    cache.hold(call, reply(300))
-    assert cache.held(call) is None
 
 
 @dataclass
@@ -222,26 +199,6 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
                 assert (found.reply is not None) == known[each].kept, (xid, each)
         model.expire(now_s)
         assert len(cache) == len(running) + len(model.calls)
-
-
-@each_case("running", [False, True])
-def test_a_call_that_has_not_run_is_unknown_again(running: bool) -> None:
-    cache = ReplyCache()
-    others = [cache.begin(key(2))] if running else []
-    cache.forget(cache.begin(key(1)))
-    assert cache.find(key(1), 0.0) is None
-    assert len(cache) == len(others)
-    again = cache.begin(key(1))
-    cache.finish(again, Payload(b"1"), 0.0)
-    assert cache.find(key(1), 0.0) is again
-
-
-def test_a_call_cannot_begin_while_it_runs() -> None:
-    cache = ReplyCache()
-    call = cache.begin(key(1))
-    with pytest.raises(AssertionError):
-        cache.begin(key(1))
-    assert cache.find(key(1), 0.0) is call
 
 
 def test_a_refused_reply_is_held_for_answered_calls_alone() -> None:

@@ -13,22 +13,20 @@ import pytest
 
 from rpcrdma import errors
 from rpcrdma.errors import DecodeError, RpcError
-from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthNone, AuthStat, OpaqueAuth
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthStat, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
     REPLY_HEADER_OCTETS,
     RPC_VERSION,
     AcceptStat,
-    CallHeader,
     MessageType,
     RejectStat,
     ReplyStat,
     decode_reply,
 )
 from rpcrdma.rpc.program import null_procedure
-from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
-from rpcrdma.rpc.service import Service, inline_or_worker
+from rpcrdma.rpc.service import inline_or_worker
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 
@@ -50,11 +48,6 @@ def test_names_and_sizes_have_the_numbers_of_the_specification() -> None:
         assert {member.name: member.value for member in table} == numbers
     assert (RPC_VERSION, AUTH_BODY_MAX) == (2, 400)
     assert (CALL_HEADER_OCTETS, REPLY_HEADER_OCTETS) == (10 * 4, 6 * 4)
-
-
-def test_a_service_is_offered_over_rdma_and_nothing_of_it_is_idempotent_unless_it_says_so() -> None:
-    assert Service.OVER_RDMA is True
-    assert not Service.IDEMPOTENT
 
 
 def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
@@ -87,19 +80,6 @@ def test_a_refusal_says_which_one_it_is(error: type[Exception], details: tuple[A
         assert (made.low, made.high) == details  # type: ignore[attr-defined]
     if error is errors.AuthError:
         assert made.stat is details[0]  # type: ignore[attr-defined]
-
-
-def test_a_header_without_authentication_has_empty_bodies() -> None:
-    assert CallHeader(1, 2, 3, 4) == (1, 2, 3, 4, NO_AUTH, NO_AUTH)
-    assert CallEncoder().credential == AuthNone()
-
-
-def test_null_is_one_object_for_each_version_and_returns_nothing() -> None:
-    null = null_procedure(7, 1)
-    assert (null.program, null.version, null.number, null.name, null.method) == (7, 1, 0, "NULL", "null")
-    assert null_procedure(7, 1) is null
-    assert null_procedure(7, 2) is not null
-    assert (null.reply_bound(None), UNSTATED, null.status) == (ReplyBound(0, ()), ReplyBound(65536, ()), None)
 
 
 class Out(dict[int, None]):

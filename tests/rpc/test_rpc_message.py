@@ -183,15 +183,6 @@ def test_a_fault_in_a_reply_is_told_with_its_place(
     assert fault_of(lambda: message.decode_reply(at(start, words(*header)), XID)) == fault
 
 
-@pytest.mark.req("OR-6")
-@each_case("xid", [0, 1, 2])
-def test_a_reply_is_that_of_its_first_word_alone(xid: int) -> None:
-    """Not that of another word which is the XID by chance."""
-    for other in (0, 1, 2, 3):
-        found = fault_of(lambda other=other: message.decode_reply(at(0, words(other, 1, 0, 0, 0, 0)), xid))
-        assert found == (None if other == xid else ("xid", 0, f"{xid:#010x}", f"{other:#010x}"))
-
-
 @pytest.mark.req("OR-2", "OR-3")
 @STARTS
 def test_bodies_of_all_lengths_travel_in_calls(start: int) -> None:
@@ -211,47 +202,6 @@ def test_bodies_of_all_lengths_travel_in_calls(start: int) -> None:
                 with pytest.raises(DecodeError) as caught:
                     message.decode_call(at(start, bytes(enc.reduced[:end])))
                 assert not isinstance(caught.value, CallRefused)
-
-
-@STARTS
-@each_case("length", [0, 1, 2, 3, 4, 5, 399, 400])
-@each_case("flavor", [0, 1, 6])
-def test_results_stand_behind_a_verifier_of_any_length(flavor: int, length: int, start: int) -> None:
-    padded = (length + 3) // 4 * 4
-    header = words(XID, 1, 0, flavor, length) + b"\xee" * padded
-    for results in (b"", b"\0" * 4, b"\xff" * 9):
-        dec = at(start, header + words(0) + results)
-        message.decode_reply(dec, XID)
-        assert dec.pos == start + 24 + padded
-    for stat, error in (
-        (1, errors.ProgramUnavailable),
-        (3, errors.NoSuchProcedure),
-        (4, errors.GarbageArguments),
-        (5, errors.RemoteSystemError),
-    ):
-        with pytest.raises(error):
-            message.decode_reply(at(start, header + words(stat)), XID)
-    with pytest.raises(errors.ProgramMismatch) as caught:
-        message.decode_reply(at(start, header + words(2, 3, 4)), XID)
-    assert (caught.value.low, caught.value.high) == (3, 4)
-
-
-@pytest.mark.req("OR-1")
-@each_case("version", [0, 1, 3, 0xFFFFFFFF])
-@each_case("more", [0, 7, 8])
-def test_a_call_of_another_rpc_version_is_refused_however_it_goes_on(version: int, more: int) -> None:
-    with pytest.raises(CallRefused) as caught:
-        message.decode_call(Decoder(words(XID, 0, version, *[0] * more)))
-    assert bytes(caught.value.reply) == words(XID, 1, 1, 0, 2, 2)
-
-
-@each_case("length", [401, 0x80000000, 0xFFFFFFFF])
-@each_case(("header", "stat"), [((1,), AuthStat.AUTH_BADCRED), ((0, 0, 1), AuthStat.AUTH_BADVERF)])
-def test_authentication_over_400_octets_is_refused(header: tuple[int, ...], stat: AuthStat, length: int) -> None:
-    for more in (b"", bytes(500)):
-        with pytest.raises(CallRefused) as caught:
-            message.decode_call(Decoder(words(XID, 0, 2, 7, 1, 1, *header, length) + more))
-        assert bytes(caught.value.reply) == words(XID, 1, 1, 1, stat)
 
 
 def test_the_first_words_tell_the_xid_and_the_direction() -> None:

@@ -198,28 +198,6 @@ def test_a_header_that_cannot_be_read_begins_no_group(lead: int) -> None:
     assert following.start == 0
 
 
-def test_what_is_awaited_in_one_slab_is_not_awaited_in_the_next_one() -> None:
-    """A connection that begins with the last slot of a slab goes on in another one."""
-    store = SlabStore(HEAD, SLOT)
-    receives = SlabReceives(store)
-    buffers = []
-    receives.prefix_octets = 20
-    for number in range(16):
-        buffers.append(receives.draw())
-        put(buffers[-1], XMTREQ, 8 if number == 15 else 1)
-    buffers.append(receives.draw())
-    put(buffers[-1], XMTCONT, 0)
-    for buffer in buffers:
-        receives.keep(buffer)
-    other = store.take_slab()
-    other.taken = 15
-    store.give_slab(other)
-    last = receives.draw()
-    assert (last.slab, last.start) == (other, 15 * SLOT)
-    put(last, XMTCONT, 0)
-    assert receives.draw().slab is not other
-
-
 def test_buffers_that_were_kept_are_used_for_no_other_message_while_those_given_back_are() -> None:
     store = SlabStore(HEAD, SLOT)
     receives = SlabReceives(store)
@@ -241,25 +219,3 @@ def test_buffers_that_were_kept_are_used_for_no_other_message_while_those_given_
     assert slab.taken == 3
     assert receives.draw().start == 3 * SLOT
     assert slab.touched == 4
-
-
-def test_a_slab_is_for_other_connections_once_no_buffer_of_it_is_awaited() -> None:
-    store = SlabStore(HEAD, SLOT)
-    one, other = SlabReceives(store), SlabReceives(store)
-    first, second = one.draw(), one.draw()
-    elsewhere = other.draw()
-    assert elsewhere.slab is not first.slab
-    one.keep(first)
-    assert SlabReceives(store).draw().slab is not first.slab
-    one.keep(second)
-    following = SlabReceives(store).draw()
-    assert following.slab is first.slab
-    assert following.start == 2 * SLOT
-    # It has no slab any more, and takes one as at first.
-    assert one.draw().slab is not first.slab
-
-
-def test_of_slabs_of_one_slot_each_message_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 0)
-    receives = SlabReceives(SlabStore(HEAD, SLOT))
-    assert places(receives, group(XMTREQ, 3) + SINGLES * 3) == [(number, 0) for number in range(6)]

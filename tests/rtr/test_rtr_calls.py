@@ -332,25 +332,6 @@ def test_calls_of_the_same_sizes_have_one_plan() -> None:
     assert plan(payload(100), (100,)) != one
 
 
-def test_so_many_plans_and_headers_are_kept() -> None:
-    carrier = calls()
-    bounds = limits()
-    first = taken(carrier, call(payload(100), bounds=bounds)).plan
-    for size in range(101, 100 + 256):
-        taken(carrier, call(payload(size), bounds=bounds))
-    assert taken(carrier, call(payload(100), bounds=bounds)).plan is first
-    taken(carrier, call(payload(99), bounds=bounds))
-    assert len(carrier._plans) == 1
-    assert taken(carrier, call(payload(100), bounds=bounds)).plan is not first
-    # Of calls of the same sizes, whose items stand elsewhere.
-    for between in range(0, 80, 4):
-        sent = payload(100, 15, between=between)
-        sent.reduced += bytes(200 - len(sent.reduced))  # type: ignore[operator]
-        found: Any = taken(carrier, call(sent, bounds=bounds))
-        first_header(found, sent)
-        assert len(found._how.headers) == min(16, between // 4 + 1)
-
-
 def test_headers_that_name_memory_are_made_anew() -> None:
     carrier = calls(Preference.EXPLICIT)
     sent = payload(100)

@@ -131,27 +131,6 @@ def test_an_item_has_no_more_than_has_arrived(kind: str) -> None:
                 )
 
 
-def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -> None:
-    for there, length in itertools.product(range(SLOT + 1), range(SLOT + 1, 2 * SLOT + 1)):
-        own = group(FULL, HEAD + there)
-        if length <= SLOT + there:
-            assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
-            continue
-        assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, SLOT + there))
-
-
-@each_case("length", [1, 2, 8])
-def test_a_transmission_without_a_buffer_has_nothing_for_items(length: int) -> None:
-    own = group(0, FULL)
-    assert fault_of(own.place, [item(length, 0, 1)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, 0))
-    assert placed_by(own, item(0, 0)).views[0] == b""
-    assert placed_by(own, item(length, 2, 3)).views[0] == pattern(2 * SLOT)[SLOT : SLOT + length]
-    assert fault_of(group(FULL, 0).place, [item(SLOT + length, 0, 1, 2, 3)], SEGMENT, EACH) == (
-        "PAYLOAD",
-        (SLOT + length, 0, SLOT),
-    )
-
-
 @each_case("inside", range(SLOT))
 def test_an_item_begins_behind_the_payload(inside: int) -> None:
     for number, offset in itertools.product(range(2), range(SEGMENT)):

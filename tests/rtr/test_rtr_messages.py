@@ -34,12 +34,13 @@ from support.cases import each_case
 from support.octets import words
 
 
-def segments(count: int) -> tuple[Segment, ...]:
-    return tuple(Segment(0x10 + index, 0x20 + index, (0x30 << 32) + index) for index in range(count))
-
-
-def segment_words(count: int) -> list[int]:
-    return [count, *itertools.chain(*([0x10 + index, 0x20 + index, 0x30, index] for index in range(count)))]
+def cut_off(decode: Callable[..., Any], octets: bytes) -> None:
+    for length in range(0, len(octets), 4):
+        for more in (0, 3):
+            data = bytes(20) + octets[: length + more]
+            found = tried(decode, data, 20)
+            assert isinstance(found, DecodeError), f"{length} of {len(octets)} octets"
+            assert 20 <= found.offset <= len(data)
 
 
 def locations() -> Iterator[tuple[Location, list[int]]]:
@@ -54,6 +55,14 @@ def results() -> Iterator[tuple[Location, list[int]]]:
     yield from locations()
     yield NotPlaced.TOO_SHORT, [5]
     yield NotPlaced.NO_ITEM, [6]
+
+
+def segments(count: int) -> tuple[Segment, ...]:
+    return tuple(Segment(0x10 + index, 0x20 + index, (0x30 << 32) + index) for index in range(count))
+
+
+def segment_words(count: int) -> list[int]:
+    return [count, *itertools.chain(*([0x10 + index, 0x20 + index, 0x30, index] for index in range(count)))]
 
 
 def lists_of(entries: list[Any]) -> Iterator[list[Any]]:
@@ -77,15 +86,6 @@ def both_ways(encode: Callable[[Any], bytes], decode: Callable[..., Any], value:
     for before, after in ((0, 0), (20, 0), (3, 1), (16, 100)):
         data = b"\xee" * before + octets + b"\xff" * after
         assert tried(decode, data, before) == (value, before + len(octets))
-
-
-def cut_off(decode: Callable[..., Any], octets: bytes) -> None:
-    for length in range(0, len(octets), 4):
-        for more in (0, 3):
-            data = bytes(20) + octets[: length + more]
-            found = tried(decode, data, 20)
-            assert isinstance(found, DecodeError), f"{length} of {len(octets)} octets"
-            assert 20 <= found.offset <= len(data)
 
 
 def test_requests_with_directions_of_every_shape() -> None:

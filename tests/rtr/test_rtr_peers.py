@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from mmap import PAGESIZE
-from typing import Any
 
 import pytest
 
@@ -145,12 +144,6 @@ def test_an_end_has_rows_for_the_messages_that_it_takes(support: int) -> None:
     assert told.value == bytes((0, 0, 0, support & 6))
 
 
-@each_case(("segment_octets", "placed"), [(4096, True), (0, False)])
-def test_memory_of_its_own_is_for_ends_with_segments(segment_octets: int, placed: bool) -> None:
-    extension = RoundTrip(RoundTripConfig(segment_octets=segment_octets)).extension
-    assert (extension.receives is not None) is placed
-
-
 def test_connections_share_memory_that_has_the_length_that_they_want() -> None:
     rtr = RoundTrip(receive_octets=36864)
     assert rtr.extension.receives is not None
@@ -173,14 +166,6 @@ def test_support_in_words() -> None:
         "responses, continued",
         "requests, responses, continued",
     ]
-
-
-@each_case(("choice", "preference"), [("auto", "auto"), ("rtr", "rtr")])
-def test_a_choice_decides_which_way_data_goes(choice: str, preference: str) -> None:
-    (extension,) = all_extensions(choice, TransportConfig(offered_receive_octets=8192), [])
-    rtr: Any = extension.on_ready.__self__  # type: ignore[attr-defined]
-    assert rtr.config.preference.value == preference
-    assert rtr.structure.octets == 8192
 
 
 def sets(*ranges: tuple[int, int]) -> list[DirectionSet]:

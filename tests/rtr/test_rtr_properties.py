@@ -8,11 +8,8 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX
-from rpcrdma.rtr import RoundTrip, layout, messages, properties
+from rpcrdma.rtr import RoundTrip, messages, properties
 from rpcrdma.rtr.properties import (
-    REQUEST_RECEIVE_LIMIT_DEFAULT,
-    RESPONSE_SEND_LIMIT_DEFAULT,
-    SUPPORT_DEFAULT,
     BufferStructure,
     SegmentKind,
     Support,
@@ -20,8 +17,6 @@ from rpcrdma.rtr.properties import (
     decode_support,
     decode_transmission_limit,
     encode_buffer_structure,
-    encode_support,
-    encode_transmission_limit,
 )
 from rtr_link import tried
 from rtr_vectors import VECTORS, octets_of, structure_of
@@ -66,30 +61,6 @@ def test_a_mistake_in_a_structure_is_named(
     assert str(error) == f"receive buffer structure, {field}: need {need}, have {have}"
 
 
-@each_case(
-    "groups",
-    [
-        [(1, 64, 0, 0)],
-        [(1, 1, 1, 1)],
-        [(MOST, 1, 0, 1)],
-        [(MOST - 1, 3, 2, 1), (1, 5, 0x80000000, 0)],
-        [(1, 100, 0, 0), (8, 4096, 4096, 1), (2, 50, 0, 0)],
-    ],
-)
-def test_a_structure_is_the_words_of_its_groups(groups: list[tuple[int, int, int, int]]) -> None:
-    octets = sum(count * length for count, length, _, _ in groups)
-    listed = [word for group in groups for word in group]
-    made = tuple((count, SegmentKind(length, align, bool(flags))) for count, length, align, flags in groups)
-    structure = tried(BufferStructure, octets, made)
-    data = words(octets, len(groups), *listed)
-    assert tried(encode_buffer_structure, structure) == data
-    assert tried(decode_buffer_structure, data) == structure
-    assert shown(tried(decode_buffer_structure, data + b"\0\0\0\0"))[1] == len(data)
-    assert tried(decode_buffer_structure, data) is tried(decode_buffer_structure, bytes(data))
-    for length in range(len(data)):
-        assert isinstance(tried(decode_buffer_structure, data[:length]), DecodeError)
-
-
 def test_as_many_groups_as_segments_are_read() -> None:
     data = words(MOST, MOST, *(1, 1, 0, 1) * MOST)
     assert len(tried(decode_buffer_structure, data).groups) == MOST
@@ -129,11 +100,6 @@ def test_a_property_of_one_word_has_four_octets(decode: Any, field: str) -> None
     assert tried(decode_support, b"\xff\xff\xff\xff") == 7
 
 
-def test_so_many_structures_and_layouts_are_kept() -> None:
-    assert properties._structure.cache_info().maxsize == layout.runs_of.cache_info().maxsize == 16
-    assert layout.lay_out.cache_info().maxsize == 512
-
-
 @each_case("vector", VECTORS["structure"])
 def test_golden_structures_both_ways(vector: dict[str, Any]) -> None:
     octets, structure = octets_of(vector), structure_of(vector)
@@ -156,40 +122,6 @@ def test_golden_support_of_ends_with_and_without_calls(vector: dict[str, Any]) -
         extension = extension.without_calls
     values = {row.number: row.value for row in extension.properties}
     assert values[properties.RTR_SUPPORT] == octets_of(vector)
-
-
-@each_case("vector", VECTORS["malformed_structure"])
-def test_nonsense_is_named_with_its_offset(vector: dict[str, Any]) -> None:
-    with pytest.raises(DecodeError) as caught:
-        decode_buffer_structure(octets_of(vector))
-    assert (caught.value.field, caught.value.offset) == (vector["field"], vector["offset"])
-
-
-def test_flags_that_mean_nothing_are_passed_over() -> None:
-    for flags, placeable in ((0xFFFFFFFE, False), (0xFFFFFFFF, True), (2, False), (3, True)):
-        octets = b"".join(word.to_bytes(4) for word in (64, 1, 1, 64, 0, flags))
-        assert decode_buffer_structure(octets).groups == ((1, SegmentKind(64, 0, placeable)),)
-
-
-def test_each_alignment_is_none_or_a_power_of_two() -> None:
-    taken = []
-    for align in (*range(10), 4096, 4097, 1 << 31, (1 << 32) - 1):
-        try:
-            decode_buffer_structure(b"".join(word.to_bytes(4) for word in (64, 1, 1, 64, align, 1)))
-        except DecodeError:
-            continue
-        taken.append(align)
-    assert taken == [0, 1, 2, 4, 8, 4096, 1 << 31]
-
-
-def test_support_and_limits_are_single_words() -> None:
-    assert encode_support(Support.REQUEST | Support.CONTINUE) == b"\0\0\0\5"
-    assert decode_support(b"\0\0\0\5") == Support.REQUEST | Support.CONTINUE
-    assert decode_support(b"\xff\xff\xff\xfa") is Support.RESPONSE
-    assert decode_support(memoryview(bytes(4))) == SUPPORT_DEFAULT == 0
-    assert REQUEST_RECEIVE_LIMIT_DEFAULT == RESPONSE_SEND_LIMIT_DEFAULT == 1
-    assert encode_transmission_limit(300) == b"\0\0\1\x2c"
-    assert decode_transmission_limit(b"\0\0\1\x2c") == 300
 
 
 def test_code_points_are_beyond_those_of_the_protocol() -> None:

@@ -238,18 +238,6 @@ def test_an_end_that_takes_no_calls_refuses_requests() -> None:
 
 
 @LEADS
-def test_an_open_group_counts_as_the_memory_that_it_pins(lead: int, way: int) -> None:
-    end = End()
-    begin(end, lead, count=4, data=pattern(SLOT))
-    assert end.take()[1:] == [("hold", HEAD + 4 + SLOT)]
-    end.go_on(1, ONE, lead, b"more", data=pattern(SLOT))
-    assert end.take() == [("hold", HEAD + 4 + SLOT)]
-    end.go_on(2, ONE, lead, b"short")
-    assert end.take() == [("hold", 5)]
-    assert way == end.state._group.lead - XMTREQ
-
-
-@LEADS
 @each_case("later", [0, 1])
 def test_a_group_for_which_there_is_no_room_is_given_up(lead: int, way: int, later: int) -> None:
     each = HEAD + 4 + SLOT
@@ -325,33 +313,3 @@ def test_flags_of_the_other_direction_are_refused(lead: int, way: int) -> None:
     end.put(lead, ONE, encoded[lead], answers=not way)
     assert end.take() == [refused]
     assert end.statistics.discarded == 1 - way
-
-
-@LEADS
-def test_flags_of_the_other_direction_end_a_group(lead: int, way: int) -> None:
-    for xid in (ONE, OTHER):
-        end = opened(lead)
-        end.go_on(1, xid, lead, data=b"data", answers=not way)
-        refusals = {
-            (ONE, way): ("fail", ONE, RemoteProtocolError) if way else ("refuse", ONE, Cause.FLAGS, 0),
-            (xid, 1 - way): ("refuse", xid, Cause.FLAGS, 0) if way else ("fail", xid, RemoteProtocolError),
-        }
-        assert end.take() == [("expect", False), *[refusals[broken] for broken in sorted(refusals)]]
-        silent_about(end, *{ONE, xid})
-    # The group that it names began otherwise: the report is about that, with any flags.
-    end = opened(lead)
-    end.go_on(1, ONE, XMTREQ + XMTRESP - lead, answers=bool(way))
-    assert end.take()[-1][0] == "report"
-
-
-def test_a_continuation_of_nothing_with_flags_of_the_other_direction_is_refused() -> None:
-    for begun_by, step in ((XMTREQ, "fail"), (XMTRESP, "refuse")):
-        end = End()
-        end.go_on(1, OTHER, begun_by, answers=begun_by == XMTREQ)
-        assert [each for each, *_ in end.take()] == [step]
-        silent_about(end, OTHER)
-    # Another type has no direction that flags could contradict.
-    for answers in (False, True):
-        end = End()
-        end.go_on(1, OTHER, XMTCONT, answers=answers)
-        assert end.take() == [reported(OTHER, 0, 1, None, ReportCode.CONTINUATION)]

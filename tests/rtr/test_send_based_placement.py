@@ -18,7 +18,6 @@ from support.cases import each_case
 
 ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
 SERVER = RoundTripConfig()
-SUPPORT = [Support(bits) for bits in range(8)]
 
 
 _PATTERN = bytes((index * 37 + index // 251) & 0xFF for index in range(1 << 19))
@@ -27,9 +26,6 @@ _PATTERN = bytes((index * 37 + index // 251) & 0xFF for index in range(1 << 19))
 def octets(count: int, salt: int = 1) -> bytes:
     """Octets of which no two neighbours are alike."""
     return _PATTERN[salt * 251 : salt * 251 + count]
-
-
-DATA = {length: octets(length) for length in (100, 65536, 300_000)}
 
 
 @pytest.mark.req("RT-5", "RT-7", "RT-12")
@@ -131,42 +127,6 @@ def test_an_item_is_handed_over_where_it_arrived(length: int) -> None:
     assert pair.client.statistics.items_joined == pair.server.statistics.items_joined == 0
 
 
-def test_what_an_application_keeps_is_not_overwritten() -> None:
-    pair = RtrPair(ALWAYS, SERVER)
-    kept = [(pair.exchange(None, octets(65536, salt)).result, salt) for salt in range(60)]
-    for view, salt in kept:
-        assert view == octets(65536, salt)
-
-
-def test_memory_that_nobody_keeps_is_used_again() -> None:
-    pair = RtrPair(ALWAYS, SERVER)
-    for salt in range(200):
-        pair.exchange(octets(65536, salt), octets(65536, salt))
-    for rtr in (pair.client_rtr, pair.server_rtr):
-        assert len(slab_memory(rtr)) <= 3
-
-
-@pytest.mark.thorough
-@pytest.mark.req("RT-3", "RT-7", "RT-11", "RT-19")
-@each_case("client_support", SUPPORT)
-def test_peers_of_every_pairing_of_support_understand_each_other(client_support: Support) -> None:
-    for server_support, preference in itertools.product(SUPPORT, Preference):
-        pair = RtrPair(
-            RoundTripConfig(preference=preference, support=client_support), RoundTripConfig(support=server_support)
-        )
-        # Calls too large for a group are tried with each preference once for either end.
-        for length in (100, 65536, 300_000) if client_support == server_support else (100, 65536):
-            data = DATA[length]
-            done = pair.exchange(data, data, placement=preference.value)
-            assert done.argument == data
-            assert done.result == data
-        assert pair.server.statistics.errors_sent == pair.client.statistics.errors_sent == 0
-        if Support.REQUEST not in server_support:
-            assert pair.client.statistics.groups_sent == 0
-        if Support.RESPONSE not in client_support:
-            assert pair.client.statistics.items_in_segments == 0
-
-
 @pytest.mark.req("RT-21")
 @each_case("structured", list(itertools.product([4096, 0, 32768], repeat=2)))
 def test_buffers_of_every_structure_are_filled(structured: tuple[int, int]) -> None:
@@ -186,57 +146,6 @@ def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
     data = octets(65536)
     assert pair.exchange(data, data) == (data, data)
     assert pair.client.statistics.groups_sent == pair.server.statistics.groups_sent == 0
-
-
-@pytest.mark.req("RT-6", "RT-7", "RT-8")
-@each_case(
-    ("preference", "length", "registrations", "by_rdma"),
-    [
-        (Preference.SEGMENTS, 65536, 0, False),
-        (Preference.SEGMENTS, 100, 0, False),
-        (Preference.CHOICE, 65536, 1, False),
-        (Preference.EXPLICIT, 65536, 1, True),
-        (Preference.EXPLICIT, 100, 1, False),
-        (Preference.BY_SIZE, 65536, 1, True),
-        (Preference.BY_SIZE, 2000, 1, False),
-        (Preference.SEGMENTS, 400_000, 1, True),
-        (Preference.RDMA, 65536, 1, True),
-    ],
-)
-def test_a_result_comes_as_its_direction_says(
-    preference: Preference, length: int, registrations: int, by_rdma: bool
-) -> None:
-    pair = RtrPair(ALWAYS, SERVER, version="2")
-    data = octets(length)
-    done = pair.exchange(None, data, bound=max(length, 65536), placement=preference.value)
-    assert done.result == data
-    assert pair.client.statistics.registrations == registrations
-    assert (pair.server.statistics.rdma_writes > 0) == by_rdma
-    assert not pair.client_pd.regions, "registrations that went unused are ended, too"
-
-
-@each_case("preference", [p for p in Preference if p is not Preference.RDMA])
-def test_a_reply_without_the_item_ends_what_was_registered_for_it(preference: Preference) -> None:
-    pair = RtrPair(ALWAYS, SERVER)
-    xid = 0x77
-    pair.client.call(xid, message(xid, 0, (b"argument", None)), ReplyBound(64, (65536,)), (), preference.value)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(xid, 1, (b"failure!", None)))
-    pair.run()
-    (event,) = pair.client_events()
-    assert not pair.client_pd.regions
-    assert isinstance(event, ReplyArrived)
-    assert event.decoder.octets(16, "start")[8:] == b"failure!"
-    event.decoder.done("reply")
-
-
-@pytest.mark.req("RT-3")
-def test_a_call_for_which_credits_are_short_goes_by_rdma() -> None:
-    pair = RtrPair(ALWAYS, SERVER, server_transport=TransportConfig(credits_granted=1))
-    data = octets(200_000)
-    assert pair.exchange(data, None).argument == data
-    assert pair.client.statistics.groups_sent == 0
-    assert pair.server.statistics.rdma_reads == 1
 
 
 @pytest.mark.req("RT-17")

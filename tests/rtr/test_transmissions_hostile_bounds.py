@@ -29,7 +29,6 @@ from transmission_peer import (
 )
 
 CALL = words(XID, 0)
-LEAD = (XID, 0, 0)
 
 
 @contextmanager
@@ -59,30 +58,6 @@ def test_reports_that_cannot_leave_do_not_pile_up() -> None:
             assert sent <= limits.UNSENT_REFUSALS_MAX + credits_given
             return
     pytest.fail("the endpoint went on reporting")
-
-
-def test_a_client_that_reads_its_reports_gets_them_all() -> None:
-    peer = server()
-    for sent in range(1, 2 * limits.UNSENT_REFUSALS_MAX):
-        peer.go_on(1, xid=sent)
-        assert peer.reported().bad == (sent, 0, 1)
-    peer.assert_serves()
-
-
-def test_a_group_beyond_credits_ends_the_connection() -> None:
-    peer = server(config=TransportConfig(credits_granted=1, offered_receive_octets=OCTETS), give=0)
-    peer.give = 0
-    for number in range(20):
-        octets = (
-            peer.header(XID, XMTCONT) + words(number, XMTREQ, 0)
-            if number
-            else peer.header(XID, XMTREQ) + words(0, 0, 8, 0, 8) + CALL
-        )
-        peer.qp.post_send("send", [octets], signaled=False)
-    peer.run()
-    closed = peer.endpoint_events()[-1]
-    assert isinstance(closed, Closed)
-    assert "more messages than credits allow" in closed.reason
 
 
 @each_case("more", [0, 1])

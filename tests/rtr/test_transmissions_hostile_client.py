@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +40,22 @@ from transmission_peer import (
     in_segments,
 )
 
+ERROR, INVAL_FLAG = 4, 4
+
+
+def refuses_flags(peer: TransmissionPeer, *xids: int) -> None:
+    """The endpoint answers these with INVAL_FLAG, runs nothing, and goes on."""
+    heard = peer.heard()
+    assert [(each.xid, each.kind, each.response, each.body) for each in heard] == [
+        (xid, ERROR, True, words(INVAL_FLAG)) for xid in xids
+    ]
+    assert peer.endpoint_events() == []
+    peer.assert_nothing_held()
+    assert peer.endpoint.calls_in_flight == 0
+
+
 CALL = words(XID, 0)
 OTHER = XID + 1
-ERROR, INVAL_FLAG = 4, 4
 LEAD = (XID, 0, 0)
 
 
@@ -234,20 +246,6 @@ def test_a_structure_that_is_none_is_an_invalid_property(structure: bytes) -> No
     assert [(heard.kind, heard.body) for heard in peer.introduced][-1:] == [(4, words(2))]
 
 
-@each_case("kind", [XMTRESP, XMTCONT])
-def test_responses_to_no_call_are_discarded(kind: int) -> None:
-    peer = server()
-    if kind == XMTRESP:
-        peer.response(words(XID, 1), in_segments(8, 100, 0), data=bytes(100))
-    else:
-        peer.response(words(XID, 1), count=2, data=bytes(100))
-        peer.go_on(1, begun_by=XMTRESP, data=bytes(100))
-    assert peer.heard() == []
-    assert peer.endpoint_events() == []
-    peer.assert_nothing_held()
-    peer.assert_serves()
-
-
 @pytest.mark.req("RT-1", "RT-15")
 def test_what_stands_before_items_is_zero() -> None:
     """Any state of the buffers and the memory of this side before."""
@@ -269,60 +267,6 @@ def test_what_stands_before_items_is_zero() -> None:
         assert second.body[12:header] == bytes(header - 12)
         assert second.body[header:] == result[3 * PAGE :]
         peer.endpoint_events()
-
-
-@pytest.mark.req("RT-2", "RT-12", "RT-13", "RT-31")
-def test_the_payloads_of_a_group_are_joined_wherever_they_are() -> None:
-    """In a short transmission, across segments, in none, and behind nothing but a header."""
-    peer = server()
-    payload = CALL + bytes(index * 7 & 0xFF for index in range(20_000))
-    cuts = [0, 100, 12_000, 12_000, 12_001, len(payload)]
-    parts = [payload[start:end] for start, end in itertools.pairwise(cuts)]
-    peer.request(parts[0], count=len(parts))
-    for number, part in enumerate(parts[1:], 1):
-        assert peer.endpoint_events() == []
-        peer.go_on(number, part)
-    incoming = peer.arrived()
-    assert incoming.decoder.octets(len(payload), "call") == payload
-    incoming.decoder.done("call")
-    peer.endpoint.reply(incoming, message(XID, 1))
-    peer.heard()
-    peer.assert_serves()
-
-
-def refuses_flags(peer: TransmissionPeer, *xids: int) -> None:
-    """The endpoint answers these with INVAL_FLAG, runs nothing, and goes on."""
-    heard = peer.heard()
-    assert [(each.xid, each.kind, each.response, each.body) for each in heard] == [
-        (xid, ERROR, True, words(INVAL_FLAG)) for xid in xids
-    ]
-    assert peer.endpoint_events() == []
-    peer.assert_nothing_held()
-    assert peer.endpoint.calls_in_flight == 0
-
-
-@pytest.mark.req("V2-51", "RT-13")
-@each_case("data", [b"", bytes(4000)])
-def test_flags_of_the_other_direction_are_refused(data: bytes) -> None:
-    peer = server()
-    # A request that answers is not run and not answered, and its continuation is not refused.
-    peer.padded(XID, XMTREQ, words(0, 0, 2, 0, 8) + CALL, data, response=True)
-    assert peer.heard() == []
-    assert peer.endpoint.statistics.discarded == 1
-    peer.go_on(1)
-    refuses_flags(peer)
-    peer.assert_serves()
-    # A response that answers nothing.
-    peer.padded(XID, XMTRESP, words(0, 1, 8) + words(XID, 1), data, response=False)
-    refuses_flags(peer, XID)
-    # A continuation of a request that answers, which breaks its group.
-    peer.request(CALL, count=3, data=data)
-    peer.padded(OTHER, XMTCONT, words(1, XMTREQ, 0), data, response=True)
-    refuses_flags(peer, XID)
-    for each in (XID, OTHER):
-        peer.go_on(2, xid=each, data=data)
-    assert peer.heard() == []
-    peer.assert_serves()
 
 
 @each_case("kind", [XMTREQ, XMTRESP])

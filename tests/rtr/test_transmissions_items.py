@@ -12,9 +12,7 @@ from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
-from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
-from support.compiled import load
 from support.octets import words
 from transmission_peer import (
     BYSIZE,
@@ -35,7 +33,6 @@ from transmission_peer import (
     Sent,
     TransmissionPeer,
     array,
-    by_rdma,
     in_segments,
 )
 
@@ -56,48 +53,6 @@ def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
 
 
 # Requests
-
-
-@pytest.mark.req("RT-5", "RT-24")
-@each_case("lengths", [(5000, 6000), (20_001, 1025, 9002), (1024, 50, 4096)])
-def test_each_argument_is_named_in_order_by_its_position_and_segments(lengths: tuple[int, ...]) -> None:
-    peer = TransmissionPeer(Role.CLIENT, EXACT)
-    data = [DATA[1000 * n :][:length] for n, length in enumerate(lengths)]
-    payload = message(XID, 0, *((b"four" * (n + 1), each) for n, each in enumerate(data)))
-    stream = payload.gather([])
-    whole = b"".join(bytes(piece) for piece in stream)
-    peer.endpoint.call(XID, payload, ReplyBound(8))
-    heard = peer.heard()
-    sent = Sent(heard[0])
-    placed = [each for each in data if len(each) >= 1024]
-    assert [(item.length, item.kind) for item in sent.items] == [(len(each), TBSN) for each in placed]
-    used: list[int] = []
-    for item, each in zip(sent.items, placed, strict=True):
-        assert whole[item.position : item.position + item.length] == each, "a position is one of the whole stream"
-        numbers = [number for number in item.where if isinstance(number, int)]
-        assert pages(heard, numbers)[: item.length] == each
-        used += numbers
-    assert used == sorted(set(used))
-    assert sent.count == len(heard)
-
-
-@pytest.mark.req("RT-7", "RT-24")
-def test_arguments_and_results_by_rdma_have_memory_of_their_own() -> None:
-    peer = TransmissionPeer(Role.CLIENT, EXACT, preference=Preference.EXPLICIT)
-    data = [DATA[:5000], DATA[5000:12_000], DATA[12_000:14_000]]
-    peer.endpoint.call(XID, message(XID, 0, *((b"plain...", each) for each in data)), ReplyBound(64, (5000, 9000)))
-    (heard,) = peer.heard()
-    sent = Sent(heard)
-    assert [(item.position, item.length, item.kind) for item in sent.items] == [
-        (20, 5000, EXRW), (5032, 7000, EXRW), (12_044, 2000, EXRW)
-    ]  # fmt: skip
-    for item, each in zip(sent.items, data, strict=True):
-        (segment,) = item.where
-        assert isinstance(segment, tuple)
-        assert peer.endpoint_pd.find(segment[0], segment[2], segment[1], Access.REMOTE_READ) == each
-    assert [direction.kind for direction in sent.directions] == [EXRW] * 2
-    assert [[length for _, length, _ in direction.segments] for direction in sent.directions] == [[5000], [9000]]
-    assert len({handle for direction in sent.directions for handle, _, _ in direction.segments}) == 2
 
 
 @pytest.mark.req("RT-1", "RT-13", "RT-15", "RT-30", "RT-31")
@@ -218,41 +173,7 @@ def test_without_continuation_and_placement_a_request_directs_results_to_memory(
     assert not peer.endpoint_pd.regions
 
 
-@pytest.mark.req("RT-26")
-@each_case("preference", [Preference.CHOICE, Preference.BY_SIZE])
-def test_memory_that_was_offered_in_vain_is_out_of_reach_when_the_result_came_in_segments(
-    preference: Preference,
-) -> None:
-    peer = TransmissionPeer(Role.CLIENT, EXACT, preference=preference)
-    peer.call(XID, result=9000)
-    (heard,) = peer.heard()
-    ((handle, _, _),) = Sent(heard).directions[0].segments
-    assert handle in peer.endpoint_pd.regions
-    peer.response(words(XID, 1, 9000), in_segments(12, 9000, 0, 1, 2), data=DATA[:9000])
-    assert peer.ended() == [(XID, words(XID, 1))]
-    assert not peer.endpoint_pd.regions
-
-
 # Requests that a server gets
-
-
-@pytest.mark.req("RT-23", "RT-6")
-def test_items_in_segments_and_by_rdma_are_mixed_in_one_request() -> None:
-    peer = TransmissionPeer(Role.SERVER, EXACT)
-    memory = bytearray(DATA[:2000])
-    region = peer.pd.register(memory, Access.REMOTE_READ)
-    first, third = DATA[3000:8000], DATA[9000:9100]
-    peer.request(
-        words(XID, 0, 5000, 2000, 100),
-        in_segments(12, 5000, 0, 1),
-        by_rdma(5016, 2000, (region.handle, 2000, region.offset)),
-        in_segments(7020, 100, 2),
-        data=first + bytes(2 * PAGE - 5000) + third,
-    )
-    incoming = peer.arrived()
-    incoming.decoder.octets(8, "start")
-    assert [bytes(incoming.decoder.bulk(1 << 20, "item")) for _ in range(3)] == [first, bytes(memory), third]
-    assert peer.endpoint.statistics.rdma_reads == 1
 
 
 # Answers
@@ -319,13 +240,6 @@ def test_a_result_is_located_as_its_direction_and_its_length_say(way: int, lengt
         assert pages(heard, numbers)[:length] == DATA[:length]
 
 
-@pytest.mark.req("RT-24")
-def test_each_result_is_named_by_its_position_in_the_whole_response() -> None:
-    asked = Asked((1, TBSN, 0), (1, EXRW, 5000), (1, TBSN, 0))
-    sent = Sent(asked.reply(DATA[:4097], DATA[5000:9001], DATA[:30])[0])
-    assert [(item.position, item.length) for item in sent.items] == [(12, 4097), (4116, 4001), (8124, 30)]
-
-
 @pytest.mark.req("RT-3")
 @each_case("way", [CHOICE, TBSN])
 def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_waits_else(way: int) -> None:
@@ -365,130 +279,10 @@ def test_grants_of_credits_may_come_within_a_group() -> None:
 
 # Directions that are followed
 
-HEADER = words(XID, 0, 2, 100_003, 3, 6, 0, 5) + b"name\0\0\0\0" + words(0, 0)
-"""Of a call: the credential of 5 octets is padded, the verifier is empty."""
-START = len(HEADER)
-CALL = HEADER + b"argument"
-END = len(CALL)
-RESULT = bytes(range(256)) * 16
 IN_SEGMENTS = words(1, TBSN)
 """A direction for results of any length."""
-PLACED, NOTHING = (TBSN, len(RESULT)), (NOITEM, 0)
 
 
 def directions(*ranges: tuple[int, int], each: bytes = IN_SEGMENTS) -> bytes:
     """Sets of one direction."""
     return array(*(words(begin, end, 1) + each for begin, end in ranges))
-
-
-def answered(peer: TransmissionPeer, result: bytes = RESULT) -> list[tuple[int, int]]:
-    """The kind and length of each item of the answer to the call that the peer has made, with a result."""
-    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"response", result)))
-    (heard,) = peer.heard()
-    peer.endpoint_events()
-    sent = Sent(heard)
-    in_place = any(item.kind != NOITEM for item in sent.items)
-    assert len(sent.payload) == 8 + len(b"response") + 4 + (0 if in_place else len(result))
-    return [(item.kind, item.length) for item in sent.items]
-
-
-@pytest.mark.req("RT-7", "RT-9", "RT-27")
-@each_case(
-    ("ranges", "items"),
-    [
-        ([(8, END)], [PLACED]),
-        ([(START, 0xFFFFFFFF)], [PLACED]),
-        ([(0, START)], [NOTHING]),
-        ([(START + 4, END)], [PLACED]),
-        ([(START, START + 4), (START + 4, END)], [PLACED, NOTHING]),
-        ([(0, 4), (4, 8), (8, END), (END, END + 4)], [NOTHING, NOTHING, PLACED, NOTHING]),
-    ],
-)
-def test_ranges_with_arguments_are_for_the_results(ranges: list[tuple[int, int]], items: list[tuple[int, int]]) -> None:
-    peer = TransmissionPeer(Role.SERVER)
-    peer.request(CALL, directions=directions(*ranges))
-    assert answered(peer) == items
-
-
-@pytest.mark.req("RT-9")
-@each_case(("more", "item"), [(0, NOTHING), (-1, PLACED), (-PAGE, PLACED)])
-def test_positions_count_the_items_that_the_request_has_elsewhere(more: int, item: tuple[int, int]) -> None:
-    peer = TransmissionPeer(Role.SERVER)
-    start = END + 4
-    asked = directions((start + PAGE + more, 0xFFFFFFFF))
-    peer.request(CALL + words(PAGE - 3), in_segments(start, PAGE - 3, 0), directions=asked, data=bytes(PAGE - 3))
-    assert answered(peer) == [item]
-
-
-COMPOUND = """
-struct op { unsigned int most; };
-struct calls { op list<8>; };
-struct answer { opaque data<>; };
-pragma limit answer.data 65536;
-pragma ddp answer.data;
-union result switch (bool found) { case TRUE: answer one; case FALSE: void; };
-struct results { result list<8>; };
-pragma pairs results.list calls.list;
-program P { version V { results RUN(calls) = 1; } = 1; } = 7;
-"""
-
-
-@pytest.mark.req("RT-27")
-@each_case(
-    ("found", "counts", "kinds"),
-    [
-        ((1, 1, 1), (1, 1, 1), [TBSN, TBSN, TBSN]),
-        ((0, 1, 1), (1, 1, 1), [NOITEM, TBSN, TBSN]),
-        ((1, 0, 1), (2, 0, 1), [TBSN, NOITEM, TBSN]),
-        ((1, 1, 0), (1, 1, 1), [TBSN, TBSN, NOITEM]),
-    ],
-)
-def test_results_of_paired_arguments_follow_the_directions_for_their_argument(
-    found: tuple[int, ...], counts: tuple[int, ...], kinds: list[int]
-) -> None:
-    module = load(COMPOUND)
-    peer = TransmissionPeer(Role.SERVER)
-    start = START + 4
-    sets = [
-        words(start + 4 * n, start + 4 * n + 4, count) + IN_SEGMENTS * count for n, count in enumerate(counts) if count
-    ]
-    peer.request(HEADER + words(3, 100, 200, 300), directions=array(*sets), extra=2)
-    call = peer.arrived()
-    call.decoder.pos += START
-    assert [one.most for one in module.decode_calls(call.decoder).list] == [100, 200, 300]
-    reply = Encoder()
-    reply.reduced += words(XID, 1)
-    data = [DATA[n * 1000 :][: 100 * n] for n in (1, 2, 3)]
-    answers = [module.result(bool(has), module.answer(data[n]) if has else None) for n, has in enumerate(found)]
-    module.encode_results(reply, module.results(answers))
-    peer.endpoint.reply(call, reply)
-    heard = peer.heard()
-    sent = Sent(heard[0])
-    assert [item.kind for item in sent.items] == kinds
-    placed = [item for item in sent.items if item.kind == TBSN]
-    for item, each in zip(placed, [each for each, has in zip(data, found, strict=True) if has], strict=True):
-        numbers = [number for number in item.where if isinstance(number, int)]
-        assert pages(heard, numbers)[: item.length] == each
-
-
-@pytest.mark.req("RT-7")
-@each_case(("begin", "written"), [(START, True), (END, False)])
-def test_memory_of_a_range_without_the_arguments_is_not_written(begin: int, written: bool) -> None:
-    peer = TransmissionPeer(Role.SERVER)
-    memory = bytearray(len(RESULT))
-    region = peer.pd.register(memory, Access.REMOTE_WRITE)
-    explicit = words(1, EXRW, 1) + struct.pack(">IIQ", region.handle, region.length, region.offset)
-    peer.request(CALL, directions=directions((begin, 0xFFFFFFFF), each=explicit))
-    assert answered(peer) == [(EXRW, len(RESULT)) if written else NOTHING]
-    assert (bytes(memory) == RESULT) == written
-
-
-@pytest.mark.req("RT-7")
-def test_a_result_for_which_memory_is_short_is_refused_by_the_number_of_its_direction() -> None:
-    peer = TransmissionPeer(Role.SERVER)
-    explicit = words(1, EXRW, 1) + struct.pack(">IIQ", 1, 100, 0)
-    sets = array(words(0, 8, 1) + IN_SEGMENTS, words(8, END, 1) + explicit)
-    peer.request(CALL, directions=sets)
-    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"response", RESULT)))
-    (refused,) = peer.heard()
-    assert (refused.kind, refused.body) == (4, words(8, 2, len(RESULT)))

@@ -18,7 +18,6 @@ from support import raw_messages as raw
 from support.octets import words
 
 XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
-TYPES = (XMTREQ, XMTRESP, XMTCONT, REPTERR)
 EXRW, TBSN, CHOICE, BYSIZE, TOOSHORT, NOITEM = range(1, 7)
 BADHMT, BADOMT, BADCONT, BADSEQ, BADXID, BADOFF, BADTBSN, BADPL = range(1, 9)
 

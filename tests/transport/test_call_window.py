@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS
@@ -72,23 +70,3 @@ def test_receives_are_wanted_for_what_was_granted_and_for_each_reply() -> None:
     assert window.on_received(received(Kind.REPLY, 4))
     assert window.receives_wanted == 10 + SPARE_RECEIVES
     assert CallWindow(4, 10, promised=True).receives_wanted == 10 + SPARE_RECEIVES
-
-
-def test_messages_are_not_counted() -> None:
-    window = CallWindow(4, 10, promised=True)
-    wanted = window.receives_wanted
-    assert not window.counts_arrivals
-    assert not window.refresh_due
-    for message in (received(Kind.CALL), received(Kind.GRANT, 3), None):
-        assert window.on_arrival(message)
-    assert window.grant_word() == 10
-    assert window.admit(CALL) == 4
-    assert window.balance > 0
-    assert (window.in_flight, window.receives_wanted) == (1, wanted + 1)
-    with pytest.raises(AssertionError, match="each call in one message"):
-        window.admit_piece(CALL)
-    with pytest.raises(AssertionError, match="each reply in a message of its own"):
-        window.admit_several(REPLY, 2)
-    window.reserve(5)
-    window.stop_learning()
-    assert (window.granted, window.receives_wanted) == (10, wanted + 1)

@@ -8,23 +8,27 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
+from rpcrdma.nfs import v3
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import (
+    Call,
     CallFailed,
+    ChunkLists,
+    ReadChunk,
     ReplyArrived,
     ReplyBound,
     ReplySent,
     Role,
+    Segment,
     TransportConfig,
     TransportStatistics,
+    WriteChunk,
     add_up,
     linux_counters,
 )
-from rpcrdma.transport.call import Call, IncomingCall
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.call_window import CallWindow
-from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
@@ -64,18 +68,6 @@ def test_a_reply_with_chunks_that_were_not_offered_is_counted_as_bad() -> None:
     assert isinstance(event, CallFailed)
     assert event.call is handle
     assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1, "bad_replies": 1}
-
-
-def test_a_call_whose_memory_is_unfit_is_counted_as_unsendable() -> None:
-    peer = BarePeer(Role.CLIENT)
-    with pytest.raises(LocalProtocolError):
-        peer.endpoint.call(7, message(7, CALL), ReplyBound(8, (5000,)), (bytes(5000),))
-    assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1}
-    assert peer.endpoint.calls_in_flight == 0
-    peer.endpoint.call(7, message(7, CALL), ReplyBound(8))
-    peer.run()
-    assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1, "sends": 1}
-    assert len(peer.received) == 1
 
 
 @each_case(
@@ -166,12 +158,6 @@ def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: 
 # Under the names that Linux has for them
 
 
-@each_case("names", [LINUX_CLIENT, LINUX_SERVER])
-def test_linux_names_stand_for_counters_that_there_are(names: dict[str, str]) -> None:
-    assert set(names.values()) <= set(asdict(TransportStatistics()))
-    assert len(set(names.values())) == len(names)
-
-
 def test_chunks_are_counted_as_linux_counts_them_segment_by_segment() -> None:
     pair = EndpointPair(TransportConfig(segment_octets_max=1000)).connect()
     pair.client.call(7, message(7, CALL, (b"", bytes(5500))), ReplyBound(100, (6500,)))
@@ -191,3 +177,30 @@ def test_statistics_add_up() -> None:
     total = add_up([TransportStatistics(calls=1, sends=2), TransportStatistics(calls=3, errors_sent=4)])
     assert total == TransportStatistics(calls=4, sends=2, errors_sent=4)
     assert add_up([]) == TransportStatistics()
+
+
+SEGMENT = Segment(1, 8, 0)
+AT_8 = ReadChunk(8, (SEGMENT,))
+AT_0 = ReadChunk(0, (SEGMENT,))
+OFFERED = WriteChunk((SEGMENT,))
+
+
+@each_case(
+    ("chunks", "long", "long_reply", "words"),
+    [
+        (ChunkLists((), (), None), False, False, "short"),
+        (ChunkLists((AT_8,), (), None), False, False, "read chunk"),
+        (ChunkLists((AT_0,), (), None), True, False, "long call"),
+        (ChunkLists((AT_0, AT_8), (), None), True, False, "long call + read chunk"),
+        (ChunkLists((), (OFFERED,), OFFERED), False, False, "write chunk + reply chunk"),
+        (ChunkLists((), (), OFFERED), False, True, "long reply"),
+    ],
+)
+def test_a_call_over_rdma_names_its_chunks(chunks: ChunkLists, long: bool, long_reply: bool, words: str) -> None:
+    call = Call(v3.READ, None)
+    call.carried = None
+    call.transmissions = 1
+    call.chunks, call.long, call.long_reply = chunks, long, long_reply
+    assert call.travelled == words
+    call.over_tcp = True
+    assert call.travelled == "tcp"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dialect_messages import RpcMessage
@@ -13,7 +11,6 @@ from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import (
     VERSION_CHOICES,
     Geometry,
-    chunk_lists,
     header_v1,
     header_v2,
     offered,
@@ -22,10 +19,8 @@ from rpcrdma.transport.dialects import (
 )
 from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED_OCTETS, RDMA_ERROR
 from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.dialects.v2 import Version2, _Head
-from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.transport.dialects.v2 import Version2
+from rpcrdma.transport.message import Kind
 from support.cases import each_case
 
 SEGMENT = Segment(1, 2, 3)
@@ -108,16 +103,6 @@ def test_receive_buffers_are_as_large_as_any_version_needs() -> None:
     assert receive_octets(config, ()) == 8192
 
 
-def test_version_1_has_neither_pieces_nor_extensions() -> None:
-    dialect = Version1()
-    memory = MessageMemory()
-    dialect.count_in(memory)
-    dialect.extend({64: (0, True)}, {100: 0})
-    dialect.forget()
-    assert dialect.unfinished == 0
-    assert dialect.agree(PrivateData(True, 2048, 4096), None) == Agreement(1024, 1024, remote_invalidation=False)
-
-
 def test_a_reply_of_version_1_may_end_what_its_call_names_and_nothing_else() -> None:
     writes = (WriteChunk((Segment(2, 1, 1), Segment(3, 1, 1))),)
     call = RpcMessage(Kind.CALL, ChunkLists((ReadChunk(4, (Segment(1, 1, 1),)),), writes))
@@ -136,20 +121,3 @@ def test_credits_at_the_beginning_of_version_1(role: Role, reverse: bool) -> Non
     else:
         expected = (20, 50, 50 if reverse else 1)
         assert (window.requested, window.granted, window.receives_wanted - SPARE_RECEIVES) == expected
-
-
-def test_what_too_many_are_is_said_in_words() -> None:
-    error = chunk_lists.TooMany("Read list", 40, Cause.SEGMENTS, 7)
-    assert (error.cause, error.limit, error.field) == (Cause.SEGMENTS, 7, "Read list")
-    assert "at most 7 segments" in str(error)
-    assert "at most 8 chunks" in str(chunk_lists.TooMany("Write list", 40, Cause.WRITE_CHUNKS, 8))
-
-
-@each_case("answers", [False, True])
-def test_only_a_message_that_answers_nothing_is_refused(answers: bool) -> None:
-    head = _Head(7, 9, (7, 0), True, answers)
-    expected: Any = Inbound(Kind.UNREADABLE, 7, 9, 2, refusal=Refusal(Cause.SEGMENTS, limit=5))
-    if answers:
-        expected = Inbound(Kind.REPLY, 7, 9, 2, long=True)
-    assert head.refused(Cause.SEGMENTS, 5) == expected
-    assert _Head(7, 9, (7,), False, False).refused(Cause.HEADER).refusal == Refusal(Cause.HEADER)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from dialect_messages import FAULTY_REPLY, PIECE, RpcMessage, refused
+from dialect_messages import FAULTY_REPLY, RpcMessage, refused
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
@@ -148,11 +148,3 @@ def test_a_server_of_version_1_refuses_the_introduction_so_that_it_is_understood
 
 
 # Continued messages
-
-
-def test_a_whole_message_is_checked_as_one_that_came_at_once() -> None:
-    assert decode(message(b"", MORE), message(b"")) == [PIECE, refused(Cause.HEADER)]
-    assert decode(message(CALL_7, MORE), message(b"", chunks=ZERO)) == [PIECE, refused(Cause.HEADER)]
-    assert decode(message(REPLY_7, MORE), message(b"")) == [PIECE, refused(Cause.HEADER)]
-    assert decode(message(CALL_7, 3), message(b"", 1)) == [PIECE, FAULTY_REPLY]
-    assert decode(properties(PROPERTY_SET, MORE), properties()) == [PIECE, refused(Cause.PROPERTY)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Callable
 
 import pytest
 
-from dialect_messages import FAULTY_REPLY, PIECE, refused, simple
+from dialect_messages import PIECE, refused, simple
 from rpcrdma import limits
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v2
@@ -20,14 +19,6 @@ from support.cases import each_case
 from support.octets import words
 
 ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
-LISTS = [
-    ChunkLists(reads, writes, reply)
-    for reads, writes, reply in itertools.product(
-        [(), (ReadChunk(4, (ONE,)),), (ReadChunk(4, (ONE, TWO)),), (ReadChunk(4, (TWO,)), ReadChunk(8, (ONE,)))],
-        [(), (WriteChunk((ONE,)),), (WriteChunk((TWO,)),), (WriteChunk(()),), (WriteChunk((ONE, TWO)),)],
-        [None, WriteChunk((TWO,)), WriteChunk((ONE, TWO))],
-    )
-]
 READ = ChunkLists((ReadChunk(4, (ONE,)),))
 WRITE = ChunkLists((), (WriteChunk((ONE,)),))
 ZERO = ChunkLists((ReadChunk(0, (ONE,)),))
@@ -89,17 +80,6 @@ def test_a_version_is_refused_in_the_form_that_all_versions_know() -> None:
 # Received messages
 
 
-@each_case("xid", [0, 1, 7])
-def test_replies_with_every_shape_of_lists_are_what_the_long_course_says(xid: int) -> None:
-    for chunks in LISTS:
-        octets = reply(struct.pack(">IIII", xid, 1, 1, 0), chunks, xid=xid)
-        found = Version2().decode(octets)
-        assert found == Version2()._decode_other(octets)
-        assert found == Inbound(Kind.REPLY, xid, 9, 2, chunks, octets, len(octets) - 16)
-        assert found is not None
-        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
-
-
 @pytest.mark.req("V2-A1")
 def test_a_message_shorter_than_a_prefix_is_discarded() -> None:
     for octets in (call(), call(CALL_7, WRITE), reply(), piece(CALL_7), told(), error_of(2)):
@@ -142,18 +122,6 @@ def test_a_faulty_call_is_refused(fault: str) -> None:
     assert decode(FAULTY_CALLS[fault]()) == [refused(Cause.HEADER)]
 
 
-FAULTY_REPLIES: dict[str, Callable[[], bytes]] = {
-    "no payload": lambda: reply(b""),
-    "another XID": lambda: reply(REPLY_8),
-    "a call": lambda: reply(CALL_7),
-    "neither call nor reply": lambda: reply(words(7, 2)),
-    "cut off": lambda: reply(REPLY_7, WRITE)[: PREFIX + 14],
-    "cut off after its prefix": lambda: reply()[:PREFIX],
-    "long, followed by a payload": lambda: reply(REPLY_7, REPLY_CHUNK, long=True),
-    "too many Write chunks": lambda: reply(REPLY_7, ChunkLists((), (WriteChunk(()),) * 99)),
-}
-
-
 @pytest.mark.req("V2-39")
 def test_long_messages() -> None:
     for chunks in (ZERO, ChunkLists((ZERO.reads[0], ReadChunk(4, (TWO,))), WRITE.writes, REPLY_CHUNK.reply)):
@@ -161,36 +129,6 @@ def test_long_messages() -> None:
         assert found == [Inbound(Kind.CALL, 7, 9, 2, chunks, long=True, ends=1)]
     found = decode(reply(b"", REPLY_CHUNK, long=True))
     assert found == [Inbound(Kind.REPLY, 7, 9, 2, REPLY_CHUNK, long=True)]
-
-
-SEGMENTS_MAX = limits.CHUNK_SEGMENTS_MAX
-TOO_MANY = {
-    "Read chunks": (
-        ChunkLists(tuple(ReadChunk(4 * n, (ONE,)) for n in range(1, limits.READ_CHUNKS_MAX + 2))),
-        Cause.READ_CHUNKS,
-        limits.READ_CHUNKS_MAX,
-    ),
-    "Write chunks": (
-        ChunkLists((), (WriteChunk((ONE,)),) * (limits.WRITE_CHUNKS_MAX + 1)),
-        Cause.WRITE_CHUNKS,
-        limits.WRITE_CHUNKS_MAX,
-    ),
-    "segments of a chunk": (ChunkLists((), (), WriteChunk((ONE,) * (SEGMENTS_MAX + 1))), Cause.SEGMENTS, SEGMENTS_MAX),
-    "segments of all chunks": (
-        ChunkLists((ReadChunk(4, (ONE,)),), (), WriteChunk((ONE,) * SEGMENTS_MAX)),
-        Cause.SEGMENTS,
-        SEGMENTS_MAX,
-    ),
-}
-
-
-@pytest.mark.req("V2-53", "V2-55", "V2-57")
-@each_case("what", TOO_MANY)
-def test_too_many_are_refused_with_the_number_that_is_taken(what: str) -> None:
-    chunks, cause, limit = TOO_MANY[what]
-    assert decode(call(CALL_7, chunks)) == [refused(cause, limit=limit)]
-    octets = Version2().encode(OutgoingError(7, 2, Refusal(cause, limit=limit), answers_call=True), 9)
-    assert octets.endswith(words(limit))
 
 
 # Errors
@@ -235,9 +173,3 @@ def test_a_sequence_that_is_too_long_is_refused_once_and_dropped() -> None:
     found = decode(octets, octets, octets, call(b"last"), call())
     assert found[:4] == [PIECE, refused(Cause.SYSTEM), PIECE, PIECE]
     assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
-
-
-def test_an_answer_that_is_too_long_fails_its_call_once() -> None:
-    octets = piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1), answers=True)
-    found = decode(octets, octets, octets, reply(b"last"))
-    assert found == [PIECE, FAULTY_REPLY, PIECE, PIECE]

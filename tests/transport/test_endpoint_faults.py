@@ -11,7 +11,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
 from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound
-from rpcrdma.transport.responder import PlainBuffers
+from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support.cases import each_case
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
@@ -113,16 +111,6 @@ def opened(hosts: Hosts, role: Role) -> Facing:
     assert other.finished
     assert [type(event) for event in facing.endpoint_events()] == [Ready]
     return facing
-
-
-@pytest.mark.req("V2-80")
-@each_case("role", Role)
-def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role) -> None:
-    facing = opened(hosts, role)
-    if role is CLIENT:
-        facing.endpoint.call(9, message(9, 0), ReplyBound(8))
-        facing.run()
-        assert [found.kind for found in facing.taken()] == [Kind.CALL]
 
 
 @each_case("role", Role)

@@ -22,7 +22,7 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
-from rpcrdma.transport.responder import PlainBuffers
+from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support.cases import each_case
 
@@ -106,67 +106,6 @@ def test_requester_has_a_receive_for_each_reply_before_it_sends(caller: Role) ->
     assert all(receives >= xid for xid, receives in enumerate(seen, start=1))
 
 
-@pytest.mark.req("V1-77")
-def test_abandoned_call_is_fenced_at_once_and_holds_its_credit() -> None:
-    pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
-    pair.client.call(0, message(0, CALL), NOTHING)
-    answer_all(pair)
-    pair.run()
-    pair.client_events()
-    memory = bytearray(5000)
-    handle = pair.client.call(1, message(1, CALL), ReplyBound(9000, (5000,)), (memory,))
-    (incoming,) = pair.arrived()
-    pair.client.call(2, message(2, CALL), NOTHING)
-    pair.client.call(3, message(3, CALL), NOTHING)
-    (other,) = pair.arrived()
-    pair.client.abandon(handle)
-    assert pair.client.calls_in_flight == 2
-    assert pair.arrived() == []
-    # The late reply writes into nothing, and frees the credit.
-    pair.server.reply(incoming, message(1, REPLY, (bytes(8000), b"\xff" * 5000)))
-    assert [call.xid for call in _calls(pair)] == [3]
-    assert memory == bytes(5000)
-    assert pair.client_events() == []
-    assert not pair.client_pd.regions
-    pair.server.reply(other, message(2, REPLY))
-    pair.run()
-    assert kinds(pair.client_events()) == [ReplyArrived]
-    assert pair.client.statistics.calls_abandoned == 1
-
-
-def _calls(pair: EndpointPair) -> list:
-    pair.run()
-    return [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
-
-
-@pytest.mark.req("PD-5", "PD-6", "PD-7")
-@each_case("client", [False, True])
-@each_case("server", [False, True])
-def test_remote_invalidation_only_where_both_allow_it(client: bool, server: bool) -> None:
-    pair = EndpointPair(
-        replace(SMALL_MESSAGES, remote_invalidation=client), TransportConfig(remote_invalidation=server)
-    ).connect()
-    both = client and server
-    assert pair.client.remote_invalidation is pair.server.remote_invalidation is both
-    for xid, item, bound in (
-        (1, bytes(5000), NOTHING),
-        (2, b"", ReplyBound(9000)),
-        (3, bytes(5000), ReplyBound(9000, (5000,))),
-    ):
-        pair.client.call(xid, message(xid, CALL, (b"", item)), bound)
-        answer_all(pair)
-        pair.run()
-        assert kinds(pair.client_events()) == [ReplyArrived]
-        pair.server_events()
-        assert not pair.client_pd.regions
-    # A call without chunks has nothing to invalidate.
-    pair.client.call(4, message(4, CALL), NOTHING)
-    answer_all(pair)
-    pair.run()
-    assert kinds(pair.client_events()) == [ReplyArrived]
-    assert pair.client.statistics.remote_invalidations == pair.server.statistics.remote_invalidations == 3 * both
-
-
 @pytest.mark.req("PD-2", "PD-8", "V1-11")
 def test_each_connection_negotiates_for_itself() -> None:
     first = EndpointPair(
@@ -196,26 +135,6 @@ class CountingBuffers(PlainBuffers):
 
     def release(self, view: memoryview) -> None:
         assert self.out.pop(id(view)) is view
-
-
-def test_memory_of_read_chunks_goes_back_to_its_source() -> None:
-    buffers = CountingBuffers()
-    pair = EndpointPair(buffers=buffers).connect()
-    ends = [
-        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY)),
-        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY, (b"", b"item"))),
-        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY, (bytes(9000), None))),
-        pair.server.fail_call,
-        pair.server.drop,
-    ]
-    for xid, end in enumerate(ends):
-        pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
-        (incoming,) = pair.arrived()
-        assert len(buffers.out) == 1
-        end(incoming)
-        pair.run()
-        pair.server_events()
-        assert not buffers.out
 
 
 @pytest.mark.req("NF-12", "NF-13")
@@ -257,17 +176,6 @@ def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
         pair.client.call(9, message(9, CALL), NOTHING)
     pair.run()
     assert pair.client_events() == pair.server_events() == []
-
-
-def test_reply_that_came_before_the_end_is_reported() -> None:
-    pair = EndpointPair().connect()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY))
-    pair.server.disconnect()
-    pair.client_qp.progress()
-    pair.client.progress()
-    assert kinds(pair.client_events()) == [ReplyArrived, Closed]
 
 
 def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,8 @@ from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import CallArrived, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
 from support.cases import each_case
-from support.raw_calls import chunk, header, read_segment, segment
-from support.raw_replies import HeardCall
+from support.raw_calls import header, read_segment
 from support.raw_replies import header as reply_header
-from support.raw_socket import HeardSegment
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
@@ -25,16 +23,10 @@ def start(xid: int, direction: int) -> bytes:
     return struct.pack(">II", xid, direction)
 
 
-def answer(xid: int) -> bytes:
-    return reply_header(xid) + start(xid, REPLY)
-
-
-def heard(octets: bytes) -> HeardCall:
-    """A message of a client, taken apart."""
-    return HeardCall(HeardSegment(3, last=True, handle=0, queue=0, number=0, offset=0, payload=octets))
-
-
 # Credits
+
+
+# Receives
 
 
 @pytest.mark.req("V1-2", "V1-87")
@@ -54,9 +46,6 @@ def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, 
         # The allowed number, less the unanswered ones.
         assert len(peer.received) == min(40, answered + lower)
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived] * 40
-
-
-# Receives
 
 
 @pytest.mark.req("V1-88")
@@ -175,37 +164,3 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     peer.run()
     assert peer.endpoint.statistics.rdma_reads == 2
     assert peer.events == []
-
-
-SIZES = (7, 1, 30, 2, 100)
-
-
-@pytest.mark.req("V1-26", "V1-94")
-@each_case("length", [1, 7, 8, 39, 41, 140])
-def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_of_the_array(length: int) -> None:
-    peer = BarePeer(Role.SERVER)
-    memory = bytearray(200)
-    region = peer.pd.register(memory, REMOTE)
-    # From the end of the memory to its beginning, ten octets apart.
-    places: list[tuple[int, int]] = []
-    end = 200
-    for size in SIZES:
-        places.append((end - size, size))
-        end -= size + 10
-    offered = [segment(region.handle, size, region.offset + at) for at, size in places]
-    assert peer.send(header(writes=chunk(*offered), xid=1) + start(1, CALL)) == []
-    (incoming,) = calls_in(peer.endpoint_events())
-    data = bytes(1 + n % 250 for n in range(length))
-    peer.endpoint.reply(incoming, message(1, REPLY, (b"", data)))
-    peer.run()
-    filled = []
-    left = length
-    for _, size in places:
-        filled.append(min(size, left))
-        left -= filled[-1]
-    assert b"".join(bytes(memory[at : at + used]) for (at, _), used in zip(places, filled, strict=True)) == data
-    assert memory.count(0) == 200 - length
-    returned = heard(peer.received[0]).writes
-    assert returned == [
-        [(region.handle, used, region.offset + at) for (at, _), used in zip(places, filled, strict=True)]
-    ]

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallArrived, CallFailed, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallFailed, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
@@ -45,26 +45,6 @@ def called(peer: BarePeer, xid: int, plain: int, results: int = 0) -> bytes:
     return octets
 
 
-def arrived(peer: BarePeer, xid: int, reply_chunk: bytes = b"") -> IncomingCall:
-    """A call as the server under test reports it."""
-    start = header(xid)[:-4] + (reply_chunk or bytes(4))
-    assert peer.send(start + struct.pack(">II", xid, CALL)) == []
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallArrived)
-    return event.incoming
-
-
-def answered(peer: BarePeer, xid: int, plain: int) -> bytes:
-    """The messages of the server under test for a reply with `plain` octets of results."""
-    incoming = arrived(peer, xid)
-    before = len(peer.received)
-    peer.endpoint.reply(incoming, message(xid, REPLY, (bytes(plain), None)))
-    peer.run()
-    peer.endpoint_events()
-    (octets,) = peer.received[before:]
-    return octets
-
-
 SILENT = each_case("said", [b"", b"something else", bytes.fromhex("f6ab0e18 02 01 07 07")])
 
 
@@ -79,20 +59,6 @@ def test_a_client_whose_server_says_nothing_keeps_to_1024_octets_each_way(said: 
     assert form(called(peer, 2, 1024 - START + 4)) == (NOMSG, True, False)
     assert form(called(peer, 3, 0, 1024 - ALLOWANCE)) == (MSG, False, False)
     assert form(called(peer, 4, 0, 1024 - ALLOWANCE + 4)) == (MSG, False, True)
-
-
-@pytest.mark.req("V1-9", "V1-11", "PD-8", "PD-9")
-@SILENT
-def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: bytes) -> None:
-    peer = BarePeer(Role.SERVER, LARGE, private_data=said)
-    assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (1024, 1024)
-    reply = answered(peer, 1, 1024 - START)
-    assert (len(reply), reply[12:16]) == (1024, MSG.to_bytes(4))
-    # It has no other place for a longer one.
-    assert answered(peer, 2, 1024 - START + 4)[12:20] == struct.pack(">II", ERROR, 2)
-    # And it takes as much.
-    assert peer.send(header(3) + struct.pack(">II", 3, CALL) + bytes(1024 - START)) == []
-    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
 @pytest.mark.req("V1-90")
@@ -127,25 +93,3 @@ def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> Non
     # The data of RFC 8797 has no meaning behind the start of a connection.
     peer.send(header(99) + bytes.fromhex("f6ab0e18 01010000"))
     hold(20)
-
-
-@pytest.mark.req("V1-90")
-def test_nothing_that_a_client_sends_changes_the_thresholds_of_a_server() -> None:
-    peer = BarePeer(Role.SERVER, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
-
-    def hold(xid: int) -> None:
-        assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (2048, 3072)
-        assert len(answered(peer, xid, 2048 - START)) == 2048
-        assert answered(peer, xid + 1, 2048 - START + 4)[12:20] == struct.pack(">II", ERROR, 2)
-
-    hold(1)
-    for octets in (
-        header(99, MSGP, 4, 512, 0) + struct.pack(">II", 99, CALL),
-        header(99, 9),
-        header(99, DONE)[:16],
-        struct.pack(">IIIIIII", 99, 2, 1, 0, 0, 0, 0) + struct.pack(">II", 99, CALL),
-        bytes.fromhex("f6ab0e18 01010000"),
-    ):
-        peer.send(octets)
-        assert peer.endpoint_events() == []
-    hold(10)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError, RemoteProtocolError
-from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, calls_in, counted_bits, message
+from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, calls_in, message
 from rpcrdma.transport import (
     Call,
     CallArrived,
@@ -23,63 +23,13 @@ from rpcrdma.transport import (
     ReplyBound,
     TransportConfig,
 )
-from rpcrdma.transport.chunks import NO_CHUNKS
-from rpcrdma.transport.exposure import Exposure
-from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
-from rpcrdma.wire.bulk_memory import ResultMemory
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
 SMALL_CHUNKS = replace(SMALL_MESSAGES, in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
-
-
-def test_memory_that_is_exposed_is_named_in_chunks() -> None:
-    pd = SoftwareProtectionDomain(counted_bits(1))
-    limits = EndpointPair().client._session.plan_limits
-    for plan, named in (
-        (CallPlan(), (0, 0, False)),
-        (CallPlan(read_items=(0,)), (1, 0, False)),
-        (CallPlan(write_chunks=(5,)), (0, 1, False)),
-        (CallPlan(reply_chunk=7), (0, 0, True)),
-    ):
-        exposure = Exposure(pd, message(1, CALL, (b"", bytes(50))), plan, (), limits, ResultMemory())
-        chunks = exposure.chunks
-        assert (len(chunks.reads), len(chunks.writes), chunks.reply is not None) == named
-        assert (chunks is NO_CHUNKS) is (named == (0, 0, False))
-        assert len(pd.regions) == sum(named)
-        exposure.end()
-        assert not pd.regions
-
-
-@each_case("given", [0, 1, 2])
-def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int) -> None:
-    class Listed(list[memoryview | None]):
-        def __getitem__(self, index: Any) -> Any:
-            assert index < len(self)
-            return super().__getitem__(index)
-
-    pd = SoftwareProtectionDomain(counted_bits(1))
-    limits = EndpointPair().client._session.plan_limits
-    memory = bytearray(8)
-    into = Listed([memoryview(memory), None][:given])
-    exposure = Exposure(pd, message(1, CALL), CallPlan(write_chunks=(5, 7, 0)), into, limits, ResultMemory())
-    assert [None if target is None else len(target) for target in exposure.targets] == [5, 7, None]
-    first = exposure.targets[0]
-    assert first is not None
-    assert (first.obj is memory) is (given > 0)
-
-
-@each_case("queued", [False, True])
-def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> None:
-    pair = EndpointPair(server=TransportConfig(credits_granted=1)).connect()
-    handles = [pair.client.call(xid, message(xid, CALL), ReplyBound(0, (5000,)), (bytearray(5000),)) for xid in (1, 2)]
-    handle = handles[queued]
-    assert len(handle.into) == 1
-    pair.client.abandon(handle)
-    assert (handle.into, handle.payload) == ((), None)
 
 
 def kinds(events: list[EndpointEvent]) -> list[type]:
@@ -90,18 +40,6 @@ def called(pair: EndpointPair) -> list[int]:
     """The XIDs of the calls that have arrived, among other events."""
     pair.run()
     return [event.incoming.xid for event in pair.server_events() if isinstance(event, CallArrived)]
-
-
-@pytest.mark.req("V1-77")
-def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
-    pair = EndpointPair().connect()
-    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
-    pair.client.abandon(handle)
-    pair.run()
-    assert not pair.client_pd.regions
-    (closed,) = pair.client_events()
-    assert isinstance(closed, Closed)
-    assert kinds(pair.server_events()) == [Closed]
 
 
 @each_case("version", ["1", "2"])
@@ -200,6 +138,13 @@ def test_a_call_that_waits_for_a_credit_exposes_nothing_yet(version: str) -> Non
     assert len(pair.client_pd.regions) == 3
 
 
+ENDS: dict[str, Callable[[EndpointPair, Call, IncomingCall], object]] = {
+    "answered": lambda pair, _, incoming: pair.server.reply(incoming, message(1, REPLY)),
+    "refused": lambda pair, _, incoming: pair.server.fail_call(incoming),
+    "abandoned": lambda pair, handle, _: pair.client.abandon(handle),
+}
+
+
 @pytest.mark.req("V2-98")
 @each_case("version", ["1", "2"])
 def test_a_late_reply_leaves_the_memory_of_a_call_that_was_given_up_as_it_is(version: str) -> None:
@@ -221,13 +166,6 @@ def test_a_late_reply_leaves_the_memory_of_a_call_that_was_given_up_as_it_is(ver
     assert not pair.client_pd.regions
     pair.client.call(2, message(2, CALL), NOTHING)
     assert called(pair) == [2], "the connection goes on"
-
-
-ENDS: dict[str, Callable[[EndpointPair, Call, IncomingCall], object]] = {
-    "answered": lambda pair, _, incoming: pair.server.reply(incoming, message(1, REPLY)),
-    "refused": lambda pair, _, incoming: pair.server.fail_call(incoming),
-    "abandoned": lambda pair, handle, _: pair.client.abandon(handle),
-}
 
 
 @pytest.mark.req("V1-66", "V2-A17")

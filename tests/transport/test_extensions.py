@@ -222,37 +222,6 @@ def test_codes_from_0x80_on_are_for_extensions(code: int) -> None:
     assert owners == (["protocol"] * 3 if code < 0x80 else [])
 
 
-class Asked(BarePeer):
-    """A server with the extension, whose client is the test."""
-
-    def __init__(self) -> None:
-        self.recorded = Recorded()
-        super().__init__(Role.SERVER, dialects=offered("2"), ready=False, extensions=[self.recorded.extension])
-
-    def introduce(self, *properties: tuple[int, bytes]) -> list[bytes]:
-        body = struct.pack(">I", len(properties))
-        for number, data in properties:
-            body += struct.pack(">II", number, len(data)) + data + bytes(-len(data) & 3)
-        return self.send(struct.pack(">IIIII", 1, 2, 64, 5, 0) + body)
-
-    def error(self, *words: int) -> int:
-        """The code of the error that answers a message of these words."""
-        (answer,) = self.send(struct.pack(f">{len(words)}I", *words))
-        xid, version, _, header_type, flags, code = struct.unpack_from(">6I", answer)
-        assert (xid, version, header_type, flags) == (words[0], 2, 4, RESPONSE)
-        return int(code)
-
-
-def test_errors_of_unknown_extensions_and_of_another_length_are_discarded() -> None:
-    peer = Asked()
-    peer.introduce((SIZE, b"\0\0\0\3"))
-    discarded = peer.endpoint.statistics.discarded
-    for words in ((REFUSED + 1, 0, 0), (REFUSED, 0), (REFUSED, 0, 0, 0), (REFUSED, 0, 0)):
-        assert peer.send(struct.pack(f">{5 + len(words)}I", 3, 2, 1, 4, RESPONSE, *words)) == []
-    assert peer.endpoint.statistics.discarded == discarded + 4
-    assert peer.recorded.errors == []
-
-
 def announcing(octets: int) -> Extension:
     """An extension with one long property."""
     row = PropertyRow(SIZE, "long", bytes(octets), bytes)

@@ -93,18 +93,3 @@ def test_as_many_chunks_and_segments_as_limits_allow() -> None:
         WriteChunk((segment,) * limits.CHUNK_SEGMENTS_MAX),
     )
     assert decode_header(encode_message(RDMA_MSG, 1, 1, most)).chunks == most  # type: ignore[union-attr]
-
-
-@each_case(
-    "chunks",
-    [
-        ChunkLists(tuple(ReadChunk(4 * n, (Segment(1, 1, 1),)) for n in range(limits.READ_CHUNKS_MAX + 1))),
-        ChunkLists((ReadChunk(4, (Segment(1, 1, 1),) * (limits.CHUNK_SEGMENTS_MAX + 1)),)),
-        ChunkLists((), (WriteChunk(()),) * (limits.WRITE_CHUNKS_MAX + 1)),
-        ChunkLists((), (WriteChunk((Segment(1, 1, 1),) * (limits.CHUNK_SEGMENTS_MAX + 1)),)),
-        ChunkLists((), (), WriteChunk((Segment(1, 1, 1),) * (limits.CHUNK_SEGMENTS_MAX + 1))),
-    ],
-)
-def test_more_chunks_or_segments_do_not_decode(chunks: ChunkLists) -> None:
-    with pytest.raises(DecodeError, match="at most"):
-        decode_header(encode_message(RDMA_MSG, 1, 1, chunks))

@@ -12,9 +12,8 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.transport import Role
-from rpcrdma.transport import host_authentication as module
-from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
-from rpcrdma.transport.host_authentication import TRANSITIONS, HandshakeInput, HandshakeState, HostAuthenticator
+from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context
@@ -105,9 +104,6 @@ class TestPolicies:
                 assert len(states) == 1
                 found = states.pop().value
             assert found == outcome, (client, server)
-
-    def test_the_table_has_every_case(self) -> None:
-        assert set(TAKES_PART) == {(policy, announced) for policy in HostPolicy for announced in (False, True)}
 
     def test_a_side_that_is_off_needs_no_certificate_and_learns_what_it_lacks(self, hosts: Hosts) -> None:
         client = HostAuthenticator(None, CLIENT, OFF)
@@ -207,28 +203,3 @@ class TestUnfitHosts:
         pair = Pair(hosts, contexts=(contexts[0], contexts[1])).run()
         assert "other use" in pair.causes().values()
         assert pair.client.state is pair.server.state is HandshakeState.FAILED
-
-
-class TestTables:
-    def test_every_transition_comes_about(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-        used = set()
-
-        class Observed(dict[tuple[HandshakeState, HandshakeInput], HandshakeState]):
-            def __getitem__(self, key: tuple[HandshakeState, HandshakeInput]) -> HandshakeState:
-                used.add(key)
-                return super().__getitem__(key)
-
-        monkeypatch.setattr(module, "TRANSITIONS", Observed(TRANSITIONS))
-        Pair(hosts).run()
-        server = hosts.context(SERVER)
-        server.set_ecdh_curve("secp521r1")
-        Pair(hosts, contexts=(hosts.context(CLIENT), server)).run()
-        Pair(hosts, policies=(OFF, OFF)).run()
-        Pair(hosts, policies=(REQUIRED, OFF)).run()
-        done, end_mark = shaken(hosts, CLIENT, 1)
-        done.receive(end_mark)
-        for machine in (*(shaken(hosts, role, 1)[0] for role in Role), done):
-            for _ in range(2):
-                with pytest.raises(HostAuthenticationFailed):
-                    machine.receive(b"\0")
-        assert used == set(TRANSITIONS)

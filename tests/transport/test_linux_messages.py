@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import struct
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.segments import ReadHeader, decode_read_header, encode_read_header
 from rpcrdma.iwarp.startup import Enhanced, FrameKind, StartupFrame, decode_startup_frame, encode_startup_frame
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, decode_terminate
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys
-from rpcrdma.rpc.message import decode_call, decode_reply, encode_call
-from rpcrdma.testing.endpoint_pair import counted_bits
+from rpcrdma.rpc.message import decode_call, encode_call
 from rpcrdma.transport.dialects.header_v1 import (
     ERR_CHUNK,
     ERR_VERS,
@@ -26,11 +23,9 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_header,
 )
 from rpcrdma.transport.private_data import PrivateData, decode_private_data
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
-from rpcrdma.verbs.queue_pair import ConnectRequested, Established, Verb
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu
+from support.raw_iwarp import fpdu
 
 FRAMES = {
     vector["name"]: bytes.fromhex(vector["hex"])
@@ -39,7 +34,6 @@ FRAMES = {
 CALLS = [name for name in FRAMES if name.endswith(" call")]
 REPLIES = [name for name in FRAMES if name.endswith(" reply")]
 SENDS = [*CALLS, *REPLIES, "kernel server: ERR_VERS", "kernel server: ERR_CHUNK"]
-SHORT = {"NULL": 0, "GETATTR": 1, "LOOKUP": 3, "FSINFO": 19}
 SEND, SEND_INVALIDATE = 3, 4
 
 
@@ -115,21 +109,6 @@ def test_call_headers_decode_and_encode_to_the_same_octets(name: str) -> None:
     assert message[header.size :].startswith(encoder.reduced)
 
 
-@each_case("procedure", SHORT)
-def test_small_calls_of_the_kernel_have_no_chunks(procedure: str) -> None:
-    header, decoder, number, credential = call_of(procedure)
-    assert number == SHORT[procedure]
-    assert not header.chunks.reads
-    assert not header.chunks.writes
-    assert header.chunks.reply is None
-    if procedure == "NULL":
-        assert credential is None
-        assert decoder.remaining == 0
-    else:
-        assert credential is not None
-        assert (credential.machine, credential.uid, credential.gid) == ("client", 0, 0)
-
-
 def test_the_kernel_reads_with_a_write_chunk() -> None:
     header, decoder, number, _ = call_of("READ")
     assert number == 6
@@ -175,26 +154,6 @@ def test_the_kernel_lists_with_a_reply_chunk_of_several_segments() -> None:
     assert (args.cookie, args.dircount) == (0, args.maxcount)
 
 
-def test_small_replies_of_the_kernel_decode() -> None:
-    for procedure in ("NULL", "FSINFO", "LOOKUP"):
-        message = message_of(f"kernel server: {procedure} reply")
-        header = decode_header(message)
-        assert isinstance(header, RdmaMsg)
-        decoder = Decoder(message, header.size)
-        decode_reply(decoder, header.xid)
-        if procedure == "FSINFO":
-            info = v3.decode_FSINFO3res(decoder)
-            assert isinstance(info.value, v3.FSINFO3resok)
-            assert (info.value.rtmax, info.value.wtmax, info.value.dtpref) == (1 << 20, 1 << 20, 1 << 20)
-        elif procedure == "LOOKUP":
-            found = v3.decode_LOOKUP3res(decoder)
-            assert isinstance(found.value, v3.LOOKUP3resok)
-            attributes = found.value.obj_attributes.value
-            assert attributes is not None
-            assert (attributes.type, attributes.mode) == (v3.ftype3.NF3DIR, 0o777)
-        assert decoder.remaining == 0
-
-
 def test_replies_of_the_kernel_give_chunks_back_and_end_their_handle() -> None:
     segment = segment_of("kernel server: READ reply")
     header = decode_header(segment.payload)
@@ -236,26 +195,3 @@ def test_a_terminate_of_siw_is_understood() -> None:
     assert terminate.code == Code.UNTAGGED_NO_BUFFER
     assert terminate.ddp_header[:2] == bytes.fromhex("4143")
     assert "no receive buffer was posted" in str(PeerTerminated(terminate))
-
-
-def test_the_start_of_a_kernel_clients_connection() -> None:
-    """Its first octets, in pieces of every size, to a queue pair that accepts."""
-    names = ["kernel client: NULL call", "kernel client: FSINFO call"]
-    for size in (1, 2, 7, 1000):
-        peer = RawPeer(
-            MpaRole.RESPONDER,
-            SoftwareProtectionDomain(counted_bits()),
-            IwarpConfig(),
-            chunking=functools.partial(min, size),
-        )
-        for number in range(2):
-            peer.qp.post_receive(number, memoryview(bytearray(4096)))
-        peer.give(FRAMES["kernel client: MPA Request"])
-        (asked,) = events_of(peer.qp)
-        assert isinstance(asked, ConnectRequested)
-        peer.qp.accept(b"")
-        peer.take()
-        peer.give(b"".join(FRAMES[name] for name in names))
-        assert [type(event) for event in events_of(peer.qp)] == [Established]
-        heard = completions_of(peer.qp)
-        assert [(each.verb, each.length) for each in heard] == [(Verb.RECEIVE, len(message_of(name))) for name in names]

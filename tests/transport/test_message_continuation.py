@@ -99,17 +99,6 @@ def test_calls_and_replies_of_any_length_are_whole_and_no_send_is_longer_than_th
 
 
 @pytest.mark.req("V2-6", "V2-44")
-@each_case("threshold", THRESHOLDS)
-def test_a_continued_reply_that_its_client_expects_waits_for_no_credits(threshold: int) -> None:
-    config = TransportConfig(
-        offered_send_octets=threshold, offered_receive_octets=threshold, in_messages_octets_max=LONGEST
-    )
-    pair = EndpointPair(config, config, version="2")
-    pair.connect()
-    assert waiting_sends(pair, 1, LONGEST - 100) == 0
-
-
-@pytest.mark.req("V2-6", "V2-44")
 @each_case("threshold", THRESHOLDS[:2])
 def test_only_the_first_unexpected_continued_reply_waits_for_credits(threshold: int) -> None:
     config = TransportConfig(offered_send_octets=threshold, offered_receive_octets=threshold)

@@ -209,33 +209,6 @@ def test_a_reply_that_is_too_long_for_messages_succeeds_at_the_second_try() -> N
     assert pair.server.statistics.replies_long == 1
 
 
-@each_case(("code", "numbers", "needed_max"), [(9, (), 9000), (8, (1,), 9000)])
-def test_a_responder_that_asks_for_more_gets_no_more_than_calls_may_offer(
-    code: int, numbers: tuple[int, ...], needed_max: int
-) -> None:
-    config = TransportConfig(in_messages_octets_max=0, reply_octets_max=needed_max, **SMALL)
-    for needed, sent_again in ((needed_max, True), (needed_max + 1, False)):
-        peer = BareMessages(Role.CLIENT, config)
-        peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20, (2000,)))
-        peer.heard()
-        before = set(peer.endpoint_pd.regions)
-        peer.send(raw.error(XID, code, *numbers, needed))
-        assert [each.xid for each in peer.heard() if each.xid] == [XID] * sent_again
-        assert not before & set(peer.endpoint_pd.regions), "the first form's memory is still exposed"
-        assert len(peer.endpoint_events()) == (not sent_again)
-
-
-def test_a_call_is_not_sent_again_for_ever() -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20))
-    sent = 0
-    while calls := [each for each in peer.heard() if each.xid]:
-        sent += len(calls)
-        peer.send(raw.error(XID, 9, 10_000 * sent))
-    assert sent == limits.CALL_ATTEMPTS_MAX
-    assert [type(event) for event in peer.endpoint_events()] == [CallFailed]
-
-
 def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
     peer = BareMessages(Role.CLIENT, CHUNKS)
     handle = peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20, (500,)), (None,))

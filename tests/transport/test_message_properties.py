@@ -224,3 +224,28 @@ def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(allowed
 
 
 # Later changes
+
+
+@pytest.mark.req("V2-A5", "V2-79")
+@each_case("named", ["read", "first", "second", "reply", None])
+def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(named: str | None) -> None:
+    peer = BareMessages(Role.SERVER)
+    regions = {name: peer.pd.register(bytearray(64), Access(7)) for name in ("read", "first", "second", "reply")}
+    handles = {name: region.handle for name, region in regions.items()}
+    segments = {name: (region.handle, 64, region.offset) for name, region in regions.items()}
+    peer.post(
+        raw.message(
+            7,
+            struct.pack(">II", 7, CALL),
+            ends=0 if named is None else handles[named],
+            reads=raw.read_segment(8, segments["read"]),
+            writes=raw.chunk(segments["first"]) + raw.chunk(segments["second"]),
+            reply=raw.chunk(segments["reply"]),
+        )
+    )
+    peer.run()
+    (incoming,) = calls_in(peer.endpoint_events())
+    peer.endpoint.reply(incoming, message(7, REPLY))
+    peer.run()
+    assert peer.invalidated == [None if named is None else handles[named]]
+    assert {name for name, handle in handles.items() if handle not in peer.pd.regions} == {named} - {None}

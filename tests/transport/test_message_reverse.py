@@ -18,7 +18,6 @@ from support.raw_messages import ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, w
 CALL, REPLY = 0, 1
 XID = 0x11223344
 NOTHING = ReplyBound(0)
-NOW_S = 1000.0
 BAD_XDR, INVAL_HTYPE, INVAL_FLAG, READ_CHUNKS, WRITE_CHUNKS, SEGMENTS = range(2, 8)
 # Everything that could be moved by RDMA is.
 CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
@@ -126,24 +125,3 @@ def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_w
     assert (heard.kind, heard.flags, heard.xid) == (ERROR, RESPONSE, XID)
     assert heard.numbers == (getattr(raw, needs), 0), "no chunk is taken, or no length is known that would help"
     assert peer.endpoint_events() == []
-
-
-@pytest.mark.req("BD-10", "V2-A9")
-@each_case("version", ["1", "2"])
-def test_a_client_with_nothing_to_ask_keeps_the_connection(version: str) -> None:
-    both = Both(version)
-    both.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = both.arrived()
-    both.server.reply(incoming, message(1, REPLY))
-    both.run()
-    assert [type(event) for event in both.client_events()] == [ReplyArrived]
-    for xid in range(100):
-        for endpoint in (both.client, both.server):
-            assert not endpoint.timed
-            assert endpoint.next_deadline_s(NOW_S) is None
-            endpoint.on_time(NOW_S + 1e9 * xid)
-        both.server.call(xid, message(xid, CALL), NOTHING)
-        (incoming,) = both.called_back()
-        both.client.reply(incoming, message(xid, REPLY))
-        both.run()
-        assert [type(event) for event in both.server_events()] == [ReplyArrived]

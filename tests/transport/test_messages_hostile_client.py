@@ -1,4 +1,4 @@
-"""A server's endpoint in version 2 against a client whose headers, versions and first messages are wrong."""
+"""A server's endpoint in version 2 against a client whose first messages, versions, headers or properties are wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,20 @@ from rpcrdma.verbs import Access
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RECEIVE_SIZE, RESPONSE, word
+from support.raw_messages import (
+    CONNPROP,
+    ERROR,
+    MORE,
+    MSG,
+    NOMSG,
+    RECEIVE_SIZE,
+    RESPONSE,
+    REVERSE_SUPPORT,
+    SEGMENT_COUNT,
+    SEGMENT_SIZE,
+    SEND_SIZE,
+    word,
+)
 
 # The first message
 
@@ -268,4 +281,36 @@ def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(ends: 
         assert told == ([None, None, handle or None] if size == 9000 else [None])
         assert (region.handle in peer.pd.regions) == (not ends or size != 9000)
     peer.received.clear()
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-34", "V2-69")
+def test_property_values_of_any_size_are_taken_as_they_are() -> None:
+    peer = server(introduce=False)
+    # Empty: the default. Longer than it must be: the rest means nothing.
+    peer.introduce(
+        (SEND_SIZE, word(0xFFFFFFFF)),
+        (RECEIVE_SIZE, word(2048) + bytes(60)),
+        (SEGMENT_SIZE, b""),
+        (SEGMENT_COUNT, word(0)),
+        (REVERSE_SUPPORT, b""),
+        (0xFFFFFFFF, b"x" * 1001),
+    )
+    told = peer.endpoint.peer_properties
+    assert told is not None
+    assert told[:4] == (0xFFFFFFFF, 2048, 1 << 20, 0)
+    assert peer.endpoint.inline_send_octets == 2048
+    assert peer.endpoint.inline_receive_octets == peer.endpoint._session.config.offered_receive_octets
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-93")
+@each_case("number", [1, 2, 3, 4, 5])
+def test_properties_that_come_a_second_time_are_refused_and_change_nothing(number: int) -> None:
+    peer = server()
+    before = peer.endpoint.peer_properties
+    for _ in range(20):
+        assert answered(peer, raw.properties((number, word(2048)), xid=XID)) == (raw.BAD_XDR,)
+    assert peer.endpoint.peer_properties == before
+    assert peer.endpoint.inline_send_octets == 4096
     assert_works(peer)

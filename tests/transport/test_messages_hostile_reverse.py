@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 
 from rpcrdma import limits
-from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import ReplyArrived, ReplyBound, Role, TransportConfig
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case
-from support.raw_messages import ERROR, MORE, NOMSG, RESPONSE, REVERSE_SUPPORT, HeardMessage, word
+from support.raw_messages import ERROR, MORE, NOMSG, RESPONSE, HeardMessage
 
 XID = 0xBAC4
 CALL = struct.pack(">II", XID, 0)
@@ -45,21 +44,6 @@ def assert_both_ways(peer: BareMessages) -> None:
     assert not peer.endpoint_pd.regions
 
 
-def test_reverse_calls_beyond_the_credits_end_the_connection() -> None:
-    peer = client(TransportConfig(reverse_credits_granted=2))
-    own = peer.endpoint.call(1, message(1, 0), ReplyBound(8))
-    peer.heard()
-    for _ in range(40):
-        peer.post(raw.message(XID, CALL))
-    peer.run()
-    *calls, failed, closed = peer.endpoint_events()
-    assert len(calls) < 10
-    assert isinstance(failed, CallFailed)
-    assert failed.call is own
-    assert isinstance(closed, Closed)
-    assert closed.protocol_error
-
-
 @each_case(
     ("octets", "code"),
     [
@@ -82,46 +66,4 @@ def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(role: R
             peer.send(raw.message(XID, kind=NOMSG))
         assert answered(peer) == []
         assert peer.endpoint_events() == []
-    assert_both_ways(peer)
-
-
-@each_case("xid", [XID, XID + 1])
-def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(xid: int) -> None:
-    peer = client()
-    handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
-    peer.heard()
-    peer.send(raw.message(XID, REPLY, RESPONSE | MORE))
-    peer.send(raw.message(xid, struct.pack(">II", xid, 0)))
-    assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_FLAG,))]
-    (failed,) = peer.endpoint_events()
-    assert isinstance(failed, CallFailed)
-    assert failed.call is handle
-    assert isinstance(failed.error, RemoteProtocolError)
-    peer.send(raw.message(XID, bytes(4), RESPONSE))
-    assert peer.endpoint_events() == []
-    assert_both_ways(peer)
-
-
-@each_case("code", [raw.BAD_XDR, *range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1), raw.SYSTEM])
-def test_errors_for_calls_of_a_server(code: int) -> None:
-    peer = server((REVERSE_SUPPORT, word(2)))
-    data = {
-        raw.READ_CHUNKS: (0,),
-        raw.WRITE_CHUNKS: (0,),
-        raw.SEGMENTS: (1,),
-        raw.WRITE_RESOURCE: (1, 9000),
-        raw.REPLY_RESOURCE: (9000,),
-    }.get(code, ())
-    peer.endpoint.call(XID, message(XID, 0, (b"", bytes(5000))), ReplyBound(20, (5000,)))
-    sent = 0
-    while calls := answered(peer):
-        sent += len(calls)
-        peer.send(raw.error(XID, code, *data))
-        peer.send(raw.grant(3))
-    (failed,) = peer.endpoint_events()
-    assert isinstance(failed, CallFailed)
-    # The call needs two segments.
-    assert (sent > 1) == (code not in {raw.BAD_XDR, raw.SYSTEM, raw.SEGMENTS})
-    assert sent <= limits.CALL_ATTEMPTS_MAX
-    assert not peer.endpoint_pd.regions
     assert_both_ways(peer)

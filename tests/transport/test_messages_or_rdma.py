@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyArrived, TransportConfig
@@ -84,28 +83,8 @@ def test_small_and_moderate_replies_are_continued_and_need_no_reply_chunk(
     assert [type(event) for event in pair.client_events()] == [ReplyArrived]
 
 
-def test_long_calls_go_by_rdma_however_large_messages_are() -> None:
-    config = offering(64 * KIB)
-    assert sent("2", config, argument=128 * KIB) == (0, 4)
-    assert sent("2", config, argument=132 * KIB) == (1, 2)
-
-
 def test_a_given_length_holds_for_calls_and_replies() -> None:
     by_rdma, in_messages = offering(8 * KIB, 0), offering(8 * KIB, 64 * KIB)
     assert sent("2", by_rdma, argument=4 * KIB)[0] == sent("2", by_rdma, result=4 * KIB)[0] == 1
     assert sent("2", in_messages, argument=60 * KIB) == sent("2", in_messages, result=60 * KIB) == (0, 9)
     assert sent("2", in_messages, argument=64 * KIB)[0] == sent("2", in_messages, result=64 * KIB)[0] == 1
-
-
-def test_a_reply_longer_than_what_is_ever_continued_goes_into_its_reply_chunk() -> None:
-    """However long the replies are that the server is told to continue."""
-    octets = CONTINUED_OCTETS_MAX + KIB
-    pair = EndpointPair(offering(64 * KIB, 0), offering(64 * KIB, 2 * CONTINUED_OCTETS_MAX), version="2").connect()
-    pair.client.call(7, message(7, 0), ReplyBound(octets))
-    (call,) = pair.arrived()
-    pair.server.reply(call, message(7, 1, (bytes(octets), None)))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    assert pair.client.statistics.replies_long == 1
-    assert pair.server.statistics.pieces_sent == 0

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import Geometry
-from rpcrdma.transport.dialects.v1 import GEOMETRY as V1_GEOMETRY
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, cheap_reply_octets, plan_call
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
@@ -244,48 +241,3 @@ def test_a_result_that_fits_no_write_chunk_is_continued_as_far_as_may_be() -> No
     several = ChunkLists((), (chunk(10), chunk(20)))
     assert plan_reply(100, (11, 20), several, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (None, 1))
     assert plan_reply(100, (10, 21), several, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (0, None))
-
-
-OF_VERSION_1 = PlanLimits(
-    send_octets=4096,
-    receive_octets=4096,
-    segment_octets_max=1 << 20,
-    direct_octets_min=1024,
-    read_chunks_max=15,
-    geometry=V1_GEOMETRY,
-    call_octets_max=4096,
-    reply_octets_max=4096,
-    segments_max=1000,
-)
-WRITE_CHUNK = 8 + 16
-REPLY_CHUNK = 4 + 16
-READ_SEGMENT = 24
-
-
-SIZES = (0, 3, 1020, 1023, 1024, 4036, 4040, 4068, 4072, 100_000)
-THRESHOLDS = (1024, 4096, 65536)
-
-
-@pytest.mark.thorough
-@pytest.mark.req("V1-27", "V1-47", "V1-51", "V2-23")
-@each_case(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
-def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
-    limits = OF_VERSION_1._replace(
-        send_octets=send, receive_octets=receive, call_octets_max=send, reply_octets_max=receive
-    )
-    seen = set()
-    for reduced, item, results, result_item in itertools.product(SIZES, SIZES, SIZES, SIZES):
-        found = plan_call(reduced, (item,), results, (result_item,), limits)
-        offered = WRITE_CHUNK * len([size for size in found.write_chunks if size])
-        offered += REPLY_CHUNK if found.reply_chunk else 0
-        call = reduced + (0 if found.read_items else (item + 3) // 4 * 4)
-        header = 28 + offered + READ_SEGMENT * len(found.read_items)
-        assert found.long or header + call <= send
-        assert not found.long or 28 + offered + call > send or item < 1024 or found.read_items
-        reply = 32 + results + (0 if found.write_chunks else (result_item + 3) // 4 * 4)
-        assert found.reply_chunk in {0, reply}
-        assert found.reply_chunk or 28 + offered + reply <= receive
-        assert found.write_chunks in {(), (result_item,)}
-        seen.add((found.long, bool(found.read_items), bool(found.write_chunks), bool(found.reply_chunk)))
-    # All sixteen forms and combinations turn up.
-    assert len(seen) == 16

@@ -89,11 +89,6 @@ def scattering() -> tuple[ReceiveBuffers, Scattering, CountedReceives]:
     return receives, pool, qp
 
 
-def filled(buffer: memoryview, octets: bytes) -> memoryview:
-    buffer[: len(octets)] = octets
-    return buffer
-
-
 def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> None:
     receives, pool, _ = scattering()
     assert receives.take(Completion(OTHER, Verb.RECEIVE, Status.SUCCESS, 64)) is OTHER
@@ -102,24 +97,6 @@ def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> No
     assert receives.arrived is not None
     buffer, length = receives.arrived
     assert (length, buffer.joined(64), pool.given_back) == (64, KEPT, [])
-
-
-@each_case("octets", [33, 64])
-def test_a_message_of_a_kept_type_stays_in_the_pieces_in_which_it_arrived(octets: int) -> None:
-    receives, pool, _ = scattering()
-    whole = filled(pool.take(), KEPT)
-    found = receives.take(arrival(whole, octets))
-    assert found == KEPT[:16]
-    assert receives.arrived is not None
-    buffer, length = receives.arrived
-    assert length == octets
-    assert buffer.joined(octets) == KEPT[:octets]
-    assert pool.given_back == []
-    receives.close()
-    assert pool.given_back == [buffer]
-    assert receives.arrived is None
-    receives.close()
-    assert pool.given_back == [buffer]
 
 
 def test_a_kept_message_in_pieces_shows_its_start_and_no_more() -> None:

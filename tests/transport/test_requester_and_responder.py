@@ -15,8 +15,10 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallForm,
+    Closed,
     Extension,
     ReplyBound,
+    ReplySent,
     Role,
     TransportConfig,
     TransportStatistics,
@@ -25,14 +27,22 @@ from rpcrdma.transport import (
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.chunks import (
+    NO_CHUNKS,
+    ChunkLists,
+    ReadChunk,
+    Segment,
+    WriteChunk,
+    addressable,
+    well_placed,
+)
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.dialects.v2 import Version2
-from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.dialects.header_v1 import RdmaError, decode_header
+from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
-from rpcrdma.transport.responder import _addressable, _well_placed
 from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
@@ -54,26 +64,26 @@ def test_read_chunks_stand_side_by_side(length: int) -> None:
     end = 8 + length + -length % 4
     for inline in (8, None):
         whole = () if inline else (read(0, 8),)
-        assert _well_placed((*whole, read(8, length), read(end, 5)), inline)
-        assert _well_placed((read(end, 5), *whole, read(8, length)), inline)
-        assert not _well_placed((*whole, read(8, length), read(end - 4, 5)), inline)
+        assert well_placed((*whole, read(8, length), read(end, 5)), inline)
+        assert well_placed((read(end, 5), *whole, read(8, length)), inline)
+        assert not well_placed((*whole, read(8, length), read(end - 4, 5)), inline)
         # Between them would be four octets of a stream that has only eight, before the first one.
-        assert not _well_placed((*whole, read(8, length), read(end + 4, 5)), inline)
-    assert _well_placed((read(8, length), read(end + 4, 5)), 12)
-    assert not _well_placed((read(8, length), read(end + 8, 5)), 12)
+        assert not well_placed((*whole, read(8, length), read(end + 4, 5)), inline)
+    assert well_placed((read(8, length), read(end + 4, 5)), 12)
+    assert not well_placed((read(8, length), read(end + 8, 5)), 12)
 
 
 def test_read_chunks_stand_within_the_stream() -> None:
-    assert _well_placed((), 0)
-    assert not _well_placed((), None)
-    assert _well_placed((read(0, 20),), None)
-    assert not _well_placed((read(0, 20),), 20)
-    assert not _well_placed((read(4, 20),), None)
-    assert _well_placed((read(4, 20),), 4)
-    assert _well_placed((read(4, 20),), 8)
-    assert not _well_placed((read(8, 20),), 4)
-    assert _well_placed((read(0, 4, 4), read(8, 20)), None)
-    assert not _well_placed((read(0, 4, 3), read(8, 20)), None)
+    assert well_placed((), 0)
+    assert not well_placed((), None)
+    assert well_placed((read(0, 20),), None)
+    assert not well_placed((read(0, 20),), 20)
+    assert not well_placed((read(4, 20),), None)
+    assert well_placed((read(4, 20),), 4)
+    assert well_placed((read(4, 20),), 8)
+    assert not well_placed((read(8, 20),), 4)
+    assert well_placed((read(0, 4, 4), read(8, 20)), None)
+    assert not well_placed((read(0, 4, 3), read(8, 20)), None)
 
 
 END = 1 << 64
@@ -103,8 +113,8 @@ def test_segments_have_a_size_and_an_end(length: int, offset: int, fits: bool) -
         ChunkLists((), (), WriteChunk((good, segment))),
         ChunkLists((), (WriteChunk((segment,)),), WriteChunk((good,))),
     ):
-        assert _addressable(chunks, 100) is fits
-    assert _addressable(NO_CHUNKS, 0)
+        assert addressable(chunks, 100) is fits
+    assert addressable(NO_CHUNKS, 0)
 
 
 @pytest.mark.req("V1-38", "V2-52")
@@ -159,19 +169,6 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     for again in (pair.server.fail_call, pair.server.drop):
         with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
             again(incoming)
-
-
-def test_version_1_has_segments_of_any_length_and_version_2_those_that_were_told() -> None:
-    session = BarePeer(Role.SERVER, TransportConfig(segment_octets_max=2000)).endpoint._session
-    assert session.splits is False
-    assert session.segment_octets_taken == 0xFFFFFFFF
-    assert session.names_ended is False
-    assert session.segment_octets_possible == 2000
-    session.use(Version2())
-    assert session.segment_octets_possible == 1 << 20
-    assert session.splits is True
-    assert session.segment_octets_taken == 1 << 20
-    assert session.names_ended is True
 
 
 def called(*arguments: int) -> tuple[BarePeer, Requester, Call]:
@@ -243,19 +240,6 @@ def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(att
     assert not requester.on_refused(not_taken(8), None)
 
 
-@each_case(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])
-def test_a_call_that_is_failed_is_counted_once(error: Any, bad: int) -> None:
-    peer, requester, handle = called(5000)
-    assert requester.fail(7, error)
-    statistics = peer.endpoint.statistics
-    assert (statistics.calls, statistics.calls_failed, statistics.bad_replies) == (1, 1, bad)
-    assert requester.in_flight == 0
-    assert not peer.endpoint_pd.regions
-    (event,) = peer.endpoint_events()
-    assert event == CallFailed(handle, error)
-    assert not requester.fail(7, error)
-
-
 END_OF_CALL: dict[str, Callable[[Requester], object]] = {
     "answered": lambda requester: requester.on_reply(Inbound(Kind.REPLY, 7, 9, 1), None),
     "refused": lambda requester: requester.on_refused(refusal(Cause.HEADER), None),
@@ -280,26 +264,6 @@ def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: 
     assert len(peer.endpoint_events()) == (0 if abandoned else 1)
     peer.run()
     assert [octets[:4] for octets in peer.received] == [struct.pack(">I", xid) for xid in (7, 8)]
-
-
-@each_case(("more", "results", "short"), [(0, 0, True), (4, 0, False), (0, 1, False)])
-def test_a_call_that_just_fits_is_not_planned(
-    more: int, results: int, short: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planned = []
-    expose = Requester._expose
-
-    def exposed(requester: Requester, handle: Call, payload: Any) -> Sequence[Buffer]:
-        planned.append(handle.xid)
-        return expose(requester, handle, payload)
-
-    monkeypatch.setattr(Requester, "_expose", exposed)
-    peer = BarePeer(Role.CLIENT)
-    session = peer.endpoint._session
-    assert (session.call_octets, session.results_octets) == (4096 - 28, 4096 - 28 - 32)
-    plain = bytes(session.call_octets - 8 + more)
-    peer.endpoint.call(7, message(7, CALL, (plain, None)), ReplyBound(session.results_octets + results))
-    assert planned == ([] if short else [7])
 
 
 class Batching:
@@ -390,19 +354,6 @@ def test_calls_of_version_1_have_messages_of_their_own() -> None:
     assert (peer.endpoint._outbox.queued, peer.endpoint._outbox.posted) == (0, 2)
 
 
-def test_what_waits_is_given_up_once() -> None:
-    pair = EndpointPair(server=TransportConfig(credits_granted=1), version="2").connect()
-    outbox = pair.client._outbox
-    handle = pair.client.call(1, message(1, CALL, (bytes(100_000), None)), ReplyBound(8))
-    other = pair.client.call(2, message(2, CALL), ReplyBound(8))
-    assert outbox.queued == 2
-    assert outbox.waiting(Kind.CALL) == 1
-    assert outbox.waiting(Kind.REPLY) == 0
-    assert outbox.clear() == [other, handle]
-    assert outbox.queued == 0
-    assert outbox.clear() == []
-
-
 @each_case(
     ("send", "receive", "segments", "fits"),
     [(1024, 4096, 59, True), (1024, 4096, 60, False), (4096, 1024, 62, True), (4096, 1024, 63, False)],
@@ -491,13 +442,6 @@ def test_a_client_answers_in_several_messages_only_where_it_told_so(
     assert without._continued == (0, CONTINUED_OCTETS_MAX)
 
 
-@each_case("reverse", [False, True])
-def test_without_calls_of_a_server_there_are_no_credits_for_them(reverse: bool) -> None:
-    pair = EndpointPair(TransportConfig(reverse_credits_granted=7), reverse=reverse)
-    assert pair.client.reverse_credits_granted == (7 if reverse else 0)
-    assert pair.server.reverse_credits_granted == (1 if reverse else 0)
-
-
 class Asked:
     """A carrier that leaves every call to the version, and remembers it."""
 
@@ -556,6 +500,105 @@ def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool
     pair.client.call(10, message(10, CALL, (bytes(most - 8), None)), ReplyBound(8))
     assert outbox.queued >= 1
     assert outbox.waiting(Kind.CALL) == outbox.queued
+
+
+class EveryMessage:
+    """Credits that count Sends of any kind; each received call gives back the balance that it names."""
+
+    counts_arrivals = False
+    low = refresh_due = False
+
+    def __init__(self) -> None:
+        self.allowed = self.granted = 64
+        self.receives_wanted = 80
+        self.balance = self.in_flight = 0
+
+    def admit(self, _outgoing: Outgoing) -> int:
+        assert self.balance
+        self.balance -= 1
+        return 0
+
+    def on_received(self, inbound: Inbound) -> bool:
+        self.balance += inbound.credit_word
+        return True
+
+    def may_owe(self, _sends: int) -> bool:
+        return True
+
+
+class Counted(Version1):
+    def __init__(self) -> None:
+        self.credits = EveryMessage()
+
+    def window(self, *_: object, **__: object) -> EveryMessage:  # type: ignore[override]
+        return self.credits
+
+
+class Server(BarePeer):
+    """A server that also calls."""
+
+    def __init__(self) -> None:
+        self.dialect = Counted()
+        super().__init__(Role.SERVER, TransportConfig(reverse_chunks=True), reverse=True, dialects=(self.dialect,))
+        self.endpoint.allow_reverse()
+
+    def called(self, xid: int, *, credit: int = 0, chunks: bytes = bytes(12)) -> CallArrived:
+        self.send(struct.pack(">IIII", xid, 1, credit, 0) + chunks + struct.pack(">II", xid, CALL))
+        (event,) = self.endpoint_events()
+        assert isinstance(event, CallArrived)
+        return event
+
+    def heard(self) -> list[tuple[str, int]]:
+        """The messages that the peer has received since the last call of this."""
+        heard = []
+        for octets in self.received:
+            header = decode_header(octets)
+            kind = "error" if isinstance(header, RdmaError) else "reply" if octets[35] else "call"
+            heard.append((kind, header.xid))
+        self.received.clear()
+        return heard
+
+    def credit(self, count: int) -> None:
+        """The peer gives so many credits, and the endpoint's owner lets it go on."""
+        self.dialect.credits.balance += count
+        self.endpoint._outbox.drain()
+        self.run()
+
+
+def test_errors_go_first_and_calls_last() -> None:
+    server = Server()
+    server.endpoint.call(50, message(50, CALL), ReplyBound(8))
+    first = server.called(1).incoming
+    second = server.called(2).incoming
+    third = server.called(3).incoming
+    server.endpoint.reply(first, message(1, REPLY))
+    server.endpoint.fail_call(second)
+    server.endpoint.call(51, message(51, CALL), ReplyBound(8))
+    server.endpoint.reply(third, message(3, REPLY))
+    server.run()
+    assert server.heard() == []
+    server.credit(2)
+    assert server.heard() == [("error", 2), ("reply", 1)]
+    server.credit(2)
+    assert server.heard() == [("reply", 3), ("call", 50)]
+    server.credit(1)
+    assert server.heard() == [("call", 51)]
+
+
+def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:
+    server = Server()
+    region = server.pd.register(bytearray(200), Access.REMOTE_WRITE)
+    chunks = struct.pack(">IIIIIQII", 0, 1, 1, region.handle, 200, region.offset, 0, 0)
+    incoming = server.called(1, chunks=chunks).incoming
+    plain = server.called(2).incoming
+    assert server.endpoint.reply(incoming, message(1, REPLY, (b"", bytes(200))))
+    assert not server.endpoint.reply(plain, message(2, REPLY))
+    server.qp.abort("the test ends it")
+    server.run()
+    sent, closed = server.endpoint_events()
+    assert sent == ReplySent(incoming)
+    assert isinstance(closed, Closed)
+    assert server.endpoint._session.owed == 0
 
 
 def test_a_call_that_is_withdrawn_waits_no_more() -> None:

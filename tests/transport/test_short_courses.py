@@ -46,21 +46,6 @@ V2 = [
 RESTS = (b"", b"\0", bytes(3), bytes(4), bytes(100))
 
 
-class Begun(bytes):
-    """A message in memory that goes on: only the octets before `size` are part of it."""
-
-    size = 0
-
-    def __len__(self) -> int:
-        return self.size
-
-
-def begun(octets: bytes, more: bytes) -> Begun:
-    made = Begun(octets + more)
-    made.size = len(octets)
-    return made
-
-
 def refuse(*_: object, **__: object) -> Any:
     pytest.fail("the long course was taken")
 
@@ -156,34 +141,6 @@ def test_unusual_messages_of_version_2_are_the_same_by_either_course(number: int
         assert outcome(Version2(), octets) == Version2()._decode_other(octets), octets.hex(" ", 4)
 
 
-@each_case(
-    ("version", "owner", "messages"),
-    [
-        (Version1, v1, [header + words(XID, kind) for kind, _, header in V1[:2]]),
-        (Version2, Version2, [header + words(XID, kind) for kind, _, _, header in V2[:2]]),
-    ],
-)
-def test_a_message_that_is_cut_off_takes_no_short_course(
-    version: Any, owner: object, messages: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memory behind it would make it whole."""
-    monkeypatch.setattr(owner, "_decode_other", lambda *_: "the long course")
-    for octets in messages:
-        for length in range(len(octets)):
-            assert outcome(version(), begun(octets[:length], octets[length:])) == "the long course", length
-        assert isinstance(outcome(version(), begun(octets, bytes(100))), Inbound)
-
-
-@pytest.mark.req("V1-21", "V2-21")
-@each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
-def test_positions_are_multiples_of_four(position: int) -> None:
-    read = words(1, position, *NAMED, 0, 0, 0, XID, 0)
-    found = outcome(Version1(), words(XID, 1, CREDITS, 0) + read)
-    assert found == Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
-    expected = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.HEADER))
-    assert outcome(Version2(), words(XID, 2, CREDITS, 0, 0, 0) + read) == expected
-
-
 def test_flags_of_an_extension_are_its_own() -> None:
     flags_refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.FLAGS))
 
@@ -212,22 +169,3 @@ def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> No
     message = OutgoingExtension(XID, 64, 0x30, (), answer=answer)
     assert Version2().encode(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x31 if answer else 0x30)
     assert Version2().encode_piece(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x33 if answer else 0x32)
-
-
-@each_case("more", range(4))
-def test_errors_of_an_extension_have_as_many_words_as_it_says(more: int) -> None:
-    dialect = Version2()
-    dialect.extend({}, {200: 0, 201: 1, 202: 3})
-    prefix = words(XID, 2, CREDITS, 4, 1)
-
-    def found(*numbers: int) -> Any:
-        return outcome(dialect, prefix + words(*numbers) + bytes(more))
-
-    def refused(code: int, *numbers: int) -> Inbound:
-        return Inbound(Kind.ERROR, XID, CREDITS, 2, refusal=Refusal(Cause.EXTENSION, code=code, words=numbers))
-
-    assert found(200) == refused(200)
-    assert found(201, 7) == refused(201, 7)
-    assert found(202, 7, 8, 9) == refused(202, 7, 8, 9)
-    for numbers in ((), (200, 1), (201,), (201, 1, 2), (202, 1, 2), (202, 1, 2, 3, 4), (203,), (203, 1)):
-        assert found(*numbers) is None

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.transport import call_states, host_authentication, refusals, routing
-from rpcrdma.transport.carriers import Transmission
-from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport import refusals, routing
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
-from rpcrdma.transport.dialects import header_v1, header_v2
+from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.v2 import _opens
-from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
-from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.plan_call import CallPlan, PlanLimits
-from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
+from rpcrdma.transport.message import Cause, Kind, Refusal
+from rpcrdma.transport.plan_call import PlanLimits
+from rpcrdma.transport.properties import _Level, with_receive_octets
+from rpcrdma.transport.reactions import CallForm, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
-from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
+from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.wire.buffers import Reader
 from support.cases import each_case
 from support.octets import words
@@ -70,39 +65,6 @@ def test_no_error_tells_more_than_a_word_can(needed: int, told: int) -> None:
     assert header_v2.ERRORS.encode(Refusal(Cause.REPLY_RESOURCE, needed=needed)) == words(9, told)
 
 
-def test_headers_have_nothing_that_they_are_not_given() -> None:
-    message = header_v1.RdmaMsg(7, 9)
-    assert (message.chunks, message.size, message.version) == (NO_CHUNKS, 28, 1)
-    assert header_v1.RdmaNoMsg(7, 9, NO_CHUNKS).version == 1
-    padded = header_v1.RdmaMsgp(7, 9, 1, 2)
-    assert (padded.chunks, padded.version) == (NO_CHUNKS, 1)
-    assert header_v1.RdmaDone(7, 9).version == 1
-    error = header_v1.RdmaError(7, 9, 2)
-    assert (error.low, error.high, error.version) == (0, 0, 1)
-    first = header_v2.Rdma2Msg(7, 9)
-    assert (first.flags, first.inv_handle, first.chunks, first.size) == (0, 0, NO_CHUNKS, 36)
-    long = header_v2.Rdma2NoMsg(7, 9)
-    assert (long.flags, long.inv_handle, long.chunks) == (0, 0, NO_CHUNKS)
-
-
-def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
-    assert Refusal(Cause.HEADER)[1:] == (0, 0, 0, 0, 0, 0, ())
-    inbound = Inbound(Kind.CALL, 7, 9, 1)
-    assert (inbound.chunks, inbound.data, inbound.start, inbound.long) == (NO_CHUNKS, b"", 0, False)
-    assert (inbound.ends, inbound.refusal, inbound.properties, inbound.header_type) == (None, None, (), 0)
-    assert (inbound.flags, inbound.answers, inbound.broken) == (0, False, None)
-    assert CallForm(ReplyBound(0))[1:] == (1, False, False, 0, False)
-    assert tuple(CallPlan()) == (False, (), (), 0)
-    row = HeaderRow(0x200, "row", lambda *_: None)
-    assert (row.flags, row.continues) == (0, False)
-    assert ErrorRow(0x200, "error").words == 0
-    extension = Extension(name="x")
-    assert (extension.reserve_max, extension.receives, extension.without_calls) == (0, None, None)
-    assert (extension.headers, extension.properties, extension.errors) == ((), (), ())
-    assert Transmission(0x200, ()).answers is False
-    assert _Number().smallest == 0
-
-
 @each_case("start", [0, 5])
 @each_case("octets", range(12))
 def test_a_message_opens_by_eight_octets_of_it(start: int, octets: int) -> None:
@@ -134,40 +96,6 @@ def test_connections_move_as_their_table_says() -> None:
     ends = {(state, Input.BREAK): State.BROKEN for state in standing}
     ends |= {(state, Input.END): State.CLOSED for state in standing}
     assert dict(TRANSITIONS) == {**WAYS, **ends}
-
-
-def test_calls_move_as_their_table_says() -> None:
-    assert {(state.name, moved.name): after.name for (state, moved), after in call_states.TRANSITIONS.items()} == {
-        ("QUEUED", "SEND"): "SENT",
-        ("QUEUED", "ABANDON"): "DONE",
-        ("QUEUED", "END"): "DONE",
-        ("SENT", "ABANDON"): "ABANDONED",
-        ("SENT", "REFUSE"): "QUEUED",
-        ("SENT", "END"): "DONE",
-        ("ABANDONED", "ABANDON"): "ABANDONED",
-        ("ABANDONED", "END"): "DONE",
-        ("DONE", "ABANDON"): "DONE",
-    }
-
-
-def test_the_authentication_of_hosts_moves_as_its_table_says() -> None:
-    table = host_authentication.TRANSITIONS
-    fails = {(state.name, "FAIL"): "FAILED" for state in host_authentication.HandshakeState}
-    assert {(state.name, moved.name): after.name for (state, moved), after in table.items()} == {
-        ("WAITING", "DECLINE"): "UNAUTHENTICATED",
-        ("WAITING", "TAKE_PART"): "HANDSHAKE",
-        ("HANDSHAKE", "FLIGHT"): "HANDSHAKE",
-        ("HANDSHAKE", "PROOF"): "CONFIRMING",
-        ("HANDSHAKE", "ACCEPT"): "AUTHENTICATED",
-        ("CONFIRMING", "ACCEPT"): "AUTHENTICATED",
-        **fails,
-    }
-
-
-def test_states_and_inputs_are_numbered_in_order() -> None:
-    assert [int(state) for state in State] == list(range(8))
-    assert [state.name for state in State][:3] == ["CONNECTING", "SETTLING", "AWAITING"]
-    assert [int(moved) for moved in Input] == list(range(7))
 
 
 def test_what_may_leave_in_each_state() -> None:
@@ -238,29 +166,6 @@ def test_a_refused_version_says_which_ones_are_spoken(low: int, high: int, told:
     assert str(error) == f"the server speaks RPC-over-RDMA {told}"
 
 
-def test_the_counters_under_the_names_of_linux() -> None:
-    assert LINUX_CLIENT == {
-        "sends": "sends",
-        "recvs": "receives",
-        "bad_xids": "bad_xids",
-        "read_chunk": "segments_read",
-        "write_chunk": "segments_write",
-        "reply_chunk": "segments_reply",
-        "total_rdma_request": "octets_offered",
-        "total_rdma_reply": "octets_returned",
-        "failed_marshal": "calls_unsendable",
-        "bad_reply": "bad_replies",
-        "nomsg_call": "calls_long",
-        "mrs_allocated": "registrations",
-        "bcall": "reverse_calls",
-    }
-    assert LINUX_SERVER == {
-        "rdma_stat_read": "rdma_reads",
-        "rdma_stat_recv": "receives",
-        "rdma_stat_write": "rdma_writes",
-    }
-
-
 def test_every_counter_begins_at_zero() -> None:
     counters = TransportStatistics()
     assert {name: getattr(counters, name) for name in TransportStatistics.__slots__} == dict.fromkeys(
@@ -269,16 +174,6 @@ def test_every_counter_begins_at_zero() -> None:
 
 
 FORM = CallForm(ReplyBound(100, (10, 20, 30)))
-
-
-def test_the_reaction_to_each_cause() -> None:
-    assert dict(REACTIONS) == {
-        Cause.READ_CHUNKS: Reaction.LONG,
-        Cause.WRITE_CHUNKS: Reaction.WITHOUT_WRITES,
-        Cause.SEGMENTS: Reaction.LARGER_SEGMENTS,
-        Cause.WRITE_RESOURCE: Reaction.LARGER,
-        Cause.REPLY_RESOURCE: Reaction.LARGER,
-    }
 
 
 @each_case(
@@ -317,13 +212,6 @@ def test_the_form_after_each_refusal(cause: Cause, chunk: int, needed: int, foll
         if "bound" not in following:
             assert expected is not None
             assert form_after(refusal, expected, into, 1000, 777) is None
-
-
-@pytest.mark.req("V2-88")
-def test_the_only_write_chunk_needs_no_index() -> None:
-    form = FORM._replace(bound=ReplyBound(100, (10,)))
-    grown = form_after(Refusal(Cause.WRITE_RESOURCE, 0, 50), form, (), 1000, 777)
-    assert grown == form._replace(attempts=2, bound=ReplyBound(100, (50,)))
 
 
 @each_case("chunk", [0, 1])

@@ -13,7 +13,6 @@ from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,
-    RdmaDone,
     RdmaError,
     RdmaMsg,
     RdmaMsgp,
@@ -73,14 +72,6 @@ def assert_ended(peer: BarePeer, reason: str) -> None:
     assert closed.protocol_error
 
 
-@each_case("version", [1, 2])
-def test_a_client_that_invalidates_with_a_message_that_cannot_be_read_is_cut_off(version: int) -> None:
-    peer = server()
-    region = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
-    assert peer.send(struct.pack(">IIIIIII", 7, version, 32, 9, 0, 0, 0), invalidate=region.handle) == []
-    assert_ended(peer, "without answering")
-
-
 @pytest.mark.req("V1-54")
 def test_message_of_fewer_than_28_octets_is_discarded() -> None:
     peer = server()
@@ -112,14 +103,6 @@ def test_rdma_error_is_discarded(version: int, code: int) -> None:
     header = struct.pack(">IIIIIII", XID, version, 1, 4, code, 1, 1)
     for length in range(16, 29):
         assert peer.send(header[:length]) == []
-    assert_works(peer)
-
-
-@pytest.mark.req("V1-72")
-def test_rdma_done_is_discarded() -> None:
-    peer = server()
-    assert peer.send(encode_header(RdmaDone(XID, 1))) == []
-    assert peer.send(encode_header(RdmaDone(XID, 1)), bytes(100)) == []
     assert_works(peer)
 
 
@@ -202,22 +185,6 @@ def test_both_styles_of_padding_are_accepted(length: int, style: str) -> None:
     decoder.octets(8, "start")
     assert decoder.bulk(2000, "item") == memory[:length]
     assert decoder.octets(4, "next") == b"next"
-    decoder.done("call")
-
-
-@pytest.mark.req("V1-92")
-def test_read_list_in_any_order_with_segments_of_one_position_apart() -> None:
-    peer = server()
-    region = peer.pd.register(b"AAAABBBBCCCCDDD", Access.REMOTE_READ)
-    (a, b, c, d) = named(region, (0, 4), (4, 4), (8, 4), (12, 3))
-    chunks = (ReadChunk(28, (c,)), ReadChunk(12, (a,)), ReadChunk(28, (d,)), ReadChunk(12, (b,)))
-    peer.send(call(*chunks), CALL, struct.pack(">I", 8), b"mid.", struct.pack(">I", 7), b"end.")
-    decoder = arrived(peer).decoder
-    decoder.octets(8, "start")
-    assert decoder.bulk(10, "first") == b"AAAABBBB"
-    assert decoder.octets(4, "middle") == b"mid."
-    assert decoder.bulk(10, "second") == b"CCCCDDD"
-    assert decoder.octets(4, "end") == b"end."
     decoder.done("call")
 
 
@@ -365,18 +332,6 @@ def test_more_calls_than_granted_end_the_connection() -> None:
     peer.send(call(), CALL)
     assert_ended(peer, "more than the 4 calls that credits allow")
     assert peer.endpoint.statistics.discarded == 0
-
-
-def test_calls_waiting_for_memory_count_against_the_credits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 100)
-    config = TransportConfig(credits_granted=4, call_octets_pulled_max=100)
-    peer = server(config)
-    region = peer.pd.register(bytearray(100), Access.REMOTE_READ)
-    for _ in range(4):
-        peer.send(call(ReadChunk(8, named(region, (0, 100)))), CALL)
-    assert len(peer.endpoint_events()) == 1
-    peer.send(call(ReadChunk(8, named(region, (0, 100)))), CALL)
-    assert_ended(peer, "credits")
 
 
 @pytest.mark.req("V1-67")

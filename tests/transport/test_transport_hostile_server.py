@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import ChunkRefused, Closed, ReplyArrived, ReplyBound, Role, TransportConfig, VersionRefused
+from rpcrdma.transport import Closed, ReplyArrived, ReplyBound, Role, TransportConfig, VersionRefused
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
@@ -105,13 +105,6 @@ def test_err_vers_fails_the_call_whatever_version_it_is_in(version: int) -> None
     assert (error.low, error.high) == (2, 5)
 
 
-def test_err_chunk_fails_the_call_and_grants_nothing() -> None:
-    peer = Client(ReplyBound(9000, (5000,)), argument=5000)
-    peer.send(encode_header(RdmaError(XID, 32, 2)))
-    assert isinstance(peer.failure(), ChunkRefused)
-    assert peer.endpoint.credits_granted == 1
-
-
 @pytest.mark.req("V1-49")
 @each_case("given", [False, True])
 @each_case("results", ["none", "empty", "the first"])
@@ -194,38 +187,3 @@ def test_invalidation_by_a_server_that_did_not_announce_it_is_accepted() -> None
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
     assert peer.endpoint.statistics.remote_invalidations == 1
-
-
-@pytest.mark.req("PD-6")
-@each_case(
-    "octets", [encode_message(RDMA_MSG, XID + 1, 1, ChunkLists()) + REPLY, encode_header(RdmaDone(XID, 1)), b"x"]
-)
-def test_invalidation_by_a_message_that_answers_nothing_ends_the_connection(octets: bytes) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
-    peer.send(octets, invalidate=peer.offered.writes[0].segments[0].handle)
-    assert "without answering" in peer.closed()
-
-
-def test_invalidation_by_an_error_message_counts_for_its_call() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
-    peer.send(encode_header(RdmaError(XID, 1, 2)), invalidate=peer.offered.writes[0].segments[0].handle)
-    assert isinstance(peer.failure(), ChunkRefused)
-
-
-@pytest.mark.req("V1-77")
-def test_write_after_the_reply_ends_the_connection_and_changes_nothing() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
-    (segment,) = peer.offered.writes[0].segments
-    peer.reply(ChunkLists((), zeroed(*peer.offered.writes)))
-    assert isinstance(peer.event(), ReplyArrived)
-    peer.write(segment.handle, segment.offset, [b"\xff" * 5000])
-    peer.run()
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, Closed)
-    assert peer.memory == bytes(5000)
-
-
-def test_message_longer_than_our_receives_ends_the_connection() -> None:
-    peer = Client()
-    peer.send(bytes(4097))
-    assert "4097" in peer.closed()

@@ -9,63 +9,6 @@ from hypothesis import strategies as st
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
-from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.dialects.header_v1 import (
-    Header,
-    RdmaDone,
-    RdmaError,
-    RdmaMsg,
-    RdmaMsgp,
-    RdmaNoMsg,
-    decode_header,
-    encode_header,
-)
-from rpcrdma.transport.dialects.v1 import GEOMETRY
-from rpcrdma.transport.private_data import PrivateData, decode_private_data, encode_private_data
-
-WORDS = st.integers(0, 0xFFFFFFFF)
-SEGMENTS = st.builds(Segment, WORDS, WORDS, st.integers(0, (1 << 64) - 1))
-WRITE_CHUNKS = st.builds(WriteChunk, st.lists(SEGMENTS, max_size=5).map(tuple))
-READ_LISTS = st.lists(
-    st.builds(
-        ReadChunk,
-        st.integers(0, 0x3FFFFFFF).map(lambda n: 4 * n),
-        st.lists(SEGMENTS, min_size=1, max_size=4).map(tuple),
-    ),
-    max_size=6,
-    unique_by=lambda chunk: chunk.position,
-).map(tuple)
-CHUNK_LISTS = st.builds(ChunkLists, READ_LISTS, st.lists(WRITE_CHUNKS, max_size=4).map(tuple), st.none() | WRITE_CHUNKS)
-HEADERS: st.SearchStrategy[Header] = st.one_of(
-    st.builds(
-        lambda xid, credits_, chunks: RdmaMsg(xid, credits_, chunks, 28 + GEOMETRY.size_chunks(chunks)),
-        WORDS,
-        WORDS,
-        CHUNK_LISTS,
-    ),
-    st.builds(RdmaNoMsg, WORDS, WORDS, CHUNK_LISTS),
-    st.builds(RdmaMsgp, WORDS, WORDS, WORDS, WORDS, CHUNK_LISTS),
-    st.builds(RdmaDone, WORDS, WORDS),
-    st.builds(RdmaError, WORDS, WORDS, st.just(1), WORDS, WORDS, version=WORDS),
-    st.builds(RdmaError, WORDS, WORDS, st.just(2), version=WORDS),
-)
-
-
-@given(HEADERS)
-def test_headers_survive_the_round_trip(header: Header) -> None:
-    assert decode_header(encode_header(header)) == header
-
-
-SIZES = st.integers(1, 256).map(lambda n: 1024 * n)
-
-
-@given(st.booleans(), SIZES, SIZES, st.binary(max_size=20), st.binary(max_size=20))
-def test_private_data_survive_wherever_they_stand(
-    invalidation: bool, send: int, receive: int, before: bytes, after: bytes
-) -> None:
-    data = PrivateData(invalidation, send, receive)
-    assert decode_private_data(before + encode_private_data(data) + after) == data
-
 
 LENGTHS = st.integers(0, 12) | st.integers(950, 1100) | st.integers(3900, 4200) | st.integers(0, 30_000)
 CONFIGS = st.builds(

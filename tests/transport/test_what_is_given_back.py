@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
@@ -17,7 +16,6 @@ from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
-from rpcrdma.xdr.codec import PlacedInOrder
 from support.cases import each_case
 from support.raw_calls import header, read_segment
 
@@ -119,19 +117,6 @@ def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
     assert len(server.endpoint_events()) == 2
 
 
-def test_the_memory_of_an_answered_call_goes_to_the_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 20)
-    peer = Server(TransportConfig(call_octets_pulled_max=20, remote_invalidation=False))
-    assert peer.called(7, 12) == peer.called(8, 12) == []
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallArrived)
-    reads = peer.endpoint.statistics.rdma_reads
-    peer.endpoint.reply(event.incoming, message(7, REPLY))
-    assert peer.endpoint.statistics.rdma_reads == reads + 1, "at once"
-    peer.run()
-    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
-
-
 def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> None:
     server = Server()
     server.buffers.later = True
@@ -202,20 +187,6 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     decoder.done("results")
 
 
-def test_results_that_were_placed_are_not_copied() -> None:
-    memory, elsewhere = bytearray(b"placed.."), bytearray(b"arrived.")
-    into = (memoryview(memory), memoryview(bytearray(8)))
-    placed = PlacedInOrder([memoryview(memory)[:6].toreadonly(), memoryview(elsewhere)[:7]])
-    decoder = ResultDecoder(struct.pack(">II", 6, 7), 0, placed, into)
-    assert decoder.placed is placed
-    first = decoder.bulk(100, "result")
-    assert first.readonly, "the very view that was placed"
-    assert first == b"placed"
-    second = decoder.bulk(100, "result")
-    assert second == b"arrived"
-    assert second.obj is into[1].obj
-
-
 @each_case("end", ["call", "reply"])
 @each_case("items", [(), (5,), (8, 3)])
 def test_calls_of_a_server_fit_a_message_and_so_do_their_replies(end: str, items: tuple[int, ...]) -> None:
@@ -234,13 +205,3 @@ def test_calls_of_a_server_fit_a_message_and_so_do_their_replies(end: str, items
         pair.server.call(9, message(9, CALL, (bytes(plain + more[0]), None)), ReplyBound(bound + more[1], items))
     pair.server.call(9, message(9, CALL, (bytes(plain), None)), ReplyBound(bound, items))
     assert pair.server.reverse_calls_in_flight == 1
-
-
-def test_a_peer_that_leaves_its_replies_unread_is_not_said_to_be_discarded() -> None:
-    peer = BarePeer(Role.SERVER)
-    peer.endpoint._outbox.posted = 10_000
-    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, Closed)
-    assert event.reason == "the peer does not read its replies"
-    assert peer.endpoint.statistics.discarded == 0

@@ -1,8 +1,7 @@
 """Every interleaving of two endpoints with small windows: none gets stuck, and no message comes without a receive.
 
-The space that is explored is that of `window_space`; some of its messages go in groups of an extension.
-
-As a program, the file explores the larger spaces, too:  python tests/transport/test_windows_exhaustively.py
+The space that is explored is that of `window_space`; some of its messages go in groups of an extension, or several
+calls or replies in one message.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcrdma.rtr.requests import Promises
-from rpcrdma.transport.message import Inbound, Kind, Outgoing
 from window_space import (
     DROPPED,
     ERROR,
@@ -25,13 +22,8 @@ from window_space import (
     PLAIN,
     PROPERTIES,
     Call,
-    Overrun,
     Scenario,
     State,
-    Stuck,
-    Unpaid,
-    explore_mistaken,
-    print_sizes,
 )
 
 # Each case is an item: run_mutants.py runs no item of more than two seconds.
@@ -68,16 +60,14 @@ GROUPS = {
         (2, 2), (1, 2), (Call(GROUP + 2, GROUP + 2, nested=True), Call(1, GROUP + 2)), (), 4
     ),
 }
-LARGER_SCENARIOS = {
-    "every kind of answer": Scenario(
-        (3, 2), (2, 2), (Call(2, ERROR), Call(1, 2, nested=True), PLAIN), (Call(1, 2), Call(2, 1), Call(1, ERROR))
+BATCHES = {
+    "calls together": Scenario((6, 1), (1, 3), (PLAIN,) * 6, (), together=3),
+    "calls of both ends together": Scenario((3, 2), (2, 3), (PLAIN,) * 3, (PLAIN,) * 2, together=3),
+    "calls together, with long replies": Scenario((4, 1), (1, 3), (Call(1, 2), *[PLAIN] * 3), (), together=3),
+    "calls together, whose handlers call": Scenario((3, 2), (2, 2), (NESTED, PLAIN, PLAIN), (PLAIN,), together=2),
+    "calls together, and replies in groups": Scenario(
+        (3, 0), (0, 3), (PLAIN, PLAIN, Call(1, GROUP + 2), PLAIN, PLAIN), (), promises=2, together=2
     ),
-    "three calls each": Scenario((3, 1), (3, 1), (Call(1, 2, nested=True),) * 2 + (NESTED,), (Call(1, 2),) * 3),
-    "two handlers that call": Scenario((6, 2), (2, 2), (NESTED,) * 2 + (PLAIN,) * 3, (Call(1, 2), PLAIN)),
-    "errors and handlers that call": Scenario(
-        (6, 2), (2, 2), (Call(1, ERROR),) * 6 + (Call(2, ERROR),), (NESTED, NESTED)
-    ),
-    "long calls": Scenario((2, 2), (2, 2), (Call(5, 2), Call(1, 3)), (Call(4, 1), Call(1, 3))),
 }
 
 
@@ -88,10 +78,10 @@ def small_windows(*calls: tuple[Call, ...]) -> Iterator[Scenario]:
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", SCENARIOS | BATCHES)
 def test_every_interleaving_comes_to_its_end(name: str) -> None:
     floor = 50 if "drop" in name else 200
-    assert SCENARIOS[name].space().explore() > floor
+    assert (SCENARIOS | BATCHES)[name].space().explore() > floor
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
@@ -160,150 +150,3 @@ def test_long_conversations_come_to_their_end(data: st.DataObject, seed: int) ->
 
     least = sum(call.pieces for call in scenario.calls + scenario.peer_calls)
     assert scenario.space().walk(choose) >= 2 * least
-
-
-class CallsUnbounded:
-    """Calls may take the credits for answers."""
-
-    __slots__ = ()
-    allowed = property(lambda self: self.requested, lambda _self, _value: None)
-
-
-class NoGrants:
-    """Credits travel in the headers of other messages only."""
-
-    __slots__ = ()
-    refresh_due = False
-
-
-class GrantsAtHalf:
-    """A grant waits until half is owed even where nothing is left."""
-
-    __slots__ = ()
-
-    @property
-    def _refreshable(self) -> bool:
-        return self._heard and self.owed > 1 and self.owed >= self.outstanding
-
-
-class GrantsAtOnce:
-    """All owed credits are granted."""
-
-    __slots__ = ()
-    low = property(lambda _self: True, lambda _self, _value: None)
-
-    @property
-    def refresh_due(self) -> bool:
-        return not self._unproven and self._heard and self.owed > 0
-
-
-class GrantsUnproven:
-    """A grant does not wait for a sign that the one before has arrived."""
-
-    __slots__ = ()
-
-    @property
-    def refresh_due(self) -> bool:
-        return self._refreshable
-
-
-class NoneOver:
-    """The peer gets credits for calls and answers only."""
-
-    __slots__ = ()
-
-    def __init__(self, requested: int, granted: int, reservable: int) -> None:
-        super().__init__(requested, granted, reservable)
-        self._base = granted
-
-
-class NoneForAnswers:
-    """The peer has to keep credits back for its answers."""
-
-    __slots__ = ()
-    _base = property(lambda self: self.granted + 1 - self.in_flight, lambda _self, _value: None)
-
-
-class AnswersReserved:
-    """Calls are bounded by the owed answers, of which each keeps a credit, and not by the peer's receives."""
-
-    __slots__ = ()
-    allowed = property(lambda self: self.requested if self.balance > self.unanswered else 0, lambda _self, _value: None)
-
-
-class ErrorsGive:
-    """Errors bring credits, which their receiver does not look at."""
-
-    __slots__ = ()
-
-    def admit(self, message: Outgoing) -> int:
-        word = super().admit(message)
-        return word | self._give() if message.kind is Kind.ERROR else word
-
-
-class UncountedIsRoom:
-    """A message that has just come is taken for room for one more call."""
-
-    __slots__ = ()
-
-    def on_arrival(self, message: Inbound | None) -> bool:
-        taken = super().on_arrival(message)
-        self._count(Kind.PROPERTIES)
-        return taken
-
-
-class SendsAnyway:
-    """Pieces go out without credits."""
-
-    __slots__ = ()
-    overdrawn = 100
-
-
-class SendsOneAnyway:
-    """One piece goes out without a credit, for which there is a receive: that for grants."""
-
-    __slots__ = ()
-    overdrawn = 1
-
-
-class NoneOverPromises(Promises):
-    """The peer gets as many credits for a reply as that needs, and no more."""
-
-    __slots__ = ()
-
-    def make(self, messages: int) -> None:
-        self._take(messages)
-
-
-@pytest.mark.parametrize(
-    ("mistake", "name", "outcome"),
-    [
-        (CallsUnbounded, "more calls than credits", Stuck),
-        (NoGrants, "pieces both ways", Stuck),
-        (GrantsAtHalf, "pieces both ways", Stuck),
-        (GrantsAtOnce, "dropped calls", Stuck),
-        (GrantsUnproven, "one long call each", Overrun),
-        (NoneOver, "a handler that calls", Stuck),
-        (NoneForAnswers, "long replies", Stuck),
-        (AnswersReserved, "errors and handlers that call", Stuck),
-        (ErrorsGive, "errors", Stuck),
-        (UncountedIsRoom, "more calls than credits, and a long reply", Stuck),
-        (SendsAnyway, "long and short ones", Overrun),
-        (SendsOneAnyway, "long and short ones", Unpaid),
-        (NoneOverPromises, "notices use up what a reply needs", Stuck),
-    ],
-)
-def test_mistakes_in_the_policy_are_found(mistake: type, name: str, outcome: type[AssertionError]) -> None:
-    with pytest.raises(outcome):
-        explore_mistaken(mistake, (SCENARIOS | GROUPS | LARGER_SCENARIOS)[name])
-
-
-def main() -> None:
-    """Explores the larger spaces, too, and says how large they are."""
-    explored = {name: [scenario] for name, scenario in (SCENARIOS | GROUPS | LARGER_SCENARIOS).items()}
-    explored["every size"] = list(small_windows((Call(2, 3, nested=True), Call(3, 1)), (Call(1, 2), Call(2, ERROR))))
-    print_sizes(explored)
-
-
-if __name__ == "__main__":
-    main()

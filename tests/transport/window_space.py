@@ -12,9 +12,7 @@ message where a scenario says so.
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,16 +30,10 @@ __all__ = [
     "PLAIN",
     "PROPERTIES",
     "Call",
-    "Endless",
-    "Overrun",
     "Scenario",
     "Space",
     "State",
-    "Stuck",
-    "Unpaid",
     "admitted",
-    "explore_mistaken",
-    "print_sizes",
 ]
 
 ERROR, DROPPED, PROPERTIES = 0, -1, -2
@@ -284,8 +276,7 @@ class Space:
         if side.sending is not None:
             kind, pieces, told = side.sending
             window = self._load(state, end)
-            # A window that makes a mistake may let pieces go out without credits.
-            if window.balance > -getattr(window, "overdrawn", 0):
+            if window.balance > 0:
                 yield self._sent(state, end, side, kind, pieces, told, window.admit_piece(_SENT[kind]))
             return
         begun: list[tuple[Kind, int, Any, Side]] = []
@@ -452,31 +443,13 @@ class Scenario(NamedTuple):
     promises: int = 0
     together: int = 1
     reserved: int = 0
-    promises_kind: type[Promises] = Promises
 
-    def space(self, kind: type[MessageWindow] = MessageWindow) -> Space:
-        """With two windows, which may be of a kind that makes a mistake."""
-        windows = kind(*self.first, self.promises + self.reserved), kind(*self.second, 0)
-        promises = self.promises_kind(self.promises, windows[0].reserve), Promises(0, windows[1].reserve)
+    def space(self) -> Space:
+        """All states that two endpoints with these windows and calls can come to."""
+        windows = MessageWindow(*self.first, self.promises + self.reserved), MessageWindow(*self.second, 0)
+        promises = Promises(self.promises, windows[0].reserve), Promises(0, windows[1].reserve)
         return Space(windows, promises, (self.calls, self.peer_calls), self.together, self.reserved)
 
 
 NESTED = Call(1, 1, nested=True)
 PLAIN = Call(1, 1)
-
-
-def explore_mistaken(mistake: type, scenario: Scenario) -> None:
-    """Explores a scenario with windows, or with promises, that make a mistake in their policy."""
-    if issubclass(mistake, Promises):
-        scenario._replace(promises_kind=mistake).space().explore()
-        return
-    scenario.space(type(mistake.__name__, (mistake, MessageWindow), {"__slots__": ()})).explore()
-
-
-def print_sizes(explored: Mapping[str, Iterable[Scenario]]) -> None:
-    """Explores scenarios, and says how large their spaces are."""
-    for name, scenarios in explored.items():
-        begun = time.perf_counter()
-        count = sum(scenario.space().explore() for scenario in scenarios)
-        sys.stdout.write(f"{name}: {count} states, {time.perf_counter() - begun:.1f} s\n")
-        sys.stdout.flush()

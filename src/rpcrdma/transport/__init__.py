@@ -41,12 +41,12 @@ from rpcrdma.transport.extensions import (
     PropertyRow,
 )
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.message_memory import BufferSource
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan
 from rpcrdma.transport.properties import Properties
 from rpcrdma.transport.reactions import CallForm
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused
-from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
 
 __all__ = [

@@ -6,6 +6,7 @@ Offsets are opaque 64-bit numbers, lengths count octets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from rpcrdma.verbs.memory import MemoryRegion
@@ -17,12 +18,16 @@ __all__ = [
     "ReadChunk",
     "Segment",
     "WriteChunk",
+    "addressable",
     "fill",
     "merge_small",
     "segments_needed",
     "segments_of",
     "split_gather",
+    "well_placed",
 ]
+
+_OFFSET_END = 1 << 64
 
 
 _tuple = tuple.__new__
@@ -109,6 +114,43 @@ NO_CHUNKS = ChunkLists()
 """The chunk lists of a message without chunks."""
 
 
+def addressable(chunks: ChunkLists, segment_octets: int) -> bool:
+    """Returns whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
+
+    No work request could be posted for another one.
+    """
+    for read in chunks.reads:
+        for _, length, offset in read.segments:
+            if offset + length > _OFFSET_END or length > segment_octets:
+                return False
+    for write in chunks.writes if chunks.reply is None else (*chunks.writes, chunks.reply):
+        for _, length, offset in write.segments:
+            if offset + length > _OFFSET_END or length > segment_octets:
+                return False
+    return True
+
+
+def well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
+    """Returns whether Read chunks are in order within the unreduced stream.
+
+    `inline` is the length of the reduced stream; None if the Position-Zero chunk has it.
+    """
+    end = 0
+    taken = 0
+    for chunk in sorted(reads):
+        length = chunk.length
+        if chunk.position == 0:
+            if inline is not None:
+                return False
+            inline = length
+            continue
+        if chunk.position < end or inline is None or chunk.position - taken > inline:
+            return False
+        taken += (length + 3) & ~3
+        end = chunk.position + ((length + 3) & ~3)
+    return inline is not None
+
+
 def segments_needed(length: int, segment_octets: int) -> int:
     """Returns how many segments of at most `segment_octets` name `length` octets of one region."""
     return -(-length // segment_octets)
@@ -167,15 +209,7 @@ def _deal(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tup
 def merge_small(gather: Sequence[Buffer], small_octets: int) -> list[Buffer]:
     """Returns the same octets in fewer buffers: neighbours of at most `small_octets` are joined."""
     merged: list[Buffer] = []
-    run: list[Buffer] = []
-    for buffer in gather:
-        if len(buffer) <= small_octets:
-            run.append(buffer)
-            continue
-        if run:
-            merged.append(run[0] if len(run) == 1 else b"".join(run))
-            run = []
-        merged.append(buffer)
-    if run:
-        merged.append(run[0] if len(run) == 1 else b"".join(run))
+    for small, run in groupby(gather, lambda buffer: len(buffer) <= small_octets):
+        buffers = list(run)
+        merged += [b"".join(buffers)] if small and len(buffers) > 1 else buffers
     return merged

@@ -23,13 +23,13 @@ from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.extensions import Extension, ExtensionLink
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
-from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.outbox import Outbox, SendMark
+from rpcrdma.transport.message_memory import BufferSource, MessageMemory, PlainBuffers
+from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.private_data import decode_private_data
 from rpcrdma.transport.properties import Properties
 from rpcrdma.transport.receive_buffers import AHEAD, ReceiveBuffers
 from rpcrdma.transport.requester import Requester
-from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
+from rpcrdma.transport.responder import Responder
 from rpcrdma.transport.routing import Halves, Handler, routes
 from rpcrdma.transport.session import Session
 from rpcrdma.transport.stall import StallWatch
@@ -55,9 +55,6 @@ _SUCCESS = Status.SUCCESS
 _OPEN = State.OPEN
 _CONNECTING = State.CONNECTING
 _PIECE = Kind.PIECE
-_REPLY = Kind.REPLY
-_SEND = Verb.SEND
-_RDMA_READ = Verb.RDMA_READ
 
 
 class Endpoint:
@@ -123,7 +120,9 @@ class Endpoint:
         self._session = session = Session(qp, pd, config, role, first, reverse=reverse, reservable=reservable)
         if role is Role.CLIENT and not reverse:
             extensions = [extension.without_calls or extension for extension in extensions]
-        self._receives = ReceiveBuffers(qp, _receives(receive_octets(config, dialects), extensions, receive_pool))
+        octets = receive_octets(config, dialects)
+        makers = [extension.receives for extension in extensions if extension.receives is not None]
+        self._receives = ReceiveBuffers(qp, makers[0](octets) if makers else receive_pool or ReceivePool(octets))
         self._outbox = Outbox(session, self._receives)
         self._extensions = Extensions(session, self._outbox, self._receives, extensions) if extensions else None
         if self._extensions is not None:
@@ -148,9 +147,10 @@ class Endpoint:
         self.responder: Responder | None = None
         """Answers calls; None at an end that takes none."""
         if role is Role.CLIENT or reverse:
-            self.requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
+            direction = CallDirection.FORWARD if role is Role.CLIENT else CallDirection.REVERSE
+            self.requester = Requester(session, self._outbox, direction)
         if role is Role.SERVER or reverse:
-            direction = _direction(role, Role.SERVER)
+            direction = CallDirection.FORWARD if role is Role.SERVER else CallDirection.REVERSE
             self.responder = Responder(session, self._outbox, buffers, memory, direction, incoming)
         if self._extensions is not None:
             self._extensions.requester = self.requester
@@ -165,11 +165,6 @@ class Endpoint:
         """Whether a message may have arrived in part."""
         self._routes: list[Handler | None] = []
         self._receives.post(session.window.receives_wanted)
-
-    @property
-    def config(self) -> TransportConfig:
-        """The configuration of this end."""
-        return self._session.config
 
     @property
     def version(self) -> int:
@@ -257,7 +252,8 @@ class Endpoint:
     @property
     def credits_granted(self) -> int:
         """The calls that the responder allows now: granted by the peer at a client, by this side at a server."""
-        return self._granted(self.role)
+        window = self._session.window
+        return window.allowed if self.role is Role.CLIENT else window.granted
 
     @property
     def reverse_credits_granted(self) -> int:
@@ -265,32 +261,28 @@ class Endpoint:
 
         This is the grant of this side at a client, that of the peer at a server.
         """
-        return self._granted(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
-
-    def _granted(self, role: Role) -> int:
+        if self.requester is None or self.responder is None:
+            return 0
         window = self._session.window
-        if role is Role.CLIENT:
-            return 0 if self.requester is None else window.allowed
-        return 0 if self.responder is None else window.granted
+        return window.granted if self.role is Role.CLIENT else window.allowed
 
     @property
     def calls_in_flight(self) -> int:
         """Client: calls sent and not answered. Server: calls received and not answered."""
-        return self._unanswered(self.role)
+        return self._calls_sent if self.role is Role.CLIENT else self.calls_unanswered
 
     @property
     def reverse_calls_in_flight(self) -> int:
         """Client: calls received and not answered. Server: calls sent and not answered."""
-        return self._unanswered(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
+        return self.calls_unanswered if self.role is Role.CLIENT else self._calls_sent
+
+    @property
+    def _calls_sent(self) -> int:
+        return 0 if self.requester is None else self.requester.in_flight
 
     @property
     def calls_unanswered(self) -> int:
         """Calls of the peer that are neither answered nor refused."""
-        return 0 if self.responder is None else self.responder.unanswered
-
-    def _unanswered(self, role: Role) -> int:
-        if role is Role.CLIENT:
-            return 0 if self.requester is None else self.requester.in_flight
         return 0 if self.responder is None else self.responder.unanswered
 
     @property
@@ -356,11 +348,6 @@ class Endpoint:
         return self.events.popleft() if self.events else None
 
     @property
-    def timed(self) -> bool:
-        """Whether a deadline applies to the peer."""
-        return self._session.owed > 0 or self._session.unfinished != 0
-
-    @property
     def untimed(self) -> bool:
         """Whether a new deadline applies, so that the owner has to ask for `next_deadline_s`."""
         session = self._session
@@ -370,11 +357,8 @@ class Endpoint:
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """Returns the time for the next `on_time`, or None. New deadlines count from `now_s`."""
-        first_s = self._introduction.next_deadline_s(now_s)
-        stall_s = self._stall.next_deadline_s(now_s)
-        if first_s is None or stall_s is None:
-            return stall_s if first_s is None else first_s
-        return min(first_s, stall_s)
+        deadlines_s = self._introduction.next_deadline_s(now_s), self._stall.next_deadline_s(now_s)
+        return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 
     def on_time(self, now_s: float) -> None:
         """Handles expired deadlines; `progress` then reports the events."""
@@ -488,16 +472,15 @@ class Endpoint:
     def _on_work_ended(self, completion: Completion) -> None:
         verb = completion.verb
         wr: Any = completion.wr
-        if verb is _SEND:
+        if verb is Verb.SEND:
             if wr is not None:
-                mark: SendMark = wr
-                self._outbox.ended, message = mark
+                self._outbox.ended, message = wr
                 if message is not None:
                     message.sending = False
-                    if message.kind is _REPLY:
+                    if message.kind is Kind.REPLY:
                         assert self.responder is not None
                         self.responder.on_sent(message)
-        elif verb is _RDMA_READ:
+        elif verb is Verb.RDMA_READ:
             assert self.responder is not None
             self.responder.on_read(wr, completion.status)
         elif verb is _RECEIVE:
@@ -506,8 +489,7 @@ class Endpoint:
     def _close(self, event: Disconnected) -> None:
         session = self._session
         violated = bool(session.failure) and session.refusal is None
-        reason = session.failure or event.reason
-        session.failure = reason
+        session.failure = reason = session.failure or event.reason
         self._move(Input.END)
         # The objects of a connection refer to each other: without this, the memory of messages that have arrived waits
         # for the garbage collector.
@@ -526,16 +508,3 @@ class Endpoint:
         if self._extensions is not None:
             # Last: the calls have ended whatever error the extension of a user raises.
             self._extensions.on_closed(reason, protocol_error=protocol_error)
-
-
-def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
-    """Returns memory for incoming messages of at least this many octets."""
-    for extension in extensions:
-        if extension.receives is not None:
-            return extension.receives(octets)
-    return shared or ReceivePool(octets)
-
-
-def _direction(role: Role, forward: Role) -> CallDirection:
-    """Returns the direction of calls at the end `role`; the end `forward` has those of the forward direction."""
-    return CallDirection.FORWARD if role is forward else CallDirection.REVERSE

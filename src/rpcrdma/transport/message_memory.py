@@ -1,4 +1,4 @@
-"""The memory of messages on one connection: long messages of unanswered calls, and unfinished messages.
+"""The memory of messages on one connection: Read chunks, long messages of unanswered calls, and unfinished messages.
 
 Unlike over TCP, no message can stay unread, because the peer has credits. So a message without room is refused.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
+from rpcrdma.wire.bulk_memory import bulk
 
-__all__ = ["MessageMemory", "MessageRoom"]
+__all__ = ["BufferSource", "MessageMemory", "MessageRoom", "PlainBuffers"]
 
 
 class MessageRoom(Protocol):
@@ -20,6 +21,41 @@ class MessageRoom(Protocol):
 
     def give_back(self, octets: int, /) -> None:
         """Gives back octets of `take_in`, all or some."""
+
+
+class BufferSource(MessageRoom, Protocol):
+    """The source of memory for Read chunks; at a server it also accounts for arrived messages."""
+
+    def acquire(self, length: int) -> memoryview | None:
+        """Returns writable memory of at least `length` octets with unspecified content.
+
+        None if there is no memory at present: the call waits for `Endpoint.resume_pulls`.
+
+        Raises:
+            MemoryError, RpcRdmaError: there is no memory at all; the call is refused.
+        """
+
+    def release(self, view: memoryview) -> None:
+        """Takes back a view that `acquire` returned."""
+
+
+class PlainBuffers:
+    """New memory for each request."""
+
+    __slots__ = ()
+
+    def acquire(self, length: int) -> memoryview:
+        return bulk(length)
+
+    def release(self, view: memoryview) -> None:
+        """Does nothing: Python frees the memory after the last reference."""
+
+    def take_in(self, _octets: int) -> bool:
+        """Accepts any size: returns True."""
+        return True
+
+    def give_back(self, _octets: int) -> None:
+        """Does nothing, since nothing was counted."""
 
 
 class MessageMemory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,31 +11,17 @@ from rpcrdma.transport.chunks import ChunkLists, segments_needed
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
 
-__all__ = ["REACTIONS", "CallForm", "Reaction", "form_after", "has_fewest"]
+__all__ = ["RESENT", "CallForm", "form_after", "has_fewest"]
 
 
-class Reaction(enum.Enum):
-    """The reaction to a refusal."""
-
-    FAIL = "fail"
-    LONG = "send again as a long call"
-    """All arguments in one Position-Zero chunk."""
-    WITHOUT_WRITES = "send again without Write chunks"
-    """The whole reply in a Reply chunk."""
-    LARGER_SEGMENTS = "send again in fewer segments"
-    """Segments as large as the peer takes."""
-    LARGER = "send again with larger resources"
-    """Resources of the size that the refusal names."""
-
-
-REACTIONS: Mapping[Cause, Reaction] = {
-    Cause.READ_CHUNKS: Reaction.LONG,
-    Cause.WRITE_CHUNKS: Reaction.WITHOUT_WRITES,
-    Cause.SEGMENTS: Reaction.LARGER_SEGMENTS,
-    Cause.WRITE_RESOURCE: Reaction.LARGER,
-    Cause.REPLY_RESOURCE: Reaction.LARGER,
+RESENT: Mapping[Cause, str] = {
+    Cause.READ_CHUNKS: "resent_long",
+    Cause.WRITE_CHUNKS: "resent_without_chunks",
+    Cause.SEGMENTS: "resent_in_segments",
+    Cause.WRITE_RESOURCE: "resent_larger",
+    Cause.REPLY_RESOURCE: "resent_larger",
 }
-"""A call that is refused for another cause fails."""
+"""The causes after which a call is sent again in another form, and the counter of `TransportStatistics` for it."""
 
 
 class CallForm(NamedTuple):
@@ -77,18 +62,20 @@ def form_after(
     `into` is the caller's memory for the results, which cannot grow. `reply_octets_max` bounds the offer of a call, see
     `TransportConfig`. `segment_octets_possible` is the largest segment that the peer takes.
     """
-    reaction = REACTIONS.get(refusal.cause, Reaction.FAIL)
-    if reaction is Reaction.FAIL or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:
+    cause = refusal.cause
+    if cause not in RESENT or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:
         return None
     again = form._replace(attempts=form.attempts + 1)
-    if reaction is Reaction.LONG:
+    if cause is Cause.READ_CHUNKS:
+        # All arguments in one Position-Zero chunk.
         return None if form.one_chunk else again._replace(one_chunk=True)
-    if reaction is Reaction.WITHOUT_WRITES:
+    if cause is Cause.WRITE_CHUNKS:
+        # The whole reply in a Reply chunk.
         return None if form.without_writes else again._replace(without_writes=True)
-    if reaction is Reaction.LARGER_SEGMENTS:
+    if cause is Cause.SEGMENTS:
         return None if form.segment_octets else again._replace(segment_octets=segment_octets_possible)
     bound = form.bound
-    if refusal.cause is Cause.REPLY_RESOURCE:
+    if cause is Cause.REPLY_RESOURCE:
         if refusal.needed <= bound.results:
             return None
         return again._replace(bound=ReplyBound(refusal.needed, bound.items))

@@ -24,10 +24,10 @@ from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
-from rpcrdma.transport.message import CallDirection, Inbound, Kind, Refusal
+from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, has_fewest
+from rpcrdma.transport.reactions import RESENT, CallForm, form_after, has_fewest
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
@@ -353,7 +353,9 @@ class Requester:
                 payload = call.protection.encode_again(call.xid, call.procedure, call.args)
                 form, call.payload = (None if payload is None else form), payload
         if form is not None:
-            self._count_again(message.refusal, plain=form.plain and not call.form.plain)
+            plain = form.plain and not call.form.plain
+            counter = "resent_plain" if plain else RESENT.get(message.refusal.cause, "resent_larger")
+            setattr(session.statistics, counter, getattr(session.statistics, counter) + 1)
             session.window.on_received(message)
             self._send_again(call, form)
         else:
@@ -386,20 +388,6 @@ class Requester:
         if self._outbox.queued:
             self._outbox.drain()
         return True
-
-    def _count_again(self, refusal: Refusal, *, plain: bool) -> None:
-        statistics = self._session.statistics
-        reaction = REACTIONS.get(refusal.cause)
-        if plain:
-            statistics.resent_plain += 1
-        elif reaction is Reaction.LONG:
-            statistics.resent_long += 1
-        elif reaction is Reaction.WITHOUT_WRITES:
-            statistics.resent_without_chunks += 1
-        elif reaction is Reaction.LARGER_SEGMENTS:
-            statistics.resent_in_segments += 1
-        else:
-            statistics.resent_larger += 1
 
     def _send_again(self, call: Call, form: CallForm) -> None:
         """Sends a refused call, which the peer has not run, in another form with the same XID."""

@@ -8,74 +8,38 @@ answered. Calls of the reverse direction may be limited to no chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
+from rpcrdma.transport.chunks import NO_CHUNKS, addressable, well_placed
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
-from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
+from rpcrdma.transport.message_memory import BufferSource, MessageMemory
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply, reply_octets_max
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
+from rpcrdma.transport.reply_writes import write_carried, write_results
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.wire.bulk_memory import bulk
-from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
+from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 
-__all__ = ["BufferSource", "PlainBuffers", "Responder"]
+__all__ = ["Responder"]
 
 _OPEN = State.OPEN
 _CALL = 0
 _ERROR = Kind.ERROR
-_OFFSET_END = 1 << 64
 _CARRIED = ReplyPlan(ReplyForm.INLINE)
 """The plan of a reply that an extension plans when the reply is sent."""
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 _tuple = tuple.__new__
-
-
-class BufferSource(MessageRoom, Protocol):
-    """The source of memory for Read chunks; at a server it also accounts for arrived messages."""
-
-    def acquire(self, length: int) -> memoryview | None:
-        """Returns writable memory of at least `length` octets with unspecified content.
-
-        None if there is no memory at present: the call waits for `Endpoint.resume_pulls`.
-
-        Raises:
-            MemoryError, RpcRdmaError: there is no memory at all; the call is refused.
-        """
-
-    def release(self, view: memoryview) -> None:
-        """Takes back a view that `acquire` returned."""
-
-
-class PlainBuffers:
-    """New memory for each request."""
-
-    __slots__ = ()
-
-    def acquire(self, length: int) -> memoryview:
-        return bulk(length)
-
-    def release(self, view: memoryview) -> None:
-        """Does nothing: Python frees the memory after the last reference."""
-
-    def take_in(self, _octets: int) -> bool:
-        """Accepts any size: returns True."""
-        return True
-
-    def give_back(self, _octets: int) -> None:
-        """Does nothing, since nothing was counted."""
 
 
 class Responder:
@@ -168,7 +132,7 @@ class Responder:
             self.fail_call(incoming, Cause.TOO_LARGE)
             return True
         incoming.message_octets = octets
-        if carried is not None and not chunks.reads and _addressable(chunks, session.segment_octets_taken):
+        if carried is not None and not chunks.reads and addressable(chunks, session.segment_octets_taken):
             if carried.placed:
                 incoming.decoder.placed = PlacedByPosition(carried.placed)
             session.events.append(CallArrived(incoming))
@@ -177,7 +141,7 @@ class Responder:
         elif self._direction is CallDirection.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
             # An empty Write chunk is an entry of the Write list as well (RFC 8167 section 5.3).
             self.fail_call(incoming, Cause.READ_CHUNKS if chunks.reads else Cause.REPLY_RESOURCE)
-        elif not _addressable(chunks, session.segment_octets_taken):
+        elif not addressable(chunks, session.segment_octets_taken):
             self.fail_call(incoming, Cause.HEADER)
         elif chunks.reads:
             self._queue(incoming, None if message.long else len(message.data) - message.start)
@@ -186,9 +150,9 @@ class Responder:
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
-        """Queues a call with Read chunks until there is memory for them; `inline` as in `_well_placed`."""
+        """Queues a call with Read chunks until there is memory for them; `inline` as in `well_placed`."""
         reads = incoming.chunks.reads
-        if incoming.carried is None and not _well_placed(reads, inline):
+        if incoming.carried is None and not well_placed(reads, inline):
             self.fail_call(incoming, Cause.HEADER)
             return
         held = 0
@@ -326,10 +290,6 @@ class Responder:
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
                 plan = incoming.carried.reply.refusal(payload, incoming.decoder.begun) or _CARRIED
-                if plan.refusal is not None:
-                    incoming.refusal = plan.reason
-                    self._refuse_call(incoming, plan.refusal)
-                    return False
             elif (
                 items
                 and not chunks.writes
@@ -347,10 +307,10 @@ class Responder:
                     session.dialect.geometry,
                     *(self._continued if session.splits else ()),
                 )
-                if plan.refusal is not None:
-                    incoming.refusal = plan.reason
-                    self._refuse_call(incoming, plan.refusal)
-                    return False
+            if plan is not None and plan.refusal is not None:
+                incoming.refusal = plan.reason
+                self._refuse_call(incoming, plan.refusal)
+                return False
             self.unanswered -= 1
             session.statistics.calls += 1
             incoming.payload = payload
@@ -386,67 +346,12 @@ class Responder:
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply with a plan, and returns the remaining payload; see `Preparer`."""
         if message.plan is _CARRIED:
-            return self._carry(message)
-        return self._place(message, message.plan)
+            return write_carried(self._session, message)
+        return write_results(self._session, message, message.plan)
 
     def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
         """Never called: a planned reply can always be sent."""
         raise error
-
-    def _place(self, incoming: IncomingCall, plan: ReplyPlan) -> Sequence[Buffer]:
-        """Posts the RDMA Writes of a reply, and returns the remaining payload."""
-        chunks = incoming.chunks
-        payload = incoming.payload
-        statistics = self._session.statistics
-        echo: list[WriteChunk] = []
-        written: list[BulkItem] = []
-        for chunk, index in zip(chunks.writes, plan.placed, strict=True):
-            if index is None:
-                echo.append(fill(chunk, 0))
-            else:
-                item = payload.items[index]
-                written.append(item)
-                echo.append(self._write([item.data], chunk))
-        gather = payload.gather(written)
-        long = plan.form is ReplyForm.LONG
-        reply_chunk = chunks.reply
-        if reply_chunk is not None:
-            reply_chunk = self._write(gather, reply_chunk) if long else fill(reply_chunk, 0)
-        if long:
-            gather = []
-            statistics.replies_long += 1
-        if chunks.writes:
-            statistics.calls_write_chunk += 1
-        elif not long and not chunks.reads:
-            statistics.calls_short += 1
-        incoming.chunks = NO_CHUNKS
-        if echo or reply_chunk is not None:
-            incoming.chunks = _tuple(ChunkLists, ((), tuple(echo), reply_chunk))
-        incoming.long = long
-        return gather
-
-    def _carry(self, incoming: IncomingCall) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply that an extension carries."""
-        payload = incoming.payload
-        assert incoming.carried is not None
-        assert incoming.carried.reply is not None
-        found = incoming.carried.reply.plan(payload, self._session.window.balance)
-        if found is None:
-            return None
-        for index, chunk in found.written:
-            self._write([payload.items[index].data], chunk)
-        incoming.group = found.transmissions
-        return ()
-
-    def _write(self, gather: list[Buffer], chunk: WriteChunk) -> WriteChunk:
-        """Posts the RDMA Writes of a gather list; returns the chunk as the reply echoes it."""
-        session = self._session
-        octets = sum(map(len, gather))
-        for (handle, _, offset), part in split_gather(gather, chunk.segments):
-            session.statistics.rdma_writes += 1
-            session.qp.post_write(None, part, handle, offset, signaled=False)
-        session.statistics.octets_written += octets
-        return fill(chunk, octets)
 
     def on_sent(self, incoming: IncomingCall) -> None:
         """Releases the buffers of a reply after its Send, and reports `ReplySent`."""
@@ -567,40 +472,3 @@ class Responder:
 def _held_by(data: Buffer) -> int:
     """Returns the size of the whole receive buffer of a message."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
-
-
-def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
-    """Returns whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
-
-    No work request could be posted for another one.
-    """
-    for read in chunks.reads:
-        for _, length, offset in read.segments:
-            if offset + length > _OFFSET_END or length > segment_octets:
-                return False
-    for write in chunks.writes if chunks.reply is None else (*chunks.writes, chunks.reply):
-        for _, length, offset in write.segments:
-            if offset + length > _OFFSET_END or length > segment_octets:
-                return False
-    return True
-
-
-def _well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
-    """Returns whether Read chunks are in order within the unreduced stream.
-
-    `inline` is the length of the reduced stream; None if the Position-Zero chunk has it.
-    """
-    end = 0
-    taken = 0
-    for chunk in sorted(reads):
-        length = chunk.length
-        if chunk.position == 0:
-            if inline is not None:
-                return False
-            inline = length
-            continue
-        if chunk.position < end or inline is None or chunk.position - taken > inline:
-            return False
-        taken += (length + 3) & ~3
-        end = chunk.position + ((length + 3) & ~3)
-    return inline is not None
