@@ -8,7 +8,8 @@ from rpcrdma.deferred import deferred
 
 if TYPE_CHECKING:
     from rpcrdma.wire.buffers import Buffer, Memory, Reader
-    from rpcrdma.xdr.codec import Composite, Decoder, Encoder, Layout
+    from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+    from rpcrdma.xdr.composite import Composite
     from rpcrdma.xdr.language.json_form import JsonReader, JsonWriter
 
 __all__ = [
@@ -27,7 +28,12 @@ __getattr__, __dir__ = deferred(
     __name__,
     {
         "rpcrdma.wire.buffers": ("Buffer", "Memory", "Reader"),
-        "rpcrdma.xdr.codec": ("Composite", "Decoder", "Encoder", "Layout"),
+        "rpcrdma.xdr.codec": (
+            "Decoder",
+            "Encoder",
+            "Layout",
+        ),
+        "rpcrdma.xdr.composite": ("Composite",),
         "rpcrdma.xdr.language.json_form": (
             "JsonReader",
             "JsonWriter",
