@@ -243,6 +243,7 @@ def test_brief_calls_run_one_after_the_other_in_one_thread_and_wake_the_loop_onc
         assert select.select([rig.pool._bell.fd], [], [], 60)[0], "the thread has not rung"
         assert rig.loop.reader is not None
         rig.loop.reader()
+        assert not select.select([rig.pool._bell.fd], [], [], 0)[0], "the ring is taken with the results"
         assert rig.finished == ["a1"] * 3
         # Once more, though nothing has rung: the event loop must not wait.
         rig.loop.reader()
