@@ -292,6 +292,10 @@ def test_the_library_is_asked_once_in_the_stated_time_and_never_at_once(files: S
         assert located(exports, handle, AT_ONCE) is None
         assert located(exports, handle, CONTEXT) is not None
         assert Store.calls == {"ls": 1, "info": 1}
+        inner = found(exports, b"deep", b"er")
+        exports.parts.nodes.drop_all()
+        assert inner.lookup(ME, b"..", at_once=True) is None
+        assert found(exports, b"deep").handle == inner.parent().handle
 
 
 def test_a_listing_with_attributes_leaves_no_question_about_its_objects(files: Store, tmp_path: Path) -> None:

@@ -8,17 +8,12 @@ import random
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from conversation import Conversation
 from rpcrdma.nfs.export.claims import Claims, Range
-from rpcrdma.nfs.export.export import Export
-from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
-from rpcrdma.nfs.export.state import open_state
-from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
+from served_exports import Served
 from state_rig import LEASE_S
 from support.nfs4_client import MAX64, Client, Stateid, close, lock, lockt, locku, putfh
 
@@ -27,17 +22,13 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as it
 READ_LT, WRITE_LT = 1, 2
 
 
-class Served:
-    """A server of a directory with one file, the file as a local process has it open, and clients."""
+class Locking:
+    """A server of a directory with one file, the file as a local process has it open, and two clients."""
 
-    def __init__(self, place: Path) -> None:
-        (place / "files").mkdir()
-        (place / "files/file").write_bytes(b"some data")
-        self.local = os.open(place / "files/file", os.O_RDWR)
-        self.state = open_state(place / "state", os.urandom)
-        self.exports = LocalExports([Export(name="/", directory=place / "files", root_squash=False)], self.state)
-        self.server = Conversation(files=PseudoRoot(self.exports, 5))  # type: ignore[arg-type]
-        self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+    def __init__(self, served: Served) -> None:
+        self.local = os.open(served.place / "files/file", os.O_RDWR)
+        self.server = served.server
+        self.client, self.other = served.client, served.server.client("b").start()
         self.handle = self.client.handle("file")
         self.file = putfh(self.handle)
 
@@ -59,15 +50,13 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    made = Served(tmp_path)
+def served(serve: Callable[..., Served]) -> Iterator[Locking]:
+    made = Locking(serve())
     yield made
     os.close(made.local)
-    made.exports.close()
-    made.state.close()
 
 
-def test_local_processes_see_a_clients_lock_until_it_is_unlocked(served: Served) -> None:
+def test_local_processes_see_a_clients_lock_until_it_is_unlocked(served: Locking) -> None:
     opened = served.opened(served.client)
     locked = served.client.locked(served.handle, opened, start=10, length=10)
     assert [served.is_free(READ_LT, start) for start in (9, 10, 19, 20)] == [True, False, False, True]
@@ -81,7 +70,7 @@ def test_local_processes_see_a_clients_lock_until_it_is_unlocked(served: Served)
     assert len(served.server.state.mirrors) == 0
 
 
-def test_a_client_is_denied_what_a_local_process_has_locked(served: Served) -> None:
+def test_a_client_is_denied_what_a_local_process_has_locked(served: Locking) -> None:
     opened = served.opened(served.client)
     served.lock_locally(fcntl.F_WRLCK, 10, 5)
     denied = served.client.run(served.file, lock(opened, b"l", READ_LT, 0, 11))
@@ -99,7 +88,7 @@ def test_a_client_is_denied_what_a_local_process_has_locked(served: Served) -> N
     assert served.client.run(served.file, locku(locked.value(12), 0, 10)).status == "OK", "its stateid is unchanged"
 
 
-def test_a_range_that_two_clients_share_is_unlocked_with_the_second(served: Served) -> None:
+def test_a_range_that_two_clients_share_is_unlocked_with_the_second(served: Locking) -> None:
     locked = [
         client.run(served.file, lock(served.opened(client), b"l", READ_LT, start, 10)).value(12)
         for client, start in ((served.client, 0), (served.other, 5))
@@ -110,7 +99,7 @@ def test_a_range_that_two_clients_share_is_unlocked_with_the_second(served: Serv
     assert served.is_free(WRITE_LT, 0, 100)
 
 
-def test_the_locks_of_a_client_that_ends_are_free_for_local_processes(served: Served) -> None:
+def test_the_locks_of_a_client_that_ends_are_free_for_local_processes(served: Locking) -> None:
     served.client.locked(served.handle, served.opened(served.client), start=0, length=10)
     served.client.verifier = b"boot   2"
     served.client.start()
@@ -121,7 +110,7 @@ def test_the_locks_of_a_client_that_ends_are_free_for_local_processes(served: Se
     assert served.is_free(WRITE_LT, 0, 10)
 
 
-def test_ranges_beyond_the_offsets_of_the_system_are_locked_up_to_them(served: Served) -> None:
+def test_ranges_beyond_the_offsets_of_the_system_are_locked_up_to_them(served: Locking) -> None:
     opened = served.opened(served.client)
     for start, length in ((0, MAX64), (1 << 63, 5), (MAX64 - 1, 1), (5, (1 << 63) - 1)):
         locked = served.client.run(served.file, lock(opened, b"l", WRITE_LT, start, length))
@@ -174,7 +163,7 @@ def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
 
 
 @pytest.mark.thorough
-def test_threads_that_fight_for_a_file_leave_nothing_behind(served: Served) -> None:
+def test_threads_that_fight_for_a_file_leave_nothing_behind(served: Locking) -> None:
     faults: list[BaseException] = []
     granted: list[str] = []
     served.server.service.log_fault = lambda name, error: faults.append(error)  # type: ignore[method-assign]
