@@ -7,8 +7,8 @@ reader follows to understand a call. A function that fewer than half of the call
 Client and server run in one event loop, so that no scheduler decides how much one wake-up finds, and `sys.setprofile`
 counts a Python function at its entry, and a function in C when Python calls it, such as a method of a dictionary, for
 the end in whose context it runs. Classes are not functions. Worker threads of the server are not counted, nor are
-functions of the event loop, which may be replaced, and the functions in C that the loop calls. Versions of
-RPC-over-RDMA stand side by side.
+functions of the event loop, which may be replaced, the functions in C that the loop calls, and what timers call, which
+is more the slower the machine is. Versions of RPC-over-RDMA stand side by side.
 
 With `--provider verbs` the calls go over the RDMA device in memory of the tests. A call into it counts as the one
 function in C that it is with the extension module; the functions of the device itself are not counted.
@@ -38,6 +38,8 @@ import nfs_servers
 from nfs4_session import Session
 
 import rpcrdma
+from rpcrdma.aio.client.silence_watch import SilenceWatch
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
@@ -55,6 +57,7 @@ VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", Session.__module__, __name__)
 """First parts of the names of modules that are not counted: the event loop's, and those of this program."""
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+OF_TIMERS = DeadlineTimer._ring.__code__, SilenceWatch._look.__code__  # noqa: SLF001 - callbacks of the event loop
 AT_SERVER = ContextVar("AT_SERVER", default=False)
 DEVICE = ("support.device_in_memory", "support.memory_of_device")
 
@@ -89,10 +92,18 @@ class Counting:
         self.entered: Counter[CodeType] = Counter()
         self.entered_c: Counter[str] = Counter()
         self.modules: dict[CodeType, str] = {}
+        self._timer: FrameType | None = None
 
     def count(self, frame: FrameType, event: str, argument: Any) -> None:
         """Counts what a profile tells."""
+        if self._timer is not None:
+            if event == "return" and frame is self._timer:
+                self._timer = None
+            return
         if event not in {"call", "c_call"}:
+            return
+        if frame.f_code in OF_TIMERS and event == "call":
+            self._timer = frame
             return
         module = frame.f_globals["__name__"]
         if module.startswith(NOT_COUNTED):

@@ -11,7 +11,7 @@
 
 /* The functions and types below as one number, which rises with each change of them: src/rpcrdma/wire/native.py uses
    a module of its own number only. */
-#define RN_INTERFACE 3
+#define RN_INTERFACE 4
 
 /* Each returns 0, or -1 with an exception set. */
 int rn_add_crc32c(PyObject *module);

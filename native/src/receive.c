@@ -5,8 +5,9 @@
    receiver in Python, which has all rules and reports all faults, gets its octets.
 
    The payload of a large FPDU goes from the socket straight into its target, after its header has passed every check
-   and before its CRC has (rpcrdma/iwarp/receiver.py says why). If the target is withdrawn meanwhile, or the CRC is
-   wrong, Python gets the unfinished FPDU as well. No memory of a region is held between two calls. */
+   and before its CRC has (rpcrdma/iwarp/receiver.py says why): memory of a region, or for a Send in one FPDU the object
+   that is delivered. If the target is withdrawn meanwhile, or the CRC is wrong, Python gets the unfinished FPDU as well.
+   No memory of a region is held between two calls. */
 #include "native.h"
 
 #include <errno.h>
@@ -20,15 +21,16 @@ enum {
     SCRATCH_OCTETS = 9 << 13, /* room for any FPDU */
     DIRECT_OCTETS_MIN = 2048, /* octets of an FPDU still to come from which on they go straight into their target */
     BULK_OCTETS_MIN = 4096,   /* after such an FPDU only the next header of its message goes into the scratch */
+    KIND_OCTETS = 16,         /* the part of a message's header that has its kind (ReceiveSource) */
 };
 
 /* The sum of these is what `receive` returns. */
 enum { STOPPED = 1, END_OF_STREAM = 2 };
 
 /* The attributes of memory regions (from RIGHTS), receive sources and RDMA Reads that are read, and names to call. */
-enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, SINK_HANDLE, SINK_OFFSET, APPEND, NAMES };
+enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, OCTETS, SCATTERED, SINK_HANDLE, SINK_OFFSET, APPEND, NAMES };
 static const char *const name_strings[NAMES] = {"rights", "abandoned", "offset", "length", "view", "short_octets",
-    "sink_handle", "sink_offset", "append"};
+    "octets", "scattered", "sink_handle", "sink_offset", "append"};
 static PyObject *names[NAMES];
 
 /* Types and constants of Python: see `use_types`. */
@@ -54,10 +56,11 @@ typedef struct {
     Py_ssize_t posted, reads_max, filled;
     uint8_t *own; /* the octets of an FPDU that has arrived in part, else NULL */
     uint64_t received; /* octets of the response to the first of READS */
-    char crc, opened, bulk, busy;
+    char crc, opened, bulk, sends, busy;
     uint8_t opened_rdmap; /* of the tagged message that has arrived in part, if `opened` */
     uint32_t opened_handle;
     Header direct; /* the FPDU whose payload goes straight into its target, while `trailer` is not 0 */
+    PyObject *send; /* that target, if the FPDU is a Send */
     Py_ssize_t placed, left, trailer;
     uint32_t digest;
     uint8_t *message; /* a Send that has arrived in part, else NULL */
@@ -155,6 +158,10 @@ static int find_target(Turn *t, const Header *h, Py_ssize_t payload, uint8_t **t
     Receiver *r = t->r;
     int found;
     uint64_t octets = (uint64_t)payload;
+    if (r->send) {
+        *target = (uint8_t *)PyBytes_AsString(r->send);
+        return 1;
+    }
     if ((h->control & ~DDP_LAST) != (DDP_TAGGED | DDP_VERSION) || !octets ||
         (h->rdmap != RDMAP_WRITE && h->rdmap != RDMAP_READ_RESPONSE) ||
         (r->opened && (h->rdmap != r->opened_rdmap || h->handle != r->opened_handle)))
@@ -199,45 +206,94 @@ static int invalidate(Turn *t, uint32_t handle, PyObject **ended) {
     return known;
 }
 
-/* Takes a whole segment of a Send. */
-static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
-    Receiver *r = t->r;
-    uint32_t handle = get_u32(fpdu + 4);
+/* Whether a Send of `total` octets is delivered as `bytes`. `head` is where its first KIND_OCTETS are, or NULL. */
+static int is_plain(Turn *t, Py_ssize_t total, const uint8_t *head) {
+    PyObject *pool = t->r->objects[POOL], *kinds, *kind;
     uint64_t room;
-    PyObject *ended = Py_None, *data;
-    Py_ssize_t total = r->message_octets + octets;
-    const uint8_t *payload = fpdu + UNTAGGED_OCTETS;
-    int last = fpdu[2] & DDP_LAST, known;
-    if (r->posted < 1 || !r->objects[POOL] || get_u32(fpdu + 16) != (uint32_t)r->message_octets ||
-        (r->message && (fpdu[3] != r->message_rdmap || handle != r->message_handle)))
-        return 0;
-    if (rn_get_number(r->objects[POOL], names[SHORT], &room)) return -1;
-    if ((uint64_t)total > room) return 0;
-    if (last && !(fpdu[3] & 1) && (known = invalidate(t, handle, &ended)) != 1) {
+    int found = -1;
+    if (rn_get_number(pool, names[SHORT], &room)) return -1;
+    if ((uint64_t)total <= room) return 1;
+    if (rn_get_number(pool, names[OCTETS], &room)) return -1;
+    if ((uint64_t)total > room || !head) return 0;
+    kinds = PyObject_GetAttr(pool, names[SCATTERED]);
+    kind = kinds ? Py_BuildValue("(II)", get_u32(head + 4), get_u32(head + 12)) : NULL;
+    if (kind) found = PySequence_Contains(kinds, kind);
+    Py_XDECREF(kind);
+    Py_XDECREF(kinds);
+    return found < 0 ? -1 : !found;
+}
+
+/* Whether an FPDU is a segment of the next Send, and one for which a receive is posted. */
+static int is_next_send(const Receiver *r, const uint8_t *fpdu) {
+    return (fpdu[2] & ~DDP_LAST) == DDP_VERSION && !get_u32(fpdu + 8) && get_u32(fpdu + 12) == r->msn[0] &&
+        fpdu[3] >= RDMAP_SEND && fpdu[3] <= RDMAP_SEND_SOLICITED_INVALIDATE && r->posted > 0 && r->objects[POOL];
+}
+
+/* Delivers a Send: `data`, which it takes over. */
+static int deliver(Turn *t, uint8_t rdmap, uint32_t handle, PyObject *data) {
+    Receiver *r = t->r;
+    PyObject *ended = Py_None;
+    int known;
+    if (!(rdmap & 1) && (known = invalidate(t, handle, &ended)) != 1) {
         Py_XDECREF(ended);
+        Py_DECREF(data);
         return known;
     }
-    if (!last || r->message) {
-        uint8_t *message = PyMem_Realloc(r->message, (size_t)total + 1);
-        if (!message) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        r->message = memcpy(message + r->message_octets, payload, (size_t)octets) - r->message_octets;
-        r->message_octets = total;
-        r->message_rdmap = fpdu[3];
-        r->message_handle = handle;
-        if (!last) return 1;
-        payload = r->message;
-    }
-    data = PyBytes_FromStringAndSize((const char *)payload, total);
     PyMem_Free(r->message);
     r->message = NULL;
     r->message_octets = 0;
     r->posted--;
     r->msn[0]++;
-    return append(r->objects[COMPLETIONS], named_tuple(types[COMPLETION],
-        Py_BuildValue(ended == Py_None ? "(NOOnO)" : "(NOOnN)", data, types[RECEIVE], types[SUCCESS], total, ended)));
+    return append(r->objects[COMPLETIONS], named_tuple(types[COMPLETION], Py_BuildValue(
+        ended == Py_None ? "(NOOnO)" : "(NOOnN)", data, types[RECEIVE], types[SUCCESS], PyBytes_Size(data), ended)));
+}
+
+/* Takes a whole segment of a Send. */
+static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
+    Receiver *r = t->r;
+    const uint32_t handle = get_u32(fpdu + 4);
+    const Py_ssize_t total = r->message_octets + octets;
+    const uint8_t *payload = fpdu + UNTAGGED_OCTETS, *head = r->message_octets ? r->message : payload;
+    PyObject *data;
+    int plain;
+    if (!is_next_send(r, fpdu) || get_u32(fpdu + 16) != (uint32_t)r->message_octets ||
+        (r->message && (fpdu[3] != r->message_rdmap || handle != r->message_handle)))
+        return 0;
+    if ((r->message_octets ? r->message_octets : octets) < KIND_OCTETS) head = NULL;
+    if ((plain = is_plain(t, total, head)) != 1) return plain;
+    if (!(fpdu[2] & DDP_LAST)) {
+        uint8_t *message = PyMem_Realloc(r->message, (size_t)total + 1);
+        if (!message) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memcpy(message + r->message_octets, payload, (size_t)octets);
+        r->message = message;
+        r->message_octets = total;
+        r->message_rdmap = fpdu[3];
+        r->message_handle = handle;
+        return 1;
+    }
+    data = PyBytes_FromStringAndSize(NULL, total);
+    if (!data) return -1;
+    if (r->message) memcpy(PyBytes_AsString(data), r->message, (size_t)r->message_octets);
+    memcpy(PyBytes_AsString(data) + r->message_octets, payload, (size_t)octets);
+    r->sends = octets >= BULK_OCTETS_MIN;
+    return deliver(t, fpdu[3], handle, data);
+}
+
+/* Begins a Send in one FPDU, of which `available` octets are here: the payload goes straight into the object that will
+   be delivered. */
+static int start_send(Turn *t, const uint8_t *fpdu, Py_ssize_t available, Py_ssize_t octets) {
+    Receiver *r = t->r;
+    int plain;
+    if (!is_next_send(r, fpdu) || !(fpdu[2] & DDP_LAST) || get_u32(fpdu + 16) || r->message ||
+        available < UNTAGGED_OCTETS + KIND_OCTETS)
+        return 0;
+    if ((plain = is_plain(t, octets, fpdu + UNTAGGED_OCTETS)) != 1) return plain;
+    r->send = PyBytes_FromStringAndSize(NULL, octets);
+    r->sends = 1;
+    return r->send ? 1 : -1;
 }
 
 /* Takes a whole RDMA Read Request. */
@@ -263,9 +319,9 @@ static int take_read_request(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
 /* Takes a whole untagged FPDU. */
 static int take_untagged(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
     uint32_t queue = get_u32(fpdu + 8);
+    if (!queue) return take_send(t, fpdu, octets);
     if ((fpdu[2] & ~DDP_LAST) != DDP_VERSION || queue > 1 || get_u32(fpdu + 12) != t->r->msn[queue]) return 0;
-    if (queue) return fpdu[3] == RDMAP_READ_REQUEST ? take_read_request(t, fpdu, octets) : 0;
-    return fpdu[3] >= RDMAP_SEND && fpdu[3] <= RDMAP_SEND_SOLICITED_INVALIDATE ? take_send(t, fpdu, octets) : 0;
+    return fpdu[3] == RDMAP_READ_REQUEST ? take_read_request(t, fpdu, octets) : 0;
 }
 
 /* Whether a digest is that of the CRC field, the only field in little-endian order (RFC 5044 section 4.4). */
@@ -283,8 +339,14 @@ static Py_ssize_t take_fpdu(Turn *t, const uint8_t *fpdu, Py_ssize_t available) 
     uint8_t *target = NULL;
     int usual = octets >= 0;
     if (available < frame && frame - available < DIRECT_OCTETS_MIN && usual) return 0;
-    if (tagged && usual && (usual = find_target(t, &h, octets, &target)) < 0) return -1;
-    if (available < frame && usual && tagged) {
+    if (tagged) {
+        r->sends = 0;
+        if (usual && (usual = find_target(t, &h, octets, &target)) < 0) return -1;
+    } else if (available < frame && usual) {
+        if ((usual = start_send(t, fpdu, available, octets)) < 0) return -1;
+        if (usual) target = (uint8_t *)PyBytes_AsString(r->send);
+    }
+    if (available < frame && usual) {
         r->direct = h;
         r->placed = available - head;
         r->left = octets - r->placed;
@@ -295,8 +357,9 @@ static Py_ssize_t take_fpdu(Turn *t, const uint8_t *fpdu, Py_ssize_t available) 
         return available;
     }
     if (available < frame && octets >= 0) {
-        /* A large Send goes into a buffer that the receiver in Python chooses. */
-        if (!tagged && available >= UNTAGGED_OCTETS && !get_u32(fpdu + 8) && !r->message) t->outcome |= STOPPED;
+        /* Another large Send goes into a buffer that the receiver in Python chooses. */
+        if (!tagged && available >= UNTAGGED_OCTETS + KIND_OCTETS && !get_u32(fpdu + 8) && !r->message)
+            t->outcome |= STOPPED;
         return 0;
     }
     if (usual && r->crc && !crc_matches(rn_crc32c(0, fpdu, (size_t)(frame - CRC_OCTETS)), fpdu + frame - CRC_OCTETS))
@@ -322,9 +385,14 @@ static Py_ssize_t take_fpdus(Turn *t, Py_ssize_t filled) {
             t->outcome |= STOPPED;
             return 0;
         }
+        if (!r->send) taken = end_tagged(t, &r->direct, r->placed);
+        else if ((taken = deliver(t, r->direct.rdmap, r->direct.handle, Py_NewRef(r->send))) == 1) Py_CLEAR(r->send);
+        if (taken < 1) {
+            t->outcome |= STOPPED;
+            return taken;
+        }
         position = r->trailer;
         r->trailer = 0;
-        if (end_tagged(t, &r->direct, r->placed) < 0) return -1;
     }
     while (filled - position >= TAGGED_OCTETS && !r->trailer) {
         taken = take_fpdu(t, t->scratch + position, filled - position);
@@ -378,7 +446,7 @@ static int receive_all(Turn *t, Py_ssize_t most) {
             places[count++] = (struct iovec){target + r->placed, (size_t)direct};
         }
         if (r->bulk && r->filled < r->trailer + TAGGED_OCTETS) limit = r->trailer + TAGGED_OCTETS;
-        else if (full || r->filled >= limit || (r->filled >= 2 && get_u16(t->scratch) > IDLE_OCTETS - 10))
+        else if (full || r->sends || r->filled >= limit || (r->filled >= 2 && get_u16(t->scratch) > IDLE_OCTETS - 10))
             limit = SCRATCH_OCTETS;
         places[count++] = (struct iovec){t->scratch + r->filled, (size_t)(limit - r->filled)};
         octets = fill(t, places, count, direct);
@@ -461,9 +529,10 @@ static PyObject *receiver_feed(PyObject *self, PyObject *octets) {
 static void forget(Receiver *r) {
     PyMem_Free(r->own);
     PyMem_Free(r->message);
+    Py_CLEAR(r->send);
     r->own = r->message = NULL;
     r->filled = r->message_octets = r->trailer = r->left = 0;
-    r->opened = r->bulk = 0;
+    r->opened = r->bulk = r->sends = 0;
 }
 
 /* Gives back the octets of an incomplete FPDU and those of an incomplete Send, and forgets both. */
@@ -473,7 +542,8 @@ static PyObject *receiver_hand_over(PyObject *self, PyObject *unused) {
     (void)unused;
     if (!enter(r)) return NULL;
     octets = PyBytes_FromStringAndSize((const char *)r->own, r->filled);
-    message = PyBytes_FromStringAndSize((const char *)r->message, r->message_octets);
+    message = r->send ? PyBytes_FromStringAndSize(PyBytes_AsString(r->send), r->placed)
+                      : PyBytes_FromStringAndSize((const char *)r->message, r->message_octets);
     if (octets && message) forget(r);
     leave(r);
     return Py_BuildValue("(NN)", octets, message);

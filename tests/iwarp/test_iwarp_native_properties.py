@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcrdma.iwarp.states import State
 from rpcrdma.verbs import Completion, Status, Verb
 from rpcrdma.wire.native import DATA_PATH, native
 from support.cases import each_case
-from support.raw_iwarp import fpdu, read_request, tagged, untagged
-from support.two_receivers import POOL_OCTETS, READ_OCTETS, End, compare
+from support.raw_iwarp import completions_of, fpdu, read_request, tagged, untagged
+from support.two_receivers import PAYLOAD, POOL_OCTETS, READ_OCTETS, End, compare
 
 pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=DATA_PATH)]
 
@@ -39,7 +40,7 @@ def test_no_octets_are_lost_of_a_large_fpdu_that_breaks_a_rule_and_arrives_in_tw
 
 
 def both() -> list[End]:
-    return [End(native=natively, crc=True, plain_octets=POOL_OCTETS, by_socket=False) for natively in (False, True)]
+    return [End(native=natively, crc=True, by_socket=False) for natively in (False, True)]
 
 
 def test_memory_is_out_of_reach_behind_the_send_that_invalidates_it_in_one_step() -> None:
@@ -71,7 +72,7 @@ def test_the_crc_of_a_placed_payload_may_arrive_in_two_parts() -> None:
 @each_case("crc", [True, False])
 @each_case("by_socket", [True, False])
 def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool) -> None:
-    end = End(native=True, crc=crc, plain_octets=POOL_OCTETS, by_socket=by_socket)
+    end = End(native=True, crc=crc, by_socket=by_socket)
     target, sink, source = end.regions
     first = end.frames()
     assert first is not None
@@ -79,10 +80,11 @@ def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool)
         untagged(3, 0, 1, b"a message"),
         untagged(5, 0, 2, bytes(2000), last=False),
         untagged(5, 0, 2, bytes(2000), offset=2000),
+        untagged(3, 0, 3, bytes(POOL_OCTETS)),
         tagged(0, target.handle, target.offset, bytes(65_000), last=False),
         tagged(0, target.handle, target.offset + 65_000, bytes(3000)),
         read_request(1, 5, 0, 100, source.handle, source.offset),
-        untagged(4, 0, 3, b"the reply", invalidate=target.handle),
+        untagged(4, 0, 4, b"the reply", invalidate=target.handle),
         tagged(2, sink.handle, sink.offset, bytes(READ_OCTETS[1])),
         tagged(2, sink.handle, sink.offset, bytes(60_000), last=False),
         tagged(2, sink.handle, sink.offset + 60_000, bytes(READ_OCTETS[2] - 60_000)),
@@ -96,7 +98,32 @@ def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool)
         assert end.frames() is first
     end.note()
     end.close()
-    assert len([each for each in end.outcome if isinstance(each, Completion)]) == 6
+    assert len([each for each in end.outcome if isinstance(each, Completion)]) == 7
+
+
+@each_case("by_socket", [True, False])
+def test_a_long_send_that_stays_in_the_parts_of_its_buffer_leaves_the_native_step(*, by_socket: bool) -> None:
+    end = End(native=True, crc=True, by_socket=by_socket, short_octets=100, scattered=True)
+    stream = fpdu(untagged(3, 0, 1, PAYLOAD[:20_000]))
+    end.give(stream[:9000])
+    assert end.frames() is None
+    end.give(stream[9000:])
+    end.close()
+    (arrived,) = completions_of(end.raw.qp)
+    assert isinstance(arrived.wr, memoryview)
+    assert arrived.wr[:20_000] == PAYLOAD[:20_000]
+
+
+def test_a_long_send_ends_by_its_crc_and_its_invalidation_as_in_python() -> None:
+    for kind, invalidate, flaw in ((3, 0, 1), (4, 99, 0), (4, 99, 1)):
+        ends = both()
+        for end in ends:
+            stream = fpdu(untagged(kind, 0, 1, PAYLOAD[:20_000], invalidate=invalidate), flaw=flaw)
+            for start in range(0, len(stream), 9000):
+                end.give(stream[start : start + 9000])
+            end.note()
+        assert ends[1].outcome == ends[0].outcome
+        assert ends[1].raw.qp.wants_close or ends[1].raw.qp.state is not State.OPEN
 
 
 @pytest.mark.thorough
@@ -147,7 +174,7 @@ def test_the_receive_of_a_send_that_has_arrived_in_part_is_flushed() -> None:
 
 
 def test_two_threads_in_one_receiver_are_an_error() -> None:
-    end = End(native=True, crc=True, plain_octets=POOL_OCTETS, by_socket=False)
+    end = End(native=True, crc=True, by_socket=False)
     frames = end.frames()
     assert frames is not None
     ours, theirs = socket.socketpair()

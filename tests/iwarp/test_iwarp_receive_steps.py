@@ -349,6 +349,7 @@ class CountedPool(ReceivePool):
     def __init__(self) -> None:
         super().__init__(64)
         self.short_octets = 32
+        self.scattered = {(0x78787878, 0x78787878)}
         self.taken = self.drawn = 0
 
     def take(self) -> memoryview:
@@ -366,12 +367,13 @@ class CountedPool(ReceivePool):
         ([untagged(3, 0, 1, b"x" * 32)], 1, 0),
         ([untagged(3, 0, 1)], 1, 0),
         ([untagged(3, 0, 1, b"x" * 33)], 0, 1),
+        ([untagged(3, 0, 1, b"y" * 33)], 1, 0),
         ([untagged(5, 0, 1, b"x")], 1, 0),
         ([untagged(3, 0, 1, b"x", last=False), untagged(3, 0, 1, b"y", offset=1)], 0, 1),
         ([untagged(3, 0, 1, b"x"), untagged(3, 0, 2, b"x" * 20), untagged(3, 0, 3, b"x" * 64)], 2, 1),
     ],
 )
-def test_a_short_message_of_one_segment_takes_no_buffer(segments: list[bytes], plain: int, drawn: int) -> None:
+def test_a_short_or_plain_message_of_one_segment_takes_no_buffer(segments: list[bytes], plain: int, drawn: int) -> None:
     scene = Scene()
     pool = CountedPool()
     scene.qp.post_receives(4, pool)

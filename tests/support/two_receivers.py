@@ -13,7 +13,7 @@ import struct
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import KIND_OF_MESSAGE, ReceivePool
 from rpcrdma.wire.native import NativeFrames
 from support.draws import draws
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
@@ -21,7 +21,7 @@ from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, 
 __all__ = ["POOL_OCTETS", "READ_OCTETS", "End", "compare"]
 
 REGION_OCTETS = 80_000
-POOL_OCTETS = 4096
+POOL_OCTETS = 24_000
 RECEIVES = 6
 READ_OCTETS = (0, 9, 70_000)
 """The lengths of the RDMA Reads that the peer answers."""
@@ -45,7 +45,7 @@ class Recipe:
     def size(self) -> int:
         """Mostly small, and around the sizes at which the native receiver changes its ways."""
         kind = self.number()
-        near = (0, 1, 12, 2030, 2048, 4080, 8192, 65_000)[kind & 7]
+        near = (0, 1, 2030, 2048, 4080, 8192, 23_950, 65_000)[kind & 7]
         return min(near + self.number() if kind & 8 else self.number(), 65_500)
 
     def ended(self) -> bool:
@@ -55,7 +55,9 @@ class Recipe:
 class End:
     """A responder in full operation, with memory to write, a sink of RDMA Reads, memory to read, and a receive pool."""
 
-    def __init__(self, *, native: bool, crc: bool, plain_octets: int, by_socket: bool) -> None:
+    def __init__(
+        self, *, native: bool, crc: bool, by_socket: bool, short_octets: int = POOL_OCTETS, scattered: bool = False
+    ) -> None:
         pd = SoftwareProtectionDomain(draws())
         self.raw = RawPeer(MpaRole.RESPONDER, pd, IwarpConfig(crc=crc), natively=native)
         self.raw.connect(crc=crc)
@@ -63,7 +65,9 @@ class End:
         rights = (Access.REMOTE_WRITE, Access.REMOTE_WRITE, Access.REMOTE_READ)
         self.regions = [self.raw.pd.register(*each) for each in zip(self.memory, rights, strict=True)]
         self.pool = ReceivePool(POOL_OCTETS)
-        self.pool.plain_octets = plain_octets
+        self.pool.short_octets = short_octets
+        if scattered:
+            self.pool.scattered = {KIND_OF_MESSAGE.unpack_from(PAYLOAD)}
         self.raw.qp.post_receives(RECEIVES, self.pool)
         self.sockets = socket.socketpair() if by_socket else None
         for each in self.sockets or ():
@@ -173,7 +177,7 @@ class Stream:
             )
             self.numbers[1] += 1
             return untagged(1, 1, self.numbers[1] - 1, struct.pack(">I", self.regions[1].handle) + segment)
-        size = min(size, 5000)
+        size = min(size, POOL_OCTETS + 100)
         opcode = 3 + (how >> 1 & 3)
         invalidate = self.regions[how >> 3 & 1].handle if opcode in {4, 6} and how & 0x20 else strange
         offset = self.send_offset
@@ -223,9 +227,15 @@ def compare(octets: bytes) -> None:
     recipe = Recipe(octets)
     flags = recipe.number()
     crc = not flags & 1
-    plain_octets = 100 if flags & 2 else POOL_OCTETS
+    short_octets = 100 if flags & 2 else POOL_OCTETS
     ends = [
-        End(native=native, crc=crc, plain_octets=plain_octets, by_socket=native and flags & 12 == 12)
+        End(
+            native=native,
+            crc=crc,
+            by_socket=native and flags & 12 == 12,
+            short_octets=short_octets,
+            scattered=bool(flags & 16),
+        )
         for native in (False, True)
     ]
     try:

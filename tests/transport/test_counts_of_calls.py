@@ -78,9 +78,17 @@ def test_a_call_whose_memory_is_unfit_is_counted_as_unsendable() -> None:
     assert len(peer.received) == 1
 
 
-@each_case(("octets", "in_use"), [(4096, False), (8192, True)])
-def test_a_short_reply_needs_no_completion_to_release_the_memory_of_its_data(octets: int, in_use: bool) -> None:
+@each_case(
+    ("octets", "blocked", "in_use"),
+    [(4096, False, False), (4096, True, False), (8192, True, True), (32768, False, False), (33280, False, True)],
+)
+def test_an_inline_reply_needs_no_completion_to_release_the_memory_of_its_data(
+    octets: int, blocked: bool, in_use: bool
+) -> None:
+    """Beside larger ones that the peer does not read, a copy would take memory that nothing bounds."""
     pair = EndpointPair(version="2").connect()
+    for each in (True, blocked):
+        pair.server.block(blocked=each)
     pair.client.call(7, message(7, CALL), ReplyBound(8, (octets,)))
     (incoming,) = pair.arrived()
     data = bytearray(b"x" * octets)

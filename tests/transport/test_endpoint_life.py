@@ -283,7 +283,8 @@ def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatc
     for xid in range(1, 6):
         pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
     first, second = pair.arrived()
-    # One reply is on its way, one call is with its handler, the others wait.
+    # One reply is on its way, and not copied; one call is with its handler, the others wait.
+    pair.server.block(blocked=True)
     assert pair.server.reply(first, message(1, REPLY, (b"", bytes(5000))))
     pair.server.abort("enough")
     pair.run()

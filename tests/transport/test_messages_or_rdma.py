@@ -8,7 +8,6 @@ from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyArrived, TransportConfig
-from rpcrdma.transport.plan_call import CALLS_BESIDE_MIN
 from support.cases import each_case
 
 KIB = 1 << 10
@@ -29,18 +28,10 @@ def sent(
     plain: int = 0,
     server: TransportConfig | None = None,
     round_trip_s: float = 0.0,
-    beside: int = 0,
 ) -> tuple[int, int]:
-    """RDMA Reads and Writes, and Sends in all of a call and its reply with items of so many octets, `plain` besides.
-
-    `beside` other calls are in flight.
-    """
+    """RDMA Reads and Writes, and Sends in all of a call and its reply with items of so many octets, `plain` besides."""
     pair = EndpointPair(config, server or config, version=version).connect()
     pair.client.round_trip_s = round_trip_s
-    for number in range(beside):
-        pair.client.call(100 + number, message(100 + number, 0), ReplyBound(0))
-    if beside:
-        pair.arrived()
     client, served = pair.client.statistics, pair.server.statistics
     before = client.sends + served.sends - client.grants_sent - served.grants_sent
     bound = ReplyBound(plain, (result,) if result else ())
@@ -53,7 +44,7 @@ def sent(
     return served.rdma_reads + served.rdma_writes, sends - before
 
 
-NEAR_S, FAR_S = 90e-6, 20e-3
+FAR_S = 20e-3
 
 
 def test_the_distance_changes_neither_results_nor_what_a_user_has_set() -> None:
@@ -70,20 +61,6 @@ def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(octets: int) -> 
     assert sent("2", config, argument=3 * octets) == (1, 2)
     assert sent("2", config, result=octets - HEADERS) == (0, 2)
     assert sent("2", config, result=octets) == (1, 2)
-
-
-def test_beside_other_calls_the_argument_of_a_call_longer_than_a_message_is_read_from_a_near_peer() -> None:
-    config = offering(36 * KIB)
-    for beside, argument, expected in (
-        (0, 64 * KIB, (0, 3)),
-        (CALLS_BESIDE_MIN, 64 * KIB, (1, 2)),
-        (CALLS_BESIDE_MIN, 36 * KIB - HEADERS, (0, 2)),
-    ):
-        for round_trip_s in (0.0, NEAR_S):
-            assert sent("2", config, argument=argument, beside=beside, round_trip_s=round_trip_s) == expected
-    # A round trip to a distant peer takes longer than some messages, and a longest call set by the user holds.
-    assert sent("2", config, argument=64 * KIB, beside=CALLS_BESIDE_MIN, round_trip_s=FAR_S) == (0, 3)
-    assert sent("2", offering(36 * KIB, 128 * KIB), argument=64 * KIB, beside=CALLS_BESIDE_MIN) == (0, 3)
 
 
 @pytest.mark.req("V2-103")

@@ -52,6 +52,7 @@ class Scattering:
     octets = 64
     short_octets = 64
     plain_octets = 32
+    scattered = frozenset({(2, 64)})
 
     def __init__(self) -> None:
         self.given_back: list[ReceiveBuffer] = []
@@ -85,7 +86,6 @@ OTHER = header(2, 65) + bytes(range(48))
 def scattering() -> tuple[ReceiveBuffers, Scattering, CountedReceives]:
     pool, qp = Scattering(), CountedReceives()
     receives = ReceiveBuffers(cast("QueuePair", qp), cast("ReceiveSource", pool))
-    receives.kept_scattered = {(2, 64)}
     return receives, pool, qp
 
 

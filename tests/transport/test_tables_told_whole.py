@@ -94,7 +94,7 @@ def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert CallForm(ReplyBound(0))[1:] == (1, False, False, 0, False)
     assert tuple(CallPlan()) == (False, (), (), 0)
     row = HeaderRow(0x200, "row", lambda *_: None)
-    assert (row.flags, row.continues, row.scattered) == (0, False, False)
+    assert (row.flags, row.continues) == (0, False)
     assert ErrorRow(0x200, "error").words == 0
     extension = Extension(name="x")
     assert (extension.reserve_max, extension.receives, extension.without_calls) == (0, None, None)

@@ -173,7 +173,7 @@ class _AwaitedCall(Generic[T]):
             self._wake.release()
 
     def result(self) -> T:
-        """Returns the result of the coroutine, or raises its exception.
+        """Returns the result of the coroutine, or raises its exception; to be called once `wait` has returned.
 
         Raises:
             LocalProtocolError: it was cancelled.

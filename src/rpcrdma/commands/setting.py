@@ -72,21 +72,21 @@ class Setting:
 
     @property
     def dest(self) -> str:
-        """The attribute of parsed arguments."""
+        """The name of the attribute of parsed arguments that has the value."""
         return self.attribute or self.name.replace("-", "_")
 
     @property
     def long_option(self) -> str | None:
-        """The long option with its dashes; None if there is none."""
+        """The long option with its dashes; None if the setting has no option."""
         return f"--{self.name}" if self.option == "" else self.option
 
     @property
     def whole_help(self) -> str:
-        """The help with the default."""
+        """The help, with the default if it has a text."""
         return f"{self.help} (default: {self.default_text})" if self.default_text else self.help
 
     def add_to(self, group: argparse._ActionsContainer) -> None:
-        """Adds the option to a parser or a group of it.
+        """Adds the option to a parser or to a group of it; does nothing if the setting has no option.
 
         A command line without the option leaves the attribute unset, so that the value of a file can take its place.
         """

@@ -169,7 +169,15 @@ class ServerFileSystem(AsyncFileSystem):
     # Names and attributes
 
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        """Returns an object's attributes, links followed, by name: "name", "size", "type" and those of `os.stat`."""
+        """Returns an object's attributes, links followed, by name: "name", "size", "type" and those of `os.stat`.
+
+        A path above an export is a directory with the first three alone. `refresh`: asks the server even if the answer
+        is cached.
+
+        Raises:
+            FileNotFoundError: nothing exists there, or a link leads nowhere.
+            OSError: NFS itself cannot be reached, or refuses: see `rpcrdma.errors`.
+        """
         known = None if refresh else self._believed(path)
         if known is not None:
             return {**known.info, "name": self._strip_protocol(path)}
@@ -310,7 +318,7 @@ class ServerFileSystem(AsyncFileSystem):
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
         """Returns whether `path` leads to an object, or is above an export.
 
-        `refresh`: asks the server even if the answer is kept.
+        `refresh`: asks the server even if the answer is cached.
         """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
@@ -345,7 +353,7 @@ class ServerFileSystem(AsyncFileSystem):
             return above and bool(names_below(self.place(path).path, error.exports))
 
     def checksum(self, path: str) -> int:
-        """Returns a number from a file's size and times; another content has another number."""
+        """Returns a number made of a file's present identity, size and times; another content has another number."""
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
         return int(

@@ -39,7 +39,10 @@ _MARKER = struct.Struct(">HH")
 
 
 def size_mulpdu(emss: int, *, markers: bool) -> int:
-    """Returns the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5)."""
+    """Returns the octets of the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5).
+
+    At least `ULPDU_OCTETS_MIN`, at most `ULPDU_OCTETS_MAX`.
+    """
     overhead = 6 + emss % 4
     if markers:
         overhead += 4 * -(-emss // MARKER_SPACING_OCTETS)
@@ -75,18 +78,26 @@ def verify_crc(octets: memoryview, digest: int = 0) -> None:
         digest: The CRC of the octets before.
 
     Raises:
-        TerminateFault: They differ.
+        TerminateFault: The two differ.
     """
     if crc32c(octets, digest) != _CRC_RESIDUE:
         raise TerminateFault("CRC mismatch", Code.MPA_CRC)
 
 
 def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, crc: bool) -> tuple[list[Buffer], int]:
-    """Builds an FPDU with a marker at every 512th octet of the stream; returns also the position behind it.
+    """Builds an FPDU with a marker at every 512th octet of the stream (RFC 5044 sections 4.3 and 4.4).
 
-    `position` counts from the first octet of full operation, which begins with a marker; only its remainder matters,
-    so that TCP's sequence numbers may wrap. The CRC also covers a marker before the FPDU's first octet, and one between
-    padding and CRC (RFC 5044 sections 4.3 and 4.4).
+    The CRC also covers a marker before the FPDU's first octet, and one between padding and CRC.
+
+    Args:
+        ulpdu: the length field and the ULPDU, as for `build_fpdu`.
+        octets: their length.
+        position: the offset from the first octet of full operation, which begins with a marker; only its remainder
+            modulo 512 matters, so that TCP's sequence numbers may wrap.
+        crc: whether to compute the CRC; without it the field is `NO_CRC`.
+
+    Returns:
+        The gather list, and the position behind the FPDU.
     """
     gather: list[Buffer] = []
     digest = 0

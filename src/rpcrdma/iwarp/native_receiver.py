@@ -11,7 +11,7 @@ from collections import deque
 
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.receiver import Receiver, Scratch
-from rpcrdma.iwarp.segments import ReadHeader
+from rpcrdma.iwarp.segments import TAGGED_BIT, ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
@@ -81,9 +81,12 @@ class NativeReceiver(Receiver):
         if reads:
             reads[0].received = frames.received
         self.tagged.opened = (frames.opened_rdmap, frames.opened_handle) if frames.opened else None
+        sending = frames.trailer and not frames.control & TAGGED_BIT
         if frames.trailer:
             direct = self.direct
             direct.header = frames.length, frames.control, frames.rdmap, frames.handle, frames.offset
+            if sending:
+                direct.header = *direct.header[:4], 0, frames.offset, 0
             direct.placed = frames.placed
             direct.left = frames.left
             direct.digest = frames.digest
@@ -93,8 +96,9 @@ class NativeReceiver(Receiver):
         octets, message = frames.hand_over()
         if message:
             untagged.write(0, memoryview(message))
-            untagged.send_octets = len(message)
-            untagged.send_opened = message_header
+            if not sending:
+                untagged.send_octets = len(message)
+                untagged.send_opened = message_header
         self._continue_with(octets)
 
     def post(self, count: int, pool: ReceiveSource) -> None:

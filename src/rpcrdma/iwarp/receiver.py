@@ -27,7 +27,7 @@ from collections import deque
 from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.framing import size_fpdu, verify_crc
-from rpcrdma.iwarp.segments import LAST, QUEUE_OF, TAGGED, TAGGED_OCTETS, UNTAGGED, UNTAGGED_OCTETS
+from rpcrdma.iwarp.segments import LAST, QUEUE_OF, TAGGED, TAGGED_BIT, TAGGED_OCTETS, UNTAGGED, UNTAGGED_OCTETS
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.iwarp.terminate import Code, TerminateFault, fault_of, tagged_code
@@ -60,8 +60,6 @@ and its payload straight into the target. Smaller FPDUs are received many at a t
 
 _LENGTH_OCTETS = 2
 """Octets of ULPDU_Length; the next one is the DDP control octet."""
-
-_TAGGED_BIT = 0x80
 
 
 class Scratch:
@@ -204,7 +202,7 @@ class Receiver:
         if direct.fault is None:
             header = direct.header
             start = header[-1] + direct.placed
-            if not header[1] & _TAGGED_BIT:
+            if not header[1] & TAGGED_BIT:
                 return self.untagged.target(start, direct.left)
             try:
                 return self._pd.find(header[3], start, direct.left, Access.REMOTE_WRITE)
@@ -254,7 +252,7 @@ class Receiver:
             raise _too_short(length)
         if available < TAGGED.size:
             return 0
-        tagged = scratch[pos + _LENGTH_OCTETS] & _TAGGED_BIT != 0
+        tagged = scratch[pos + _LENGTH_OCTETS] & TAGGED_BIT != 0
         if length < UNTAGGED_OCTETS and not tagged:
             raise _too_short(length)
         frame = size_fpdu(length)
@@ -297,7 +295,7 @@ class Receiver:
         if frame - available < _DIRECT_OCTETS_MIN:
             return 0
         scratch = self._scratch
-        tagged = scratch[pos + _LENGTH_OCTETS] & _TAGGED_BIT != 0
+        tagged = scratch[pos + _LENGTH_OCTETS] & TAGGED_BIT != 0
         messages, layout = (self.tagged, TAGGED) if tagged else (self.untagged, UNTAGGED)
         size = layout.size
         if not tagged and (available < size or QUEUE_OF.get(scratch[pos + _LENGTH_OCTETS + 1] & 0x0F) != 0):
@@ -338,7 +336,7 @@ class Receiver:
         direct.target = _NOWHERE
         if direct.fault is not None:
             raise direct.fault
-        messages = self.tagged if direct.header[1] & _TAGGED_BIT else self.untagged
+        messages = self.tagged if direct.header[1] & TAGGED_BIT else self.untagged
         messages.end(direct.header, direct.placed)
         return trailer
 

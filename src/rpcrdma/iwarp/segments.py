@@ -23,6 +23,7 @@ __all__ = [
     "SEND_INVALIDATE",
     "SEQUENCE_MASK",
     "TAGGED",
+    "TAGGED_BIT",
     "TAGGED_CONTROL",
     "TAGGED_OCTETS",
     "TERMINATE",
@@ -45,10 +46,11 @@ TAGGED_OCTETS = 14
 UNTAGGED_OCTETS = 18
 """Octets of the DDP headers, ULPDU_Length not counted."""
 
+TAGGED_BIT = 0x80
 TAGGED_CONTROL = 0x81
 UNTAGGED_CONTROL = 0x01
 LAST = 0x40
-"""The DDP control octet: T, L and version 1."""
+"""The DDP control octet: T, L and version 1; TAGGED_BIT is T alone."""
 
 DDP_VERSION, RDMAP_VERSION = 0x03, 0xC0
 """The bits of the version in the control octets."""

@@ -24,7 +24,7 @@ from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, Violation, decode_terminate, fault_of, read_source_code
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
-from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer, is_plain
 
 __all__ = ["UntaggedMessages"]
 
@@ -161,7 +161,7 @@ class UntaggedMessages:
         octets = len(payload)
         pool = self.pool
         whole = control & LAST and not offset
-        if whole and pool is not None and not self.receives and octets <= pool.short_octets:
+        if whole and pool and not self.receives and (octets <= pool.short_octets or is_plain(pool, payload)):
             self.shared -= 1
             self.receives.append((bytes(payload), payload))
         elif octets:

@@ -65,7 +65,7 @@ def offers_tls(message: Buffer, xid: int) -> bool:
 
 
 def is_probe(message: Buffer) -> bool:
-    """Returns whether a call's credential has the flavor AUTH_TLS; False for a message that is too short."""
+    """Returns whether a message is a call with a credential AUTH_TLS; False for other and for truncated messages."""
     if len(message) < _SEVEN.size:
         return False
     words = _SEVEN.unpack_from(message, 0)
@@ -83,10 +83,11 @@ class ProbeAnswer(NamedTuple):
 def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
     """Returns a server's answer to a call with AUTH_TLS on a connection without TLS (RFC 9289 section 4.1).
 
-    An accepted reply has the verifier STARTTLS, also where the program is not offered.
+    An accepted reply has the verifier STARTTLS, also where the program is not offered. A call that breaks the rules of
+    the probe gets a denial.
 
     Raises:
-        DecodeError: the message cannot be answered.
+        DecodeError: the message is no call that can be decoded, or has arguments.
     """
     dec = Decoder(message)
     try:
@@ -104,7 +105,7 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
 
 def refuse_in_clear(message: Buffer) -> bytes | None:
-    """Returns the refusal of a call on a connection with too little protection: AUTH_TOOWEAK; None for no call."""
+    """Returns the denial AUTH_TOOWEAK of a call on a connection with too little protection; None if it is no call."""
     if len(message) < _TWO.size or _TWO.unpack_from(message, 0)[1] != MessageType.CALL:
         return None
     return _denied(_TWO.unpack_from(message, 0)[0], AuthStat.AUTH_TOOWEAK)

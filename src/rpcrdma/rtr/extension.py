@@ -101,11 +101,11 @@ class RoundTrip:
         headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
         # An end that takes no calls reads requests in order to refuse them.
         if Support.REQUEST in config.support:
-            headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request, scattered=True))
+            headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request))
         if Support.RESPONSE in support:
-            headers.append(HeaderRow(XMTRESP, "Transmit Response", self._on_response, scattered=True))
+            headers.append(HeaderRow(XMTRESP, "Transmit Response", self._on_response))
         if Support.CONTINUE in support:
-            headers.append(HeaderRow(XMTCONT, "Transmit Continue", self._on_continue, scattered=True))
+            headers.append(HeaderRow(XMTCONT, "Transmit Continue", self._on_continue))
         return Extension(
             name=NAME,
             headers=tuple(headers),

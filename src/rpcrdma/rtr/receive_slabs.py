@@ -35,6 +35,8 @@ _UNUSED_REFERENCES = 3
 
 _TYPE = struct.Struct(">12xI")
 
+_SCATTERED = frozenset((2, header_type) for header_type in (XMTREQ, XMTRESP, XMTCONT))
+"""The messages whose placeable segments stay where they arrive, by version and header type."""
 
 _SHORT_OCTETS = 16384
 """Plain messages up to this length are copied in any case (`rpcrdma.transport.receive_buffers`)."""
@@ -176,6 +178,8 @@ class SlabReceives:
         "prefix_octets",
         "short_octets",
     )
+
+    scattered = _SCATTERED
 
     def __init__(self, store: SlabStore) -> None:
         self._store = store

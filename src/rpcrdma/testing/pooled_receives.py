@@ -15,6 +15,8 @@ __all__ = [
 ]
 
 _HEAD, _TAIL = 16, 48
+_LONG = 17, 40, 64
+"""Messages that go on behind the head."""
 
 
 class _TwoParts:
@@ -22,6 +24,7 @@ class _TwoParts:
 
     octets = _HEAD + _TAIL
     short_octets = plain_octets = _HEAD
+    scattered = frozenset((octets * 0x01010101,) * 2 for octets in _LONG)
 
     def take(self) -> memoryview:
         return memoryview(bytearray(_HEAD))
@@ -45,7 +48,7 @@ def check_messages_lie_in_the_parts_of_their_buffers(make_pair: MakePair) -> Non
     A short message may be `bytes`.
     """
     near, _, far, _, progress, _ = make_pair()
-    messages = [bytes([octets]) * octets for octets in (64, 16, 17, 0, 40)]
+    messages = [bytes([octets]) * octets for octets in (64, 16, *_LONG, 0)]
     far.post_receives(len(messages) + 1, _TwoParts())
     for message in messages:
         near.post_send("s", [message[:9], message[9:]], signaled=False)

@@ -61,14 +61,12 @@ _OWN_CODES_MAX = 0x80
 class _Tables(NamedTuple):
     """The tables that all connections with the same extensions share.
 
-    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `scattered`: the
-    header types whose messages stay in the memory in which they arrived; `error_words`: the number of words after each
-    error code; `own`: the properties of this side.
+    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `error_words`:
+    the number of words after each error code; `own`: the properties of this side.
     """
 
     headers: Mapping[int, tuple[int, bool]]
     names: Mapping[int, str]
-    scattered: frozenset[int]
     error_words: Mapping[int, int]
     own: PropertySet
 
@@ -81,16 +79,9 @@ def _tables(extensions: tuple[Extension, ...]) -> _Tables:
     return _Tables(
         {row.code: (row.flags, row.continues) for _, row in rows},
         {row.code: name for name, row in rows},
-        frozenset(row.code for _, row in rows if row.scattered),
         {row.code: row.words for extension in extensions for row in extension.errors},
         tuple((row.number, row.value) for one in extensions for row in one.properties if row.value is not None),
     )
-
-
-@functools.lru_cache(maxsize=_TABLES_KEPT)
-def _scattered(version: int, codes: frozenset[int]) -> frozenset[tuple[int, int]]:
-    """Returns the header types of a version whose messages stay in the memory in which they arrived."""
-    return frozenset((version, code) for code in codes)
 
 
 class Extensions:
@@ -156,7 +147,6 @@ class Extensions:
 
     def on_ready(self) -> None:
         """Notifies all extensions that the connection is open."""
-        self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
         for link in self.links.values():
             link.extension.on_ready(link)
 
@@ -233,5 +223,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error."""
+        """See `ExtensionHost.refuse`."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

@@ -81,7 +81,6 @@ class HeaderRow(NamedTuple):
         handler: takes each message in the event loop's thread and must not block; DecodeError refuses the header.
         flags: additional bits that may be set.
         continues: whether a body that is too long for one message is continued, in versions with flags for that.
-        scattered: whether a message in several pieces of memory stays there (`Extension.receives`).
     """
 
     code: int
@@ -89,7 +88,6 @@ class HeaderRow(NamedTuple):
     handler: Callable[[ExtensionLink, ExtensionMessage], None]
     flags: int = 0
     continues: bool = False
-    scattered: bool = False
 
 
 class PropertyRow(NamedTuple):
@@ -179,7 +177,7 @@ class ExtensionHost(Protocol):
         """See `ExtensionLink.send`."""
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error."""
+        """Sends an error of the version about the message with this XID; `refusal` is the reason."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -342,7 +340,7 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Gives every received message to a function first, until a group is complete, within the usual time limit.
+        """Hands every received message to `between` first, until a group is complete, within the usual time limit.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled it; None ends the group.

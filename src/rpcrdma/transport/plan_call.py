@@ -24,7 +24,6 @@ from rpcrdma.transport.chunks import segments_needed
 from rpcrdma.transport.dialects.dialect import Geometry
 
 __all__ = [
-    "CALLS_BESIDE_MIN",
     "DIRECT_OCTETS_MIN",
     "PLAIN",
     "REPLY_ALLOWANCE_OCTETS",
@@ -45,15 +44,10 @@ _tuple = tuple.__new__
 DIRECT_OCTETS_MIN = 1024
 """Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
 
-CALLS_BESIDE_MIN = 1
-"""Beside so many other calls the argument of a call that is longer than one message is read by RDMA from a near peer.
-The round trips of the calls overlap, and the copy of the joined pieces costs more than a registration: a WRITE of
-64 KiB takes a quarter less processor time by RDMA with 16 calls in flight, and more with one. See docs/versions.md."""
-
 _CALL_MESSAGES_MAX = 3
-"""A call in so many messages takes about 10 % less processor time than with an argument that is read by RDMA, in fewer
-messages up to 40 % less, and saves a round trip; in five messages it takes more. A reply in two messages takes 10 to 20
-% more than a result that is placed by RDMA Write. See docs/versions.md."""
+"""A call in so many messages takes no more processor time than with an argument that is read by RDMA, also with other
+calls in flight; in fewer messages it takes less, and it saves a round trip. In five messages it takes more. A reply in
+two messages takes 5 to 20 % more than a result that is placed by RDMA Write. See docs/versions.md."""
 
 _REPLY_MESSAGES_MAX = 2
 """A reply whose items are not placed costs as much in so many messages as in a Reply chunk, and half as much if it is

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Container
-
 from rpcrdma.verbs.queue_pair import Completion, QueuePair
-from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
+from rpcrdma.verbs.receive_pool import KIND_OF_MESSAGE, ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["AHEAD", "MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
@@ -15,9 +12,6 @@ MESSAGE_OCTETS_COPIED_MAX = 16384
 """Messages up to this length are copied, so that their memory serves the next message at once; handlers and callers
 keep references to the octets that they decode. Up to 32 KiB a copy takes no more time than another buffer (READ and
 WRITE, 1 and 16 in flight); above this length the copy saves less than half of a buffer of the default size."""
-
-_VERSION_AND_TYPE = struct.Struct(">4xI4xI")
-"""The version and header type of any version."""
 
 AHEAD = 8
 """Receives beyond the required number: messages that can arrive before one step replaces their receives. An unused
@@ -28,17 +22,16 @@ class ReceiveBuffers:
     """The receives of one queue pair, with memory from `pool`; `posted` is the guaranteed number of receives.
 
     The owner calls `replace` after every AHEAD messages, and `take` for messages that were not delivered as `bytes`.
-    Messages with the versions and header types in `kept_scattered` stay in their pieces of memory. For such a message,
-    `arrived` has its buffer and its length; the owner calls `close` before the next message if it is still there.
+    Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message, `arrived`
+    has its buffer and its length; the owner calls `close` before the next message if it is still there.
     """
 
-    __slots__ = ("_qp", "arrived", "kept_scattered", "pool", "posted")
+    __slots__ = ("_qp", "arrived", "pool", "posted")
 
     def __init__(self, qp: QueuePair, pool: ReceiveSource) -> None:
         self._qp = qp
         self.pool = pool
         self.posted = 0
-        self.kept_scattered: Container[tuple[int, ...]] = ()
         self.arrived: tuple[ScatteredBuffer, int] | None = None
 
     @property
@@ -64,7 +57,7 @@ class ReceiveBuffers:
         buffer = completion.wr
         length = completion.length
         if isinstance(buffer, bytes):
-            if _VERSION_AND_TYPE.unpack_from(buffer) not in self.kept_scattered:
+            if KIND_OF_MESSAGE.unpack_from(buffer) not in self.pool.scattered:
                 return buffer
             memory = self.pool.take()
             memory[:length] = buffer
@@ -72,7 +65,7 @@ class ReceiveBuffers:
         if not isinstance(buffer, memoryview):
             assert isinstance(buffer, ScatteredBuffer)
             return self._take_scattered(buffer, length)
-        if length > self.pool.plain_octets and _VERSION_AND_TYPE.unpack_from(buffer) in self.kept_scattered:
+        if length > self.pool.plain_octets and KIND_OF_MESSAGE.unpack_from(buffer) in self.pool.scattered:
             return self._take_scattered(self.pool.divide(buffer, 1)[0], length)
         if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
@@ -94,7 +87,7 @@ class ReceiveBuffers:
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
         """Returns the first piece of a message that stays scattered; otherwise a copy of the whole message."""
         first = buffer.parts[0]
-        if length >= _VERSION_AND_TYPE.size and _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
+        if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:
             self.arrived = (buffer, length)
             return first[:length]
         data = buffer.joined(length)

@@ -239,9 +239,9 @@ class Requester:
         return ()
 
     def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
-        """Returns the plan of a call that is longer than one message, by the distance and the calls in flight."""
+        """Returns the plan of a call that is longer than one message, by the distance of the peer."""
         session = self._session
-        limits = session.limits_beside(len(self.calls))
+        limits = session.far_limits
         if limits is None:
             return plan
         better = plan_call(len(payload.reduced), payload.item_octets(), results, result_items, limits)

@@ -135,9 +135,9 @@ class Responder:
         return next(iter(self._reading), None)
 
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
-        """Handles a call, with the items that an extension carried; False, to discard it, if it invalidates a handle.
+        """Handles a call, with the items that an extension carried; reports it once its Read chunks have arrived.
 
-        The call is reported once its Read chunks have arrived.
+        Returns False if it invalidates a handle: the caller discards it.
         """
         if invalidated is not None:
             return False
@@ -203,7 +203,7 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message that counts as no call; False, to discard it, if it invalidates a handle."""
+        """Refuses a message that counts as no call; returns False, to discard it, if it invalidates a handle."""
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -307,7 +307,7 @@ class Responder:
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call.
 
-        True if the payload's buffers are in use until `ReplySent`, False if they are free already.
+        Returns True if the payload's buffers are in use until `ReplySent`, False if they are free already.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -321,7 +321,7 @@ class Responder:
                 self._release(incoming)
                 return False
             chunks = incoming.chunks
-            reduced = payload.reduced
+            reduced: Sequence[Buffer] | bytes | bytearray = payload.reduced
             items = payload.item_octets() if payload.items else ()
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
@@ -330,8 +330,14 @@ class Responder:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)
                     return False
-            elif items and not chunks.writes and chunks.reply is None and payload.length <= session.copied_reply_octets:
-                reduced = payload.joined()
+            elif (
+                items
+                and not chunks.writes
+                and chunks.reply is None
+                and (octets := payload.length) <= session.copied_reply_octets
+            ):
+                joined = payload.joined()
+                reduced = joined if octets <= session.joined_octets else (joined,)
             elif items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
                 plan = plan_reply(
                     len(reduced),
@@ -378,7 +384,7 @@ class Responder:
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply with a plan, and returns the payload; see `Preparer`."""
+        """Posts the RDMA Writes of a reply with a plan, and returns the remaining payload; see `Preparer`."""
         if message.plan is _CARRIED:
             return self._carry(message)
         return self._place(message, message.plan)
@@ -443,7 +449,7 @@ class Responder:
         return fill(chunk, octets)
 
     def on_sent(self, incoming: IncomingCall) -> None:
-        """Releases the buffers of a reply after its Send."""
+        """Releases the buffers of a reply after its Send, and reports `ReplySent`."""
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
@@ -452,7 +458,7 @@ class Responder:
         self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
-        """Answers with an error.
+        """Answers with an error of the version for `cause`.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -470,7 +476,7 @@ class Responder:
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered; where credits count calls, the requester loses one, else a grant returns it.
+        """Leaves a call unanswered; if credits count calls, the requester has one credit less, else a grant returns it.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -532,9 +538,9 @@ class Responder:
         self._resuming = False
 
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
-        """Drops incomplete calls; reported calls keep their memory until they are answered.
+        """Drops incomplete calls, and reports planned replies among the unsent `waited` as sent.
 
-        `waited` are messages that will not be sent.
+        Reported calls keep their memory until they are answered.
         """
         for message in waited:
             if isinstance(message, IncomingCall) and message.plan is not None:

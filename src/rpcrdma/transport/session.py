@@ -14,7 +14,6 @@ from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import (
-    CALLS_BESIDE_MIN,
     DIRECT_OCTETS_MIN,
     REPLY_ALLOWANCE_OCTETS,
     PlanLimits,
@@ -34,6 +33,11 @@ JOIN_OCTETS_MAX = 4096 + 512
 """Up to this length, 4 KiB of data and the headers of RPC and NFS, one copied buffer costs less than two entries of a
 gather list, each with its own CRC call."""
 
+_COPIED_OCTETS_MAX = (32 << 10) + 512
+"""Up to this length a copy of a reply costs less than the completion that releases the memory of its items: a fifth of
+the functions of a READ at the server. Copies count neither as unsent nor against the server's memory. While the peer
+does not read, those of up to JOIN_OCTETS_MAX alone are made."""
+
 
 class Session:
     """The current agreement and state of the connection.
@@ -45,13 +49,13 @@ class Session:
     `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`. `round_trip_s` is
     the distance of the peer. `segment_octets_taken` is the largest segment that this side takes. `owed` counts
     obligations of the peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the
-    transport properties of the peer; `proof` is the host authentication value of this side. While an extension expects
-    a group of messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
+    transport properties of the peer; `proof` is the host authentication value of this side. `far_limits` are those of a
+    call with bulk items that is longer than one message, if the peer is distant. While an extension expects a group of
+    messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
     """
 
     __slots__ = (
-        "_busy_limits",
-        "_far_limits",
+        "_copied_octets",
         "_groups",
         "_peer_data",
         "_reply_messages",
@@ -66,6 +70,7 @@ class Session:
         "dialect",
         "events",
         "failure",
+        "far_limits",
         "in_messages_octets",
         "items_inline_octets",
         "joined_octets",
@@ -235,9 +240,13 @@ class Session:
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
         self.items_inline_octets = self.call_octets
         self.joined_octets = min(JOIN_OCTETS_MAX, send_octets - max(geometry.call_header, geometry.reply_header))
-        # No completion has to release the memory of copied items: a fifth of the functions of a READ at the server. A
-        # device would have to register the copy, where it keeps the memory of results registered.
-        self.copied_reply_octets = self.joined_octets if self.pd.counts is None else 0
+        if self.pd.counts is None:
+            longest = send_octets - geometry.reply_header
+            self._copied_octets = min(_COPIED_OCTETS_MAX, longest), min(JOIN_OCTETS_MAX, longest)
+        else:
+            # A device would have to register the copy, where it keeps the memory of results registered.
+            self._copied_octets = 0, 0
+        self.copied_reply_octets = self._copied_octets[0]
         # Without continuation only the largest message bounds inline data.
         self.plan_limits = PlanLimits(
             send_octets,
@@ -250,8 +259,7 @@ class Session:
             receive_octets,
             CHUNK_SEGMENTS_MAX,
         )
-        self._far_limits: PlanLimits | None = None
-        self._busy_limits: PlanLimits | None = None
+        self.far_limits: PlanLimits | None = None
         if self.splits:
             most, told = self.in_messages_octets, self._told
             self.plan_limits = self.plan_limits._replace(
@@ -263,19 +271,13 @@ class Session:
             )
             far = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             if far > self.plan_limits.call_octets_max:
-                self._far_limits = self.plan_limits._replace(call_octets_max=far)
+                self.far_limits = self.plan_limits._replace(call_octets_max=far)
             if most is not None:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
-            else:
-                self._busy_limits = self.plan_limits._replace(call_octets_max=send_octets)
 
-    def limits_beside(self, calls: int) -> PlanLimits | None:
-        """Returns the limits of a call with bulk items that is longer than one message, beside `calls` others.
-
-        A longer call goes in messages to a distant peer. To a near one the items go by RDMA while enough other calls
-        are in flight. None: `plan_limits` hold.
-        """
-        return self._far_limits or (self._busy_limits if calls >= CALLS_BESIDE_MIN else None)
+    def block(self, *, blocked: bool) -> None:
+        """See `Endpoint.block`."""
+        self.copied_reply_octets = self._copied_octets[blocked]
 
     def move(self, moved: Input) -> None:
         """Changes the state by this input, as the table of transitions says."""

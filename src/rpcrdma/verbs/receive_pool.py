@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Container, Sequence
 from typing import Protocol, TypeAlias
 
 from rpcrdma.limits import RECEIVE_BUFFERS_KEPT_MAX
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.bulk_memory import bulk
 
-__all__ = ["ReceiveBuffer", "ReceivePool", "ReceiveSource", "ScatteredBuffer"]
+__all__ = ["KIND_OF_MESSAGE", "ReceiveBuffer", "ReceivePool", "ReceiveSource", "ScatteredBuffer", "is_plain"]
+
+KIND_OF_MESSAGE = struct.Struct(">4xI4xI")
+"""The version and the header type with which messages of any version of RPC-over-RDMA begin."""
 
 
 class ScatteredBuffer:
@@ -82,15 +86,19 @@ class ReceiveSource(Protocol):
     """Lends a queue pair the memory for incoming Sends, of up to `octets` each.
 
     A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or placed in a
-    buffer from `take`; any other message in a buffer from `draw`. The queue pair calls both in the order in which
-    messages arrive, after all octets of the previous messages are in place. A queue pair that must name the memory
-    before messages arrive gets its buffers from `divide` instead. A message of at most `plain_octets` lies in the first
-    part of such a buffer, and is delivered as `bytes`.
+    buffer from `take`; any other message in a buffer from `draw`, or as `bytes` unless its kind (`KIND_OF_MESSAGE`) is
+    `scattered`. The queue pair calls both in the order in which messages arrive, after all octets of the previous
+    messages are in place. A queue pair that must name the memory before messages arrive gets its buffers from `divide`
+    instead. A message of at most `plain_octets` lies in the first part of such a buffer, and is delivered as `bytes`.
     """
 
     octets: int
     short_octets: int
     plain_octets: int
+
+    @property
+    def scattered(self) -> Container[tuple[int, ...]]:
+        """The kinds of messages of which items stay in the parts of a buffer from `draw`."""
 
     def take(self) -> memoryview:
         """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
@@ -117,6 +125,12 @@ class ReceiveSource(Protocol):
         """
 
 
+def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
+    """Returns whether a whole message of more than `short_octets` may be delivered as `bytes`; see `ReceiveSource`."""
+    octets = len(message)
+    return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered
+
+
 class ReceivePool:
     """Lends buffers of equal size that many queue pairs share; implements `rpcrdma.provider.ReceiveSource`.
 
@@ -127,10 +141,11 @@ class ReceivePool:
         kept_max: returned buffers that are kept for reuse.
     """
 
-    __slots__ = ("_free", "_kept_max", "octets", "plain_octets", "short_octets")
+    __slots__ = ("_free", "_kept_max", "octets", "plain_octets", "scattered", "short_octets")
 
     def __init__(self, octets: int, *, kept_max: int = RECEIVE_BUFFERS_KEPT_MAX) -> None:
         self.octets = self.short_octets = self.plain_octets = octets
+        self.scattered: Container[tuple[int, ...]] = ()
         self._kept_max = kept_max
         self._free: list[memoryview] = []
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DATA_PATH", "INTERFACE", "Native", "NativeFrames", "NativeSend", "find", "native"]
 
 # The functions and types of the module as one number, which rises with each change of them.
-INTERFACE = 3
+INTERFACE = 4
 
 NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int], tuple[int, int, int, "bytes | None"]]
 """`Native.send` of one socket."""
@@ -28,8 +28,8 @@ class NativeFrames(Protocol):
 
     The attributes are the state of a receiver, with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that
     has them; those with `opened` and `message` are about the tagged message and the Send that have arrived in part.
-    `received` counts the octets of the response to the first of the RDMA Reads. `hand_over` returns the octets of an
-    FPDU that has arrived in part, and those of such a Send, and forgets both.
+    `received` counts the octets of the response to the first of the RDMA Reads. `offset` of a Send is its number.
+    `hand_over` returns the octets of an FPDU that has arrived in part, and those of such a Send, and forgets both.
     """
 
     send_number: int

@@ -24,7 +24,7 @@ _REASONS = {28: "the consumer refuses it", 8: "no such service", 4: "the time is
 
 
 class CmRole(NamedTuple):
-    """A message: its name, its fields, and where its private data begin. A first or a second id is the sender's."""
+    """A kind of message: its name, its fields, and the offset of its private data. Fields "Local" are the sender's."""
 
     name: str
     table: Table
@@ -137,30 +137,33 @@ class CmMessage(NamedTuple):
         return self.attribute == _REPLY
 
     def number(self, name: str) -> int:
-        """The value of a field; 0 where the message has none of this name."""
+        """Returns the value of a field; 0 if the message has no field of this name."""
         return self.group.number(name) or 0
 
     @property
     def mtu_octets(self) -> int | None:
-        """The most octets of payload that a packet of the connection has."""
+        """The most octets of payload in a packet of the connection; None if the message states none."""
         return _mtu_octets(self.number("Path Packet Payload MTU"))
 
     @property
     def error(self) -> str:
-        """Why the connection is refused."""
+        """The refusal of the connection with its reason; "" unless the message is one."""
         reason = self.group.member("Reason") if self.attribute == _REJECT else None
         return f"the connection is refused, reason {reason.shown}" if reason is not None else ""
 
     @property
     def words(self) -> str:
-        """The message in words."""
+        """The name of the message, with the TCP port that it asks for, or with `error`."""
         service = self.number("ServiceID")
         port = f", port {service & 0xFFFF}" if service & ~0xFFFF == _TCP_SERVICES else ""
         return f"{self.role.name}{port}{f': {self.error}' if self.error else ''}"
 
 
 def read_cm_message(packet: RocePacket) -> CmMessage | None:
-    """The message in a datagram to queue pair 1; None for other management datagrams, and for one that is cut off."""
+    """Reads the message in a datagram to queue pair 1.
+
+    Returns None for other management datagrams, for messages that are not decoded, and for a truncated one.
+    """
     data = packet.payload
     if len(data) < _MAD_OCTETS or data[1] != _CM_CLASS:
         return None

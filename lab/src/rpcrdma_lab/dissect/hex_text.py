@@ -35,10 +35,13 @@ class HexText(NamedTuple):
 
 
 def read_hex(text: str) -> HexText:
-    """The octets of a dump. Text behind `#` is a comment; digits may be grouped by spaces, commas, colons and `|`.
+    """Reads the octets of digits or of a dump.
+
+    Text behind `#` is a comment; digits may be grouped by spaces, commas, colons and `|`.
 
     Raises:
-        NotHex: a line is neither digits nor a line of a dump, a digit is odd, or offsets do not fit to the octets.
+        NotHex: there are no digits, or half an octet, or more than `TEXT_MAX` characters; a line is neither digits nor
+            a line of a dump; offsets do not fit the octets; the dump has 16-bit words.
     """
     if len(text) > TEXT_MAX:
         raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")
@@ -138,7 +141,10 @@ def _row(rest: str, form: _Form) -> bytes | None:
 
 
 def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
-    """The messages in octets without packets: one RPC-over-RDMA message, or one direction of an iWARP stream."""
+    """Yields the messages in octets without packet headers: one of RPC-over-RDMA; with `iwarp` those of a stream.
+
+    The stream is one direction, from its start-up on or in full operation. Faults are in the messages, not raised.
+    """
     if not iwarp:
         message = Message("rpcrdma", "", number=1)
         conversation = settings.conversation()

@@ -43,7 +43,11 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """The structure in an annotated xmrbs_buf, and its faults; None if it makes no sense."""
+    """Reads the structure of a receive buffer from an annotated xmrbs_buf.
+
+    Returns:
+        The structure, None if the declaration is wrong; and its faults that its fields do not have yet.
+    """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
         return None, []
@@ -70,7 +74,11 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
 
 
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
-    """Items that do not fit into the buffers of `count` transmissions: which, by which field, and why."""
+    """Finds the items that do not fit into the buffers of `count` transmissions.
+
+    Returns:
+        For each: the item, the name of the field that is wrong, and the reason.
+    """
     wrong = []
     known = len(structure.placeable)
     for item in items:
@@ -88,7 +96,7 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """The parts of items in each transmission, by its number, in the order of their octets."""
+    """Returns the parts of items in each transmission, by its number within its group, in the order of their octets."""
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
     for item in items:
@@ -107,7 +115,16 @@ def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, l
 
 
 def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list[Field], list[FieldFault]]:
-    """The octets of a transmission from `start` on: parts of items, and padding; None if they are not known."""
+    """Annotates the octets of a transmission from offset `start` on: the parts of items, and padding elsewhere.
+
+    Args:
+        parts: the parts in this transmission, in order; None: the places of items are not known, and one field has all.
+        data: the transmission.
+        start: the offset behind its payload.
+
+    Returns:
+        The fields and their faults.
+    """
     fields: list[Field] = []
     faults: list[FieldFault] = []
     if parts is None:

@@ -19,9 +19,9 @@ class PacketGap(NamedTuple):
 
 
 class PsnOrder:
-    """Packets go in, and come out in order, or a `PacketGap` where the missing ones will not come any more.
+    """Puts packets into the order of their PSNs, with a `PacketGap` in place of those that will not arrive any more.
 
-    `first` is the number of the first packet; where it is None, the packet that comes first is the first.
+    `first` is the PSN of the first packet; None: that of the first one that is added.
     """
 
     __slots__ = ("_acknowledged", "_held", "_next")
@@ -33,7 +33,7 @@ class PsnOrder:
 
     @property
     def following(self) -> int | None:
-        """The number of the packet that comes next; None where it is not known."""
+        """The PSN of the packet that comes next; None if not known."""
         return self._next
 
     @property
@@ -42,9 +42,13 @@ class PsnOrder:
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Takes a packet that has so many numbers; an RDMA Read Request has one for each packet of its response.
+        """Takes a packet, and yields the packets that are in order now; ignores a repeated packet.
 
-        `numbers` is None where that is not known.
+        If too many packets wait for missing ones, a gap takes the place of these.
+
+        Args:
+            packet: the packet.
+            numbers: how many PSNs it has; an RDMA Read Request has one for each packet of its response. None: unknown.
         """
         ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
         if ahead < 0:  # a packet that is sent again
@@ -58,17 +62,17 @@ class PsnOrder:
         yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
-        """The receiver has all packets up to this one; one of them may come late, but will not be sent again."""
+        """Notes that the receiver has all packets up to this PSN: missing ones may be late, but are not repeated."""
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:
-        """Ends the wait for packets whose receiver has acknowledged them: they were not captured."""
+        """Gives up the acknowledged packets that are missing; yields gaps for them, and the packets behind them."""
         psn, self._acknowledged = self._acknowledged, None
         while psn is not None and self._next is not None and (missing := ahead_of(psn, self._next) + 1) > 0:
             yield from self._give_up(missing)
 
     def finish(self) -> Iterator[RocePacket | PacketGap]:
-        """Ends the capture: gives the packets that still wait for missing ones, without these."""
+        """Ends the capture: yields the packets that still wait, and gaps for the missing ones."""
         yield from self.settle()
         while self._held:
             yield from self._give_up()

@@ -75,7 +75,7 @@ _TRANSPORT, _EXTENDED = "IBA 9.2", "IBA 9.3"
 
 
 def syndrome_of(value: int) -> Syndrome:
-    """The meaning of an Acknowledge with this first octet."""
+    """Returns the meaning of an Acknowledge from the first octet of its header."""
     return Syndrome(value >> 5 & 3)
 
 
@@ -156,7 +156,7 @@ class PacketKind(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For example "RDMA Write Middle"."""
+        """The name, such as "RDMA Write Middle"."""
         operation: str = self.operation.value
         if self.operation not in _IN_PARTS:
             return operation
@@ -165,7 +165,7 @@ class PacketKind(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether it takes a number in the order of its sender's requests."""
+        """Whether the packet takes the next sequence number of its sender's requests."""
         return self.operation not in _NO_REQUESTS
 
 
@@ -222,7 +222,10 @@ _NOT_DECODED = {
 
 
 def kind_name(code: int) -> str:
-    """Returns the name of an operation code of 8 bits; "reserved" for a code that no specification gives away."""
+    """Returns the name of an operation code of 8 bits, such as "RDMA Write Middle".
+
+    For codes that are not decoded it names their transport; "reserved" where no specification assigns the code.
+    """
     if (kind := KINDS.get(code)) is not None:
         return kind.name
     transport = next((name for name, codes in _NOT_DECODED.items() if code in codes), None)

@@ -36,7 +36,10 @@ class WholeItem(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The fields of arguments or results; `remark` says why they are incomplete, which the other end is to judge."""
+    """The fields of arguments or results; `remark` says why they do not follow the definition, "" if they do.
+
+    It is no fault of the message: the other end judges it.
+    """
 
     group: Field
     remark: str
@@ -50,7 +53,7 @@ class Interfaces:
         self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
 
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
-        """Adds the definition that `text` returns once a message of this program is met: reading one takes a while."""
+        """Adds the definition that `text` returns, read when the first message of this program is met."""
         self._unread[program, version] = text, file
 
     def _find(self, program: int, version: int) -> tuple[model.ProgramVersion, Definition] | None:
@@ -63,6 +66,8 @@ class Interfaces:
     def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
         """Adds the programs of a definition, and returns their versions; one that was known before is replaced.
 
+        `file` is the name for errors; `lenient`: see `rpcrdma.xdr.language.check`.
+
         Raises:
             LanguageError: the definition cannot be compiled.
         """
@@ -74,7 +79,7 @@ class Interfaces:
         return module.versions
 
     def name(self, program: int, version: int, procedure: int) -> str | None:
-        """For example "NFS_V3 READ"; None where no definition names the procedure."""
+        """Returns the name of a procedure, such as "NFS_V3 READ"; None if no definition names it."""
         known = self._find(program, version)
         found = self._procedure(known, procedure)
         return _name(known[0], found) if known and found else None
@@ -82,9 +87,15 @@ class Interfaces:
     def body(
         self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool
     ) -> Body | None:
-        """The arguments or the results in `data[start:]`, as far as they can be read; None without a definition.
+        """Reads arguments or results as far as possible; None if no definition has the procedure.
 
-        `items` are in chunks, and not in `data`. `whole`: `data` ends where the message does.
+        Args:
+            called: the numbers of the program, its version and the procedure.
+            part: which of the two.
+            data: the message, as far as it is there.
+            start: the offset of the body in `data`; the offsets of the fields count from the start of `data`, too.
+            items: the items in chunks, absent from `data`.
+            whole: whether `data` ends where the message does; if not, octets that are missing get no remark.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])

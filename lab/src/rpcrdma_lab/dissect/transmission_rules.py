@@ -12,7 +12,10 @@ _MOVED = {1, 2}
 
 
 def check_transmission(header: Header, room: int) -> None:
-    """Adds to `header.faults`; `room` is the number of octets behind the header."""
+    """Checks a transmission or report of the round-trip extension; adds its faults to `header.faults`.
+
+    Other types of headers pass. `room` is the number of octets behind the header.
+    """
     if header.kind == "ROPT_REPTERR":
         _check_report(header)
         return
@@ -82,7 +85,7 @@ def _mark(header: Header, entry: Field, name: str, reason: str, section: str, re
 
 
 def report_shown(header: Header) -> str:
-    """A report in a few words: the fault and the transmission."""
+    """Returns a report in a few words: its fault, and the transmission at fault."""
     about, info = header.find("optre_bad"), header.find("optre_info")
     which = info.member("optre_which") if info is not None else None
     if about is None or info is None or which is None:

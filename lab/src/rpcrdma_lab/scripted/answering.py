@@ -49,7 +49,14 @@ PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
 
 
 class ServingConversation(LiveConversation):
-    """A conversation whose other side has connected, and makes calls."""
+    """A conversation whose other side has connected, and makes calls.
+
+    Args:
+        make_peer: makes the peer of the connection.
+        timeout_s: seconds for which a step waits for the client.
+        program: replies to the client's calls; None: each reply is a success without results.
+        given: values for steps to refer to.
+    """
 
     def __init__(
         self,
@@ -72,7 +79,10 @@ class ServingConversation(LiveConversation):
         self._startup: Mapping[str, Any] = {}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
-        """Hears the client's start-up, and accepts it with these fields; the failure is that of step -1."""
+        """Awaits the client's start-up message, and accepts it with the given fields (docs/send.md).
+
+        If another event arrives, or none in time, `outcome.failure` is set with the step -1, and nothing is raised.
+        """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
             assert failure is not None
@@ -88,7 +98,7 @@ class ServingConversation(LiveConversation):
         await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
-        """The version of the first message, which a later step hears; None if there is no message."""
+        """Returns the version of the first message, which the steps hear later; None if no message arrives in time."""
         try:
             async with within(self._timeout_s):
                 heard = await self._awaited()
@@ -98,10 +108,10 @@ class ServingConversation(LiveConversation):
         return self._peer.version if heard.kind == "message" else None
 
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
-        """Takes the steps of a conversation, and closes the connection.
+        """Runs the steps of a conversation, closes the connection, and returns `outcome` with the failure, if any.
 
         Raises:
-            LocalProtocolError: the conversation is not one; the message names the field.
+            LocalProtocolError: the form of the conversation is wrong; the message names the field.
         """
         check_conversation(conversation, serves=True)
         self.register(conversation.get("memory", {}))

@@ -38,7 +38,6 @@ class VerbsDriver:
     __slots__ = (
         "_awake_until_s",
         "_busy_poll_s",
-        "_closed",
         "_device",
         "_identifier",
         "_linger",
@@ -49,6 +48,7 @@ class VerbsDriver:
         "_polls",
         "_probe_timer",
         "_timer",
+        "blocked",
         "queue_pair",
     )
 
@@ -74,7 +74,7 @@ class VerbsDriver:
         self._timer = timer
         self._on_turn = on_turn
         self._on_closed = on_closed
-        self._closed = False
+        self.blocked = False
         self._linger = Alarm(self._give_up)
         timer.watch(self._linger)
         # Not the connection's timer, which looks at each deadline in each turn.
@@ -106,15 +106,11 @@ class VerbsDriver:
         )
 
     @property
-    def blocked(self) -> bool:
-        return self._closed
-
-    @property
     def round_trip_s(self) -> float | None:
         return None
 
     def _readable(self) -> None:
-        if self._closed:
+        if self.blocked:
             return
         for _ in range(_POLLS):
             if not self.queue_pair.poll(arm=not self._busy_poll_s):
@@ -134,7 +130,7 @@ class VerbsDriver:
 
     def _poll(self) -> None:
         self._polls = False
-        if self._closed:
+        if self.blocked:
             return
         sleeps = self._loop.time() >= self._awake_until_s
         more = self.queue_pair.poll(arm=sleeps)
@@ -152,14 +148,14 @@ class VerbsDriver:
     def _turn(self) -> None:
         """Lets the owner take news, and continues the waiting work."""
         queue_pair = self.queue_pair
-        if (queue_pair.completions or queue_pair.events) and not self._closed:
+        if (queue_pair.completions or queue_pair.events) and not self.blocked:
             # It flushes at its end.
             self._on_turn()
         else:
             self.flush()
 
     def flush(self) -> None:
-        if self._closed:
+        if self.blocked:
             return
         queue_pair = self.queue_pair
         queue_pair.flush()
@@ -196,7 +192,7 @@ class VerbsDriver:
 
     def _asked(self, failure: OSError | None) -> None:
         self.queue_pair.asked(failure)
-        if self._closed:
+        if self.blocked:
             self._release()
         else:
             self._turn()
@@ -208,7 +204,7 @@ class VerbsDriver:
             queue_pair.probe()
             self.flush()
         queue_pair.heard = False
-        if not self._closed:
+        if not self.blocked:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
@@ -216,7 +212,7 @@ class VerbsDriver:
 
         To be called when the owner has ended it.
         """
-        if self._linger.due_s is None and not self._closed:
+        if self._linger.due_s is None and not self.blocked:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
 
@@ -225,7 +221,7 @@ class VerbsDriver:
 
     def _end_now(self, reason: str) -> None:
         """Ends the connection and releases everything at once; see `DeviceUser` as well."""
-        if self._closed:
+        if self.blocked:
             return
         self.queue_pair.abort(reason)
         # The owner takes the end before everything is released: calls fail, and replies give their memory back.
@@ -237,9 +233,9 @@ class VerbsDriver:
     on_device_lost = on_port_down = _end_now
 
     def close(self) -> None:
-        if self._closed:
+        if self.blocked:
             return
-        self._closed = True
+        self.blocked = True
         self._timer.stop()
         self._probe_timer.cancel()
         self.queue_pair.abort("the connection was closed")

@@ -96,9 +96,12 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Reports whether the software RNIC works by the native step.
+    """Reports whether the software RNIC uses the native step.
 
-    `path` is the sentence about that, of `rpcrdma.wire.native.find`; `turned_off`: by the user.
+    Args:
+        path: the result of `rpcrdma.wire.native.find` in words.
+        native: whether it uses it.
+        turned_off: whether the user has turned it off.
     """
     remedy = ""
     if turned_off:
@@ -128,7 +131,7 @@ _CGROUP_OBJECTS_MIN = 1000
 
 
 def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
-    """Returns a finding for each device, or one that none is present; `attributes` are the known ones."""
+    """Returns a finding for each device, or one that none is present; `attributes` are known for some, by name."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(Mark.OK, "rdma_devices", text=text)]
@@ -278,7 +281,10 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
 
 
 def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Checks RLIMIT_MEMLOCK: RDMA hardware needs memory that stays in place; the software RNIC does not."""
+    """Checks RLIMIT_MEMLOCK: RDMA hardware needs memory that stays in place; the software RNIC does not.
+
+    `limit_octets` None: no limit.
+    """
     size = "no limit" if limit_octets is None else readable_octets(limit_octets)
     short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
     return Finding(

@@ -70,7 +70,11 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Reports whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
+    """Reports whether a server answers at `url`: the connection, and an empty call of NFS version 3.
+
+    Returns:
+        The finding, and the exit status for it.
+    """
     place = url.server
     try:
         agreed, connect_ms, call_us = await _measure(place, options)
@@ -148,7 +152,11 @@ def why_not_listening(port: int) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """Returns the network interface through which packets to an IP address leave; None without a route."""
+    """Returns the network interface to which the kernel routes packets for an IP address; None without a route.
+
+    Raises:
+        OSError: `address` is no IP address.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     destination = socket.inet_pton(family, address.partition("%")[0])
     attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(destination), _DESTINATION) + destination

@@ -96,7 +96,7 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def change(self) -> int:
-        """A number that differs between two states; a new one at each look where states cannot be compared."""
+        """A number that differs between two states; where the library reports none, the time at which it was asked."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
@@ -204,10 +204,11 @@ class FsspecFile(ReadOnlyFile):
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Reads this range, all of it, from the store.
+        """Reads the octets from `start` to `end` of the file from the store, all of them.
 
         Raises:
-            Refused: ESTALE: the file is gone; EAGAIN: it has another size by now; EIO and others.
+            Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other
+                errors of `FsspecStore.read`.
         """
         node, store = self._node, self._node.tree.store
         try:
@@ -290,14 +291,14 @@ class FsspecParts:
         self.blocks = BlockCache()
 
     def clock_ns(self, at_s: float) -> int:
-        """The time of day in nanoseconds at a time of the clock."""
+        """Returns the time of day in nanoseconds at `at_s`, a time of the clock."""
         return self.started_ns + round((at_s - self._started_s) * _SECOND_NS)
 
     def identity_in(self, handle: bytes) -> bytes:
-        """The identity of the object in a handle.
+        """Returns the identity of the object in a handle.
 
         Raises:
-            Refused: BAD_HANDLE: the handle is not ours.
+            Refused: BAD_HANDLE: this server has not made the handle.
         """
         opened = self.seal.open(handle)
         if opened is None:
@@ -340,17 +341,17 @@ class FsspecTree:
         return self.at("", FileKind.DIRECTORY)
 
     def stands_for(self, export: Export) -> bool:
-        """Whether another export has the same URL, with the same options for its file system."""
+        """Returns whether another export has the same URL, with the same options for its file system."""
         return (self.export.url, self.export.storage_options) == (export.url, export.storage_options)
 
     def set_terms(self, export: Export) -> None:
-        """Lets the next calls have other terms, for the same name and URL; never waits."""
+        """Replaces the terms of the export, of the same name and URL, for later calls; never waits."""
         if (export.anonymous_uid, export.anonymous_gid) != (self.export.anonymous_uid, self.export.anonymous_gid):
             self._since_s = self._parts.clock()
         self.export = export
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
-        """The handle of a path with an object of this kind, and the object's number."""
+        """Returns the handle of a path with an object of this kind, and the object's number."""
         hashed = self._digest.copy()
         hashed.update(_FORMS[kind] + path.encode("utf-8", "surrogateescape"))
         digest = hashed.digest()
@@ -358,7 +359,7 @@ class FsspecTree:
         return self._parts.seal.close(self.identity, number, _FORMS[kind] + digest[8:]), number
 
     def join(self, directory: FsspecNode, name: bytes) -> str | None:
-        """The path of a name in a directory; None if it is too long."""
+        """Returns the path of a name in a directory; None if it is too long."""
         text = name.decode("utf-8", "surrogateescape")
         path = f"{directory.path}/{text}" if directory.path else text
         # A character has four octets at the most.
@@ -367,20 +368,25 @@ class FsspecTree:
         return path
 
     def known(self, path: str, kind: FileKind) -> FsspecNode | None:
-        """The object of this path if its state is known and still of use; never waits."""
+        """Returns the cached object of a path and kind if its state is still valid, else None; never waits."""
         node = self._parts.nodes.held.get(self.handle_of(path, kind)[0])
         return node if node is not None and node.tree is self and self.is_valid(node) else None
 
     def is_valid(self, node: FsspecNode) -> bool:
-        """Whether the state of an object is not too old; counts as a use of the object."""
+        """Returns whether an object's state is still valid, and marks the object as used.
+
+        It is valid for `Export.valid_s` seconds, unless the ids for anonymous access change earlier.
+        """
         node.used = True
         return self._since_s <= node.asked_s and self._parts.clock() - node.asked_s < self.export.valid_s
 
     def at(self, path: str, kind: FileKind, *, anew: bool = False) -> FsspecNode:
-        """The object of this path and kind; `anew`: whatever is known.
+        """Returns the object of a path and kind, which the store is asked for unless a valid state is cached.
+
+        `anew`: asks the store in any case.
 
         Raises:
-            Refused: ESTALE: it is gone; and the errors of the store.
+            Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info`.
         """
         node = None if anew else self.known(path, kind)
         if node is not None:
@@ -395,7 +401,11 @@ class FsspecTree:
         return self.adopt(path, info, asked_s)
 
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
-        """Returns the object of a name in a directory; with `at_once` None if its state is not known."""
+        """Returns the object of a name in a directory; with `at_once` None if its state is not cached.
+
+        Raises:
+            Refused: ENAMETOOLONG: the path is too long; ENOENT; other errors of `FsspecStore`.
+        """
         path = self.join(directory, name)
         if path is None:
             raise Refused(errno.ENAMETOOLONG)
@@ -418,9 +428,13 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """The object of a path in this state; keeps it, and its place, for further calls.
+        """Makes the object of a path from the answer of the store, and caches it with its place.
 
-        `parent` is the handle of its directory if that is at hand.
+        Args:
+            path: the path.
+            info: the answer.
+            asked_s: the time of the clock before the store was asked.
+            parent: the handle of the directory; None: it is computed.
 
         Raises:
             Refused: EIO: it is a file without a size.
@@ -442,7 +456,14 @@ class FsspecTree:
         return node
 
     def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
-        """The names of a directory after a cookie, each with its packed info, and whether they are the last."""
+        """Lists the names of a directory after a cookie: those read before, or those that the store now reports.
+
+        Returns:
+            The entries, each with a zero octet and its packed info behind the name; whether they are the last.
+
+        Raises:
+            Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
+        """
 
         def scan() -> Iterator[tuple[bytes, int]]:
             asked_s = self._parts.clock()
@@ -456,10 +477,10 @@ class FsspecTree:
         return self._parts.listings.after(directory.handle, after, scan, version)
 
     def find(self, handle: bytes) -> FsspecNode:
-        """The object of a genuine handle, in its present state; waits.
+        """Returns the object of a handle in its present state, which may wait for the store.
 
         Raises:
-            Refused: ESTALE: it is gone, or its path is not known any more; and the errors of the store.
+            Refused: BAD_HANDLE: see `identity_in`; ESTALE: its path is not known, or it is gone; others: see `at`.
         """
         kind = _KINDS.get(self._parts.identity_in(handle)[:1])
         if kind is None:

@@ -105,9 +105,9 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
-        """Holds the mirror of a file, by its name in claims, which is made if need be, and may block for that.
+        """Holds the mirror of a file inside `with`; makes it if the file has none, which may block.
 
-        None: no local process can see the file.
+        `file` is the name of the file in claims. Yields its locks; None: no local process can see the file.
         """
         made = None
         if file not in self._mirrors:
@@ -120,13 +120,16 @@ class LockMirrors:
             yield None if mirror is None else mirror.locks
 
     def shrink(self, file: bytes) -> None:
-        """Unlocks all that no client has locked any more; the caller holds no mirror."""
+        """Removes the local locks of a file on octets that no client has locked any more.
+
+        The caller holds neither a mirror nor the lock of the claims.
+        """
         with self._held(file) as mirror:
             if mirror is not None:
                 self.unlock(mirror.locks, file, Range(0, 1 << 64, False))
 
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Unlocks those octets of a part of a file that no client has locked; the caller holds the mirror."""
+        """Removes the local locks on octets of `part` that no client has locked; the caller holds the file's mirror."""
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
         for start, end in unlocked:

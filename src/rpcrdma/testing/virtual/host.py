@@ -315,7 +315,7 @@ class Host:
 
     @property
     def boots(self) -> int:
-        """The number of crashes so far."""
+        """The number of crashes so far; messages note it when they are sent, for `crashed_before`."""
         return len(self._crashes_s)
 
     def crashed_before(self, left_s: float, boots: int) -> bool:
@@ -354,7 +354,10 @@ class Host:
             task.cancel()
 
     def restart(self) -> None:
-        """Starts the machine again, without programs; messages of old connections are answered with their end."""
+        """Starts the machine again, without programs.
+
+        A peer that sends on a connection from before learns that it has ended.
+        """
         self.up = True
         self.record(EventKind.RESTART)
 

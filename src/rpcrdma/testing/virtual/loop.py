@@ -168,7 +168,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             await asyncio.wait(left)
 
     def run_until_idle(self) -> None:
-        """Runs all scheduled callbacks, and those that they schedule, while the loop is not running otherwise."""
+        """Runs callbacks and timers until none is left; the clock jumps to each timer. The loop must not be running.
+
+        Raises:
+            Stalled: a callback schedules another without end, and no time passes.
+        """
         while self._soon or any(not entry[2].cancelled() for entry in self._timers):
             self._run_once()
 

@@ -15,7 +15,7 @@ NUMBER_WORDS = {"i": "an int", "I": "an unsigned int", "q": "a hyper", "Q": "an 
 
 
 def arm_of(item: model.Union, tag: int) -> model.Arm | None:
-    """Returns the arm that a discriminant's value selects."""
+    """Returns the arm that a discriminant's value selects, else the default arm; None if there is none."""
     return next((arm for arm in item.arms if tag in [number for number, _ in arm.values]), item.default)
 
 
@@ -32,7 +32,7 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """Returns a document that shows the form of a type's documents, with words in place of values."""
+    """Returns a document that shows the form of a type's documents, with words in place of values; None for void."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 
@@ -76,7 +76,7 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """Yields the paths of the opaque items in documents of a type; `[]` stands for the index of an element."""
+    """Yields the paths of opaque items in documents of a type, which begin with `path`; `[]` stands for an index."""
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

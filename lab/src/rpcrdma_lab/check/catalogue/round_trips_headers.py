@@ -46,7 +46,7 @@ _ROOM = 40
 
 
 def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """A Transmit Request of one transmission, with an empty call unless `rpc` has another."""
+    """Returns a Transmit Request of one transmission, with an empty call unless `rpc` or `body` states another."""
     message: dict[str, Any]
     message = {name: fields.pop(name) for name in ("body", "bulk", "cut", "append") if name in fields}
     if "body" not in message:
@@ -55,13 +55,13 @@ def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str,
 
 
 def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
-    """A Transmit Continue."""
+    """Returns a Transmit Continue with this number, whose payload is `body`."""
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
 
 
 def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
-    """WRITE of a pattern whose data is at these places."""
+    """Returns a WRITE of `octets` octets of a pattern whose data is at the places of `items`."""
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
     at = {"at": {"given": "2.segment_at"}}
     more = {} if bulk is None else {"bulk": {**at, "data": bulk}}
@@ -69,7 +69,7 @@ def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fi
 
 
 def answered() -> list[dict[str, Any]]:
-    """Patterns of a successful answer without results, in a message of version 2 or in a Transmit Response."""
+    """Returns patterns of a successful answer without results: of version 2, and in a Transmit Response."""
     header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], "flags": 1}
     rpc = {"xid": _XID, "direction": 1, "accepted": 0, "results": ""}
     return [V2.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
@@ -264,5 +264,5 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Each field of the headers of the extension with each kind of mistake."""
+    """Returns each kind of mistake in each field of the headers of the extension, with its outcomes."""
     return tuple(_Rows().all())

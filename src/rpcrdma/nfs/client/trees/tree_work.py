@@ -167,16 +167,26 @@ class CopyReport:
 
 
 class CopyDirection(Protocol[C]):
-    """The steps that differ between the directions; C is the place of the copy of a file with several names."""
+    """The steps that differ between the directions; C is the place of the copy of a file with several names.
+
+    Shared by the methods:
+        folder, parent: both sides of a directory that is open.
+        item: an entry of it.
+        OSError, RpcError, RemoteProtocolError: the step has failed.
+    """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Opens both sides of a directory, after making the directory that is copied to."""
+        """Makes the target directory if it is missing, and opens both sides of the directory."""
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
-        """Lists the directory that is copied from; errors of entries whose name cannot be one go to `refused`."""
+        """Lists the source directory; `refused` gets the error of each entry whose name is not valid."""
 
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
-        """Copies an entry that is no directory; if `item.shared`, returns where the copy is and the octets of that."""
+        """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
+
+        Returns:
+            The place of the copy and its octets in memory; None unless the file has several names.
+        """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
         """Makes the entry a link to a copy of the file, replacing an entry of the same name.
@@ -186,10 +196,13 @@ class CopyDirection(Protocol[C]):
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
-        """Returns whether the file system that is copied to has room for a file."""
+        """Returns whether the file system of the target has room for a file."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
-        """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
+        """Closes both sides of a directory.
+
+        If `complete`, a directory that this copy has made, and with exact modes any, first gets mode and times.
+        """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
         """Returns the path of an item, or of the folder itself, for reports."""
@@ -204,9 +217,14 @@ class _Open:
 
 
 class TreeWork(Generic[C]):
-    """Copies a tree, `files_at_once` files at a time, and reports on it.
+    """Copies a tree, and reports on it.
 
     A failure of one entry is recorded and the copy continues; a lost connection ends everything.
+
+    Args:
+        direction: the steps of the direction.
+        files_at_once: the most files copied at a time.
+        exclude: patterns of the names and paths of entries that are not copied.
     """
 
     def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:
@@ -226,7 +244,7 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything; also raises the errors of `Caller.call` when the connection is lost."""
+        """Copies everything in `root`, and closes it; raises the errors of `Caller.call` if the connection is lost."""
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
         self._open.add(top)

@@ -50,7 +50,7 @@ SEQIDS: Final = 1 << 32
 
 
 def bump(held: Held) -> stateid4:
-    """Counts a change of a state, and returns its new stateid; 0 is left out, which means the newest."""
+    """Increments the seqid of a state, leaving out 0, which means the newest; returns the new stateid."""
     held.seqid = held.seqid % (SEQIDS - 1) + 1
     return stateid4(held.seqid, held.other)
 
@@ -142,7 +142,7 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Runs a step with the lock held, past courteous clients: see `past_courteous`."""
+        """Runs `past_courteous` with a step that holds the lock."""
 
         def locked_step() -> T:
             with self.locked():
@@ -238,7 +238,7 @@ class State:
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
-        """Writes a client to the disk again that has freed all stateids that an administrator revoked; may block."""
+        """Writes a client to the disk again if it has freed all stateids that an administrator revoked; may block."""
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
                 self.database.keep(row_of(client))
@@ -300,9 +300,9 @@ class State:
     # Recovery
 
     def end_grace(self, now_s: float) -> None:
-        """Ends the grace period if its time has come; may block.
+        """Ends the grace period if its time is over; may block.
 
-        The clients that did not come are deleted first: after another restart they could reclaim what others have by
+        Clients that have not reclaimed are deleted first: after another restart they could reclaim what others have by
         then.
         """
         with self._disk:
@@ -316,7 +316,11 @@ class State:
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Writes a client to the disk that has reclaimed its state, and ends its right to reclaim; may block."""
+        """Writes a client to the disk that has reclaimed its state, and ends its right to reclaim; may block.
+
+        Raises:
+            Refused: BADSESSION: the client has ended.
+        """
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
@@ -328,20 +332,28 @@ class State:
         self.end_grace(now_s)
 
     def check_reclaim(self, client: Client, now_s: float) -> None:
-        """Refuses a reclaim with NO_GRACE, unless the client may reclaim; prolongs the grace period."""
+        """Checks that a client may reclaim, and prolongs the grace period.
+
+        Raises:
+            Refused: NO_GRACE: it may not.
+        """
         if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(row_of(client)):
             raise Refused(_S.NFS4ERR_NO_GRACE)
         self.grace.reclaimed(now_s)
 
     def check_new(self, client: Client) -> None:
-        """Refuses a new claim with GRACE, in the grace period and before the client's RECLAIM_COMPLETE."""
+        """Checks that a client may make new claims.
+
+        Raises:
+            Refused: GRACE: it is the grace period, or the client has not sent RECLAIM_COMPLETE.
+        """
         if self.claims.in_grace or not client.reclaim_complete:
             raise Refused(_S.NFS4ERR_GRACE)
 
     # Delegations
 
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
-        """Begins to recall delegations, if that has not begun; those that were recalled a lease ago are revoked."""
+        """Begins to recall delegations, if that has not begun; revokes those whose recall is older than a lease."""
         for each in delegations:
             if each.lost is not None:
                 continue
@@ -356,7 +368,7 @@ class State:
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations that callers without state wait for; the lock is free."""
+        """Recalls the delegations that callers without state wait for; the caller must not hold the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -369,7 +381,7 @@ class State:
         self.wake_broken()
 
     def recall_broken(self, now_s: float) -> None:
-        """Recalls the delegations that local writers wait for; the lock is free."""
+        """Recalls the delegations that local writers wait for; the caller must not hold the lock."""
         with self.locked():
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
@@ -396,17 +408,28 @@ class State:
     # Stateids
 
     def has_room(self, client: Client) -> bool:
-        """Whether a client may have one more state: it does not end, and has fewer than it may have."""
+        """Returns whether a client may have one more state.
+
+        It may not when it ends or has ended, at the bound on its states, and at the bound on those of all clients.
+        """
         most = min(NFS4_HELD_MAX, self.held_max - len(self._held))
         return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
 
     def check_room(self, client: Client) -> None:
-        """Refuses with DELAY a client that ends, or has reached the bound on its states or on those of all clients."""
+        """Checks that a client may have one more state.
+
+        Raises:
+            Refused: DELAY: it may not, see `has_room`.
+        """
         if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
-        """Makes the `other` of a new stateid; refuses as `check_room` does."""
+        """Makes the `other` of a new stateid for a client.
+
+        Raises:
+            Refused: see `check_room`.
+        """
         self.check_room(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
@@ -458,7 +481,7 @@ class State:
         client.count_lost(held, 1)
 
     def states(self, client: Client | None = None) -> list[Held]:
-        """The states at this moment, revoked ones included, of a client or (None) of all; the lock is free."""
+        """Returns the states of a client (None: of all), revoked ones included; the caller must not hold the lock."""
         with self.lock:
             return list((self._held if client is None else client.held).values())
 
