@@ -56,6 +56,11 @@ def test_what_is_counted_is_told_in_microseconds() -> None:
     assert histogram.as_json() == {"mean": 21_330.0, "p50": 9_437.2, "p90": 9_437.2, "p99": 92_274.7, "max": 333_000.0}
 
 
+def test_means_and_times_are_told_to_a_tenth_of_a_microsecond() -> None:
+    assert (of(100, 200, 900).mean_ns, Histogram().mean_ns) == (400, 0)
+    assert of(1_234_567).as_json() == dict.fromkeys(("mean", "p50", "p90", "p99", "max"), 1234.6)
+
+
 @each_case(("share", "rank"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.6, 3), (0.61, 4), (0.8, 4)])
 def test_a_quantile_is_the_nearest_rank(share: float, rank: int) -> None:
     histogram = of(1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26)
@@ -63,6 +68,12 @@ def test_a_quantile_is_the_nearest_rank(share: float, rank: int) -> None:
     index = STARTS.index(start)
     assert histogram.quantile_ns(share) == (start + STARTS[index + 1]) // 2
     assert histogram.quantile_ns(1) == 1 << 26
+
+
+def test_only_the_last_bucket_has_no_middle() -> None:
+    histogram = of(STARTS[-3], STARTS[-2], STARTS[-1], STARTS[-1] * 10, STARTS[-1] * 100)
+    middles = [(STARTS[index] + STARTS[index + 1]) // 2 for index in (-3, -2)]
+    assert [histogram.quantile_ns(rank / 5) for rank in (1, 2, 3, 4)] == [*middles, *[STARTS[-1] * 100] * 2]
 
 
 @each_case(

@@ -75,6 +75,17 @@ def test_an_answer_begins_the_silence_anew_and_is_no_later_reply(counted: int) -
     assert watched.did == ["asked", "asked"]
 
 
+def test_any_reply_makes_asking_needless() -> None:
+    watched = Watched()
+    watched.passes(0)
+    for minute in range(1, 10):
+        watched.replies += 1
+        watched.passes(60 * minute)
+    assert watched.did == []
+    watched.passes(600)
+    assert watched.did == ["asked"]
+
+
 @each_case("idle_s", [None, 0.0])
 def test_without_an_interval_nothing_is_asked_but_a_first_call_must_be_answered(idle_s: float | None) -> None:
     assert Watched(idle_s).deadline_s is None

@@ -15,12 +15,12 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.nfs.v4 import compounds, nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, Shape
 from rpcrdma.rpc import calling as calls_module
-from rpcrdma.rpc.auth import AuthSys, Credential, OpaqueAuth
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.message import call_tail, encode_call
 from rpcrdma.rpc.program import Program
-from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
+from rpcrdma.rpc.service import Execution, Service, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from support.cases import each_case
@@ -156,6 +156,26 @@ def test_the_identity_reaches_the_call_(dispatcher: Dispatcher) -> None:
     first = opened(dispatcher, call(DOUBLE, 1, identity)).credential
     assert first == identity
     assert opened(dispatcher, call(DOUBLE, 1, identity)).credential is first
+
+
+@each_case(
+    ("target", "execution"),
+    [
+        (DOUBLE, Execution.INLINE),
+        (WAIT, Execution.TASK),
+        (BLOCK, Execution.WORKER),
+        (MAYBE, Execution.INLINE_OR_WORKER),
+    ],
+)
+def test_handlers_say_where_they_run(dispatcher: Dispatcher, target: Any, execution: Execution) -> None:
+    assert opened(dispatcher, call(target, 1)).route.execution is execution
+
+
+@pytest.mark.req("OR-2")
+def test_a_body_under_auth_none_is_ignored(dispatcher: Dispatcher) -> None:
+    none = OpaqueAuth(0, b"ignored")
+    opened_call = opened(dispatcher, header(number=0, credential=none, verifier=none))
+    assert opened_call.credential == AuthNone()
 
 
 def test_what_is_no_whole_call_header_is_dropped(dispatcher: Dispatcher) -> None:

@@ -17,7 +17,7 @@ from rpcrdma.limits import (
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.wire.bulk_memory import ResultMemory
-from rpcrdma.xdr.codec import BulkItem, Payload
+from rpcrdma.xdr.codec import BulkItem, Encoder, Payload
 from support.cases import each_case
 
 SCRATCH = 32 << 10
@@ -175,6 +175,15 @@ def test_what_is_too_long_and_no_rpc_message_ends_the_stream(sizes: tuple[int, .
     assert not receiver.too_long
 
 
+@each_case("count", [1, 2, 5])
+def test_fragments_are_bounded_in_messages_that_are_skipped_as_well(count: int) -> None:
+    receiver = RecordReceiver(record_octets_max=100, fragments_max=count)
+    put(receiver, fragments(bytes(120), *[101, 1, 1, 1][: count - 1]))
+    assert not receiver.mid_record
+    with pytest.raises(RemoteProtocolError, match=f"more than {count} fragments"):
+        put(receiver, fragments(bytes(120), *[101, 1, 1, 1, 1][:count]))
+
+
 def test_a_receiver_that_is_cleared_holds_nothing() -> None:
     receiver = RecordReceiver()
     put(receiver, word(1) + b"a" + word(50) + b"b")
@@ -183,6 +192,22 @@ def test_a_receiver_that_is_cleared_holds_nothing() -> None:
     assert receiver.next_record() is None
     assert receiver.expected_octets == 0
     assert sum(rooms(receiver)) == 0
+
+
+def test_a_large_fragment_is_received_where_it_stays() -> None:
+    receiver = RecordReceiver()
+    receiver.next_buffers()[0][:4] = (LAST_FRAGMENT | 1_000_000).to_bytes(4, "big")
+    receiver.bytes_received(4)
+    place, behind = receiver.next_buffers()
+    assert len(place) == 1_000_000
+    assert len(behind) > 0
+    memory = place.obj
+    place[:] = b"x" * len(place)
+    del place
+    receiver.bytes_received(1_000_000)
+    message = receiver.next_record()
+    assert isinstance(message, memoryview)
+    assert message.obj is memory
 
 
 def test_streams_that_end_in_a_message_give_its_memory_back_but_for_what_the_next_ones_use() -> None:
@@ -221,6 +246,12 @@ def test_what_breaks_a_bound_is_an_error_after_what_came_before(stream: bytes, w
     assert receiver.next_record() is None
 
 
+def test_the_bounds_can_be_reached() -> None:
+    receiver = RecordReceiver(record_octets_max=100, fragments_max=8)
+    parts = fragment(bytes(12), last=False) * 7 + fragment(bytes(16))
+    assert feed(receiver, parts * 2) == [bytes(100)] * 2
+
+
 def long_message(size: int, *, kind: int = 0) -> bytes:
     return b"\1\2\3\4" + kind.to_bytes(4, "big") + bytes(range(256)) * (size // 256) + bytes(size % 256)
 
@@ -241,6 +272,19 @@ def test_what_is_skipped_takes_no_memory_and_is_reported_at_once() -> None:
         tracemalloc.stop()
     assert feed(receiver, message[-1:] + fragment(b"next")) == [b"next"]
     assert len(receiver.too_long) == 1
+
+
+def test_of_a_message_that_is_far_too_long_it_is_told_whose_it_was() -> None:
+    receiver = RecordReceiver(record_octets_max=100)
+    start = (LAST_FRAGMENT | SKIPPED_MAX + 101).to_bytes(4, "big") + long_message(100)
+    with pytest.raises(RemoteProtocolError, match="limit is 100"):
+        feed(receiver, start)
+    assert [told.xid for told in receiver.too_long] == [0x01020304]
+    # In fragments it is noticed as soon as they come to too much.
+    receiver = RecordReceiver(record_octets_max=100)
+    feed(receiver, fragment(long_message(200), last=False))
+    with pytest.raises(RemoteProtocolError, match="limit is 100"):
+        feed(receiver, SKIPPED_MAX.to_bytes(4, "big"))
 
 
 def sent(sender: RecordSender) -> bytes:
@@ -305,6 +349,33 @@ def test_a_gather_list_has_at_most_512_buffers(buffers: int, alone: bool) -> Non
     assert sender.unsent_octets == len(stream)
 
 
+@each_case("step", [*range(1, 12), 100, 1000])
+@each_case("most", [100, 5])
+def test_a_header_is_read_once_all_of_it_has_arrived(step: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of messages that are skipped as well."""
+    lengths = [9, 1 | LAST, 0, 3, 2 | LAST, 12 | LAST, 4, 40 | LAST]
+    stream = b"".join(length.to_bytes(4, "big") + bytes(length & ~LAST) for length in lengths)
+    headers = iter(lengths)
+
+    def check(receiver: RecordReceiver, header: int) -> int:
+        assert header == next(headers, None)
+        return check_header(receiver, header)
+
+    def skip(receiver: RecordReceiver, begin: int, end: int) -> int:
+        after = passed_over(receiver, begin, end)
+        assert begin <= after <= end
+        return after
+
+    check_header, passed_over = RecordReceiver._check_header, RecordReceiver._skip
+    monkeypatch.setattr(RecordReceiver, "_check_header", check)
+    monkeypatch.setattr(RecordReceiver, "_skip", skip)
+    receiver = RecordReceiver(record_octets_max=most)
+    for at in range(0, len(stream), step):
+        put(receiver, stream[at : at + step])
+    assert next(headers, None) is None
+    assert not receiver.mid_record
+
+
 @each_case("first", [1, 50, 100])
 def test_buffers_are_the_drivers_until_octets_arrive_in_them(first: int) -> None:
     receiver = RecordReceiver()
@@ -325,6 +396,24 @@ def test_a_message_in_many_partsmoves_seldom_as_it_grows() -> None:
     put(receiver, word(0))
     assert taken(receiver) == [b"".join(parts)]
     assert len(memories) == 9
+
+
+def payload(data: bytes) -> Payload:
+    enc = Encoder()
+    enc.u32(7, "word")
+    enc.bulk(data, 1 << 30, "data")
+    enc.u32(8, "word")
+    return enc
+
+
+def test_a_message_is_gathered_behind_its_header_without_a_copy() -> None:
+    sender = RecordSender()
+    data = bytes(range(5))
+    sender.push(payload(data))
+    gather = sender.next_gather()
+    assert b"".join(gather) == bytes.fromhex("80000014 00000007 00000005 0001020304000000 00000008")
+    assert any(part is data for part in gather)
+    assert sender.unsent_octets == 24
 
 
 def test_a_message_that_no_record_can_carry_is_the_callers_error() -> None:
@@ -349,6 +438,17 @@ def test_a_message_over_the_senders_limit_is_refused_and_leaves_no_trace() -> No
     assert (raised.value.octets, raised.value.limit, raised.value.received) == (101, 100, False)
     assert sender.unsent_octets == 104
     assert b"".join(sender.next_gather()) == fragment(bytes(100))
+
+
+def test_a_withdrawn_message_leaves_the_queue() -> None:
+    sender = RecordSender()
+    one, two = object(), object()
+    sender.push(Payload(b"one"), one)
+    sender.push(Payload(b"two"), two)
+    sender.withdraw(one)
+    sender.withdraw(object())
+    assert b"".join(sender.next_gather()) == fragment(b"two")
+    assert sender.unsent_octets == 7
 
 
 def test_a_message_of_another_length_than_it_says_is_never_handed_out_as_sound() -> None:

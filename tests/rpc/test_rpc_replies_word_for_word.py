@@ -12,7 +12,7 @@ from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition, ReducedIneligibleItem
 from support.cases import each_case
 from support.octets import words
 from support.programs import procedure as made
@@ -103,6 +103,14 @@ def test_a_refused_call_is_answered_word_for_word(changes: Any, reply: tuple[int
     assert found.procedure == (ONE if status == "GARBAGE_ARGS" else None)
 
 
+def test_arguments_that_end_too_soon_or_go_on_are_garbage() -> None:
+    for arguments in (bytes(3), bytes(8)):
+        found = ServerCall(XID, Decoder(words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH) + arguments))
+        refused = Dispatcher([Version3()]).open_call(found)
+        assert refused is not None
+        assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
+
+
 @pytest.mark.req("OR-1")
 @each_case("rpc_version", [0, 1, 3])
 def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) -> None:
@@ -168,3 +176,40 @@ def test_calls_of_one_name_are_counted_together_over_versions() -> None:
         assert dispatcher.open_call(ServerCall(XID, Decoder(octets))) is not None
     assert dispatcher.calls_of_procedures() == {"ONE": 5}
     assert dispatcher.statistics.snapshot() == ()
+
+
+@each_case("number", [0, 1])
+def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) -> None:
+    for version in (3, 5):
+        found = opened(*[9] * number, target=(NUMBER, version, number))
+        procedure = found.route.procedure
+        assert (procedure.program, procedure.version, procedure.number) == (NUMBER, version, number)
+        assert found.route.at_most_once is (number == 1)
+        if number == 0:
+            context: Any = None
+            assert found.route.handler(found.args, context) is None
+            assert bytes(found.success(None).reduced) == words(XID, 1, 0, 0, 0, 0)
+
+
+@each_case("position", [36, 40, 44, 48])
+def test_a_chunk_up_to_the_fault_is_no_garbage(position: int) -> None:
+    # The argument's word is missing: decoding fails at 40.
+    octets = words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH)
+    placed = PlacedByPosition({position: memoryview(bytes(4))})
+    found = ServerCall(XID, Decoder(octets, placed=placed))
+    dispatcher = Dispatcher([Version3()])
+    if position <= 40:
+        with pytest.raises(ReducedIneligibleItem):
+            dispatcher.open_call(found)
+    else:
+        assert dispatcher.open_call(found) is not None
+        assert found.status == "GARBAGE_ARGS"
+
+
+def test_bodies_that_do_not_decode_are_refused_each_time() -> None:
+    dispatcher = Dispatcher([Version3()])
+    for _ in range(3):
+        octets = words(XID, 0, 2, NUMBER, 3, 1, 1, 4, 0, *NO_AUTH, 7)
+        refused = dispatcher.open_call(ServerCall(XID, Decoder(octets)))
+        assert refused is not None
+        assert bytes(refused.reduced) == words(XID, 1, 1, 1, 1)

@@ -15,10 +15,8 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallForm,
-    Closed,
     Extension,
     ReplyBound,
-    ReplySent,
     Role,
     TransportConfig,
     TransportStatistics,
@@ -38,9 +36,7 @@ from rpcrdma.transport.chunks import (
 )
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.dialects.header_v1 import RdmaError, decode_header
-from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
@@ -500,105 +496,6 @@ def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool
     pair.client.call(10, message(10, CALL, (bytes(most - 8), None)), ReplyBound(8))
     assert outbox.queued >= 1
     assert outbox.waiting(Kind.CALL) == outbox.queued
-
-
-class EveryMessage:
-    """Credits that count Sends of any kind; each received call gives back the balance that it names."""
-
-    counts_arrivals = False
-    low = refresh_due = False
-
-    def __init__(self) -> None:
-        self.allowed = self.granted = 64
-        self.receives_wanted = 80
-        self.balance = self.in_flight = 0
-
-    def admit(self, _outgoing: Outgoing) -> int:
-        assert self.balance
-        self.balance -= 1
-        return 0
-
-    def on_received(self, inbound: Inbound) -> bool:
-        self.balance += inbound.credit_word
-        return True
-
-    def may_owe(self, _sends: int) -> bool:
-        return True
-
-
-class Counted(Version1):
-    def __init__(self) -> None:
-        self.credits = EveryMessage()
-
-    def window(self, *_: object, **__: object) -> EveryMessage:  # type: ignore[override]
-        return self.credits
-
-
-class Server(BarePeer):
-    """A server that also calls."""
-
-    def __init__(self) -> None:
-        self.dialect = Counted()
-        super().__init__(Role.SERVER, TransportConfig(reverse_chunks=True), reverse=True, dialects=(self.dialect,))
-        self.endpoint.allow_reverse()
-
-    def called(self, xid: int, *, credit: int = 0, chunks: bytes = bytes(12)) -> CallArrived:
-        self.send(struct.pack(">IIII", xid, 1, credit, 0) + chunks + struct.pack(">II", xid, CALL))
-        (event,) = self.endpoint_events()
-        assert isinstance(event, CallArrived)
-        return event
-
-    def heard(self) -> list[tuple[str, int]]:
-        """The messages that the peer has received since the last call of this."""
-        heard = []
-        for octets in self.received:
-            header = decode_header(octets)
-            kind = "error" if isinstance(header, RdmaError) else "reply" if octets[35] else "call"
-            heard.append((kind, header.xid))
-        self.received.clear()
-        return heard
-
-    def credit(self, count: int) -> None:
-        """The peer gives so many credits, and the endpoint's owner lets it go on."""
-        self.dialect.credits.balance += count
-        self.endpoint._outbox.drain()
-        self.run()
-
-
-def test_errors_go_first_and_calls_last() -> None:
-    server = Server()
-    server.endpoint.call(50, message(50, CALL), ReplyBound(8))
-    first = server.called(1).incoming
-    second = server.called(2).incoming
-    third = server.called(3).incoming
-    server.endpoint.reply(first, message(1, REPLY))
-    server.endpoint.fail_call(second)
-    server.endpoint.call(51, message(51, CALL), ReplyBound(8))
-    server.endpoint.reply(third, message(3, REPLY))
-    server.run()
-    assert server.heard() == []
-    server.credit(2)
-    assert server.heard() == [("error", 2), ("reply", 1)]
-    server.credit(2)
-    assert server.heard() == [("reply", 3), ("call", 50)]
-    server.credit(1)
-    assert server.heard() == [("call", 51)]
-
-
-def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:
-    server = Server()
-    region = server.pd.register(bytearray(200), Access.REMOTE_WRITE)
-    chunks = struct.pack(">IIIIIQII", 0, 1, 1, region.handle, 200, region.offset, 0, 0)
-    incoming = server.called(1, chunks=chunks).incoming
-    plain = server.called(2).incoming
-    assert server.endpoint.reply(incoming, message(1, REPLY, (b"", bytes(200))))
-    assert not server.endpoint.reply(plain, message(2, REPLY))
-    server.qp.abort("the test ends it")
-    server.run()
-    sent, closed = server.endpoint_events()
-    assert sent == ReplySent(incoming)
-    assert isinstance(closed, Closed)
-    assert server.endpoint._session.owed == 0
 
 
 def test_a_call_that_is_withdrawn_waits_no_more() -> None:
