@@ -34,7 +34,9 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning with its remedy if a certificate of the file expires within 14 days, or has expired.
+    """Returns a warning with its remedy if the first certificate of the file expires within 14 days, or has expired.
+
+    None otherwise, and for a file that is missing or holds no certificate.
 
     Args:
         certificate: the file, in PEM.

@@ -214,7 +214,7 @@ def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
 
 
 def birth_and_mount(fd: int) -> tuple[int, int]:
-    """(birth time in nanoseconds, 0 where unknown; identity of the mount) of the object behind `fd`."""
+    """Returns (birth time in nanoseconds, 0: unknown; identity of the mount) of the object behind `fd`; or OSError."""
     out = ctypes.create_string_buffer(256)
     if _statx(fd, b"", AT_EMPTY_PATH, _STATX_BTIME | _STATX_MNT_ID, ctypes.addressof(out)):
         raise _failure()
@@ -236,7 +236,7 @@ def file_system_of(mount: int) -> bytes:
 
 
 def lives_in_memory(fd: int) -> bool:
-    """Whether the file system behind `fd` has no device that a read or write could wait for."""
+    """Returns whether no read or write of the file system behind `fd` waits for a device; OSError: it cannot tell."""
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
@@ -317,7 +317,11 @@ def file_clock_ns() -> int:
 
 
 def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
-    """Takes or frees space of a range of a file, by FALLOC_FL bits."""
+    """Takes or frees space of a range of a file; `mode` are FALLOC_FL bits of the system call.
+
+    Raises:
+        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+    """
     if _fallocate(fd, mode, offset, octets):
         raise _failure()
 
@@ -338,7 +342,7 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 
 
 def change_events() -> int:
-    """A descriptor of fanotify, which does not block, that names files by their handles and needs no privilege.
+    """Opens a descriptor of fanotify, which does not block, names files by their handles and needs no privilege.
 
     Raises:
         OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
@@ -360,7 +364,7 @@ def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) ->
 
 
 def signal_events(number: int) -> int:
-    """A descriptor that reads this signal, for the thread that reads it and blocks the signal."""
+    """Returns a descriptor that reads the signal `number`, which the reading thread has to block; OSError: EMFILE."""
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:
@@ -369,7 +373,13 @@ def signal_events(number: int) -> int:
 
 
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
-    """Sets (seconds, nanoseconds) of a file; UTIME_NOW and UTIME_OMIT stand for nanoseconds."""
+    """Sets the times of last access and modification, each (seconds, nanoseconds); follows a symbolic link.
+
+    UTIME_NOW or UTIME_OMIT in place of the nanoseconds: the present time, or no change.
+
+    Raises:
+        OSError: the system does not allow it.
+    """
     if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
         raise _failure()
 
@@ -425,7 +435,7 @@ def to_keep_capabilities() -> ThreadChange:
 
 
 def effective_capabilities() -> int:
-    """The capabilities in effect for the calling thread, a bit for each."""
+    """Returns the capabilities in effect for the calling thread, a bit for each."""
     effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
     return int(effective) | int(more) << 32
 

@@ -435,7 +435,7 @@ class State:
         return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
-        """Enters a new state."""
+        """Enters a new state of its client, which is found by its stateid from now on."""
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
