@@ -164,7 +164,7 @@ async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> N
 
 
 def own_credential() -> bytes:
-    """AUTH_SYS of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
+    """Encodes AUTH_SYS for the user of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
     name = b"rpcrdma"
     body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
     body += struct.pack(">III", os.geteuid(), os.getegid(), 0)

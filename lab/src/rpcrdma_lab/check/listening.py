@@ -231,7 +231,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """The address at which a server makes the trial.
+    """Makes the trial with clients that connect while the context lasts; yields the address.
 
     Raises:
         OSError: the address cannot be used.

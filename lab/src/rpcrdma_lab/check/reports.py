@@ -31,7 +31,7 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """The whole report; checks that do not conform have their messages."""
+    """Returns the whole report as a JSON object; checks that do not conform have their messages."""
     return {
         "url": url,
         "versions": list(versions),

@@ -171,11 +171,11 @@ class Witness:
         """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
 
     async def begin(self) -> bool:
-        """Whether the server answers before a check; if a connection that was idle has ended, on a new one."""
+        """Returns whether the server answers before a check; on a new connection if it has ended the idle one."""
         return await self.turn() or await self.turn()
 
     async def turn(self) -> bool:
-        """Awaits the reply to the call in flight, and makes the next one; False: the next connection is new."""
+        """Awaits the reply to the call in flight, and makes the next one; returns False if the connection was lost."""
         try:
             if self._live is None:
                 start = {**_PROBES[self._version], "steps": []}
@@ -199,7 +199,7 @@ class Witness:
             await self.turn()
 
     async def fate(self) -> str:
-        """The fate of the connection after a check, in words; empty if its calls are answered."""
+        """Returns in words what became of the connection after a check; "" if its calls are answered."""
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""

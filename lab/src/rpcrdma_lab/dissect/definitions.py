@@ -85,7 +85,7 @@ def definition(name: str, extension: str = "") -> Definition:
 
 
 def compiled_text(name: str, extension: str = "") -> str:
-    """NAME.x, and the extension's behind it."""
+    """Returns the text of NAME.x beside this module, with that of the extension, if it is not "", behind it."""
     return "".join(map(_source, _parts(name, extension)))
 
 

@@ -39,7 +39,7 @@ class Arrow:
 
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """A line of text with its baseline at `y`."""
+    """Returns an SVG line of text with its baseline at `y`; `kind` is its class, `anchor` its text-anchor."""
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 
 

@@ -140,7 +140,7 @@ class LeftCourse(Exception):
         self.heard = heard or {}
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """The failure of this step, which has this number."""
+        """Returns the failure of `step`, which has this number."""
         statement = self.statement or step.get("breaks", "")
         told = (self.expected, self.found, self.silent, self.ended, self.unmet, statement, self.recommended)
         return Failure(number, *told, step.get("aside", ""), self.heard)
@@ -254,7 +254,11 @@ class LiveConversation:
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the regions of a conversation."""
+        """Registers the regions of a conversation.
+
+        Raises:
+            LocalProtocolError: two regions have one handle, or a number is not valid; the message names the field.
+        """
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"
             content = octets(given["content"], self._names, where) if "content" in given else b""

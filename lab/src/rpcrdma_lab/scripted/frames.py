@@ -73,7 +73,7 @@ _ULPDU_OCTETS = 1424
 
 
 def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """A start-up frame: key, flags, revision, length, ird and ord, data; "enhanced": false leaves out the depths.
+    """Encodes a start-up frame: key, flags, revision, length, ird, ord and data; "enhanced": false: no ird and ord.
 
     Raises:
         LocalProtocolError: the value of a field is none.
@@ -94,7 +94,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def read_startup(frame: bytes) -> dict[str, Any]:
-    """The fields of a start-up frame; ird and ord with their flags, where its S flag is set."""
+    """Decodes the fields of a start-up frame; with ird, ord and their flags if its flag S is set."""
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
     found |= {"rejected": flags >> 5 & 1, "crc": flags >> 6 & 1, "markers": flags >> 7, "enhanced": flags >> 4 & 1}
@@ -109,7 +109,7 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 
 
 def is_whole_terminate(payload: bytes) -> bool:
-    """Whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
+    """Returns whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
     if len(payload) < 4:
         return False
     headers, expected = payload[2], 4
@@ -183,7 +183,7 @@ def make_fpdu(
 
 
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
-    """The fields of a DDP segment; None if it is shorter than its header."""
+    """Decodes the fields of a DDP segment; None if it is shorter than its header."""
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None
     control, rdmap = ulpdu[:2]

@@ -38,10 +38,10 @@ _READERS = {**READERS, **PLACEMENT_READERS}
 
 
 def make_message(version: str, message: Mapping[str, Any], names: Names, where: str = "message") -> bytes:
-    """The octets of a message.
+    """Encodes a message.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is none; the message begins with its path.
+        LocalProtocolError: a field is unknown or its value is not valid; the message begins with its path.
     """
     check_message(version, message, where)
     header = message.get("header", {})
@@ -199,7 +199,7 @@ _ERRORS: Mapping[str, Mapping[int, str]] = {"1": {1: "ERR_VERS", 2: "ERR_CHUNK"}
 
 
 def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], caller: str) -> str:
-    """A message, or a pattern of one, as a noun: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
+    """Returns a noun for a message, or for a pattern of one: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
     kind, error, accepted = header.get("type"), header.get("error"), rpc.get("accepted")
     named = LAYOUTS[version].names.get(kind, f"type {kind}") if isinstance(kind, int) else ""
     if isinstance(error, int):
@@ -220,7 +220,7 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:
-    """One line about a message that `read_message` has taken apart."""
+    """Returns one line about a message that `read_message` has decoded."""
     layout = LAYOUTS[version]
     header = fields["header"]
     if "type" not in header:

@@ -59,12 +59,12 @@ class _PlacedMemory(RawMemory):
 
 
 def is_invalidation(ddp: Mapping[str, Any]) -> bool:
-    """Whether the fields of a segment make a Send with Invalidate, and nothing else."""
+    """Returns whether the fields of a segment make a Send with Invalidate, and nothing else."""
     return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
 async def open_link(provider: Provider, host: str, port: int) -> Link:
-    """A link to the server.
+    """Makes a link to the server.
 
     Raises:
         OSError: there is no way to the server.

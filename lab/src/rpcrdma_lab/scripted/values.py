@@ -48,7 +48,7 @@ class Names:
         return found
 
     def message(self, name: Any, where: str) -> Mapping[str, Any]:
-        """The fields of the message with this name.
+        """Returns the fields of the message with this name.
 
         Raises:
             LocalProtocolError: no message has it.
@@ -70,7 +70,7 @@ UNRESOLVED = _UnresolvedNames()
 
 
 def in_words(value: Any) -> str:
-    """The value as JSON, or its beginning."""
+    """Returns the value as JSON, shortened for messages."""
     text = value.hex() if isinstance(value, bytes) else json.dumps(value, default=str)
     return text if len(text) <= _WORDS_MAX else f"{text[:_WORDS_MAX]}…"
 
@@ -82,7 +82,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
-    """The field that a path such as "header.writes.0.0.length" names; None if there is none."""
+    """Returns the field that a path such as "header.writes.0.0.length" names; None if there is none."""
     found: Any = fields
     for part in path.split("."):
         if isinstance(found, Mapping):
@@ -170,5 +170,5 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
 
 def pattern(length: int) -> bytes:
-    """So many octets in which each of a few hundred differs from its neighbours and from those 256 further on."""
+    """Returns `length` octets whose values change from one to the next, and are shifted by 1 every 256 octets."""
     return bytes((index * 7 + index // 256 + 1) & 0xFF for index in range(length))

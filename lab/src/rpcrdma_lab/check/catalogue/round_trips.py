@@ -85,14 +85,14 @@ class _Checks:
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
-        """A check behind the properties of both sides."""
+        """Makes a check whose steps follow the properties of both sides."""
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
         begin = [_FAMILY.told(*PROPERTIES), _FAMILY.introduction[1]]
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """A Transmit Response with results at these places."""
+        """Expects a Transmit Response in `count` transmissions, with results at the places `items`."""
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
