@@ -35,7 +35,7 @@ class Exchange:
 
     @property
     def start_s(self) -> float | None:
-        """The time of the first message in seconds since 1970; None without a time."""
+        """The time of the first message in seconds from the first packet on; None without a time."""
         return self.messages[0].time_s
 
     @property

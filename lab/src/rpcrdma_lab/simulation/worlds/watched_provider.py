@@ -59,16 +59,16 @@ class Watcher(Protocol):
         """An end of a connection begins."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
-        """It posts receives."""
+        """The end posts `count` receives."""
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
-        """It posts a Send."""
+        """The end posts a Send."""
 
     def received(self, end: WatchedEnd) -> None:
-        """It takes the next message of its peer."""
+        """The end takes the next message of its peer."""
 
     def closed(self, end: WatchedEnd) -> None:
-        """It has released everything."""
+        """The end has released everything."""
 
 
 class WatchedProvider:
