@@ -29,7 +29,7 @@ _S = nfsstat4
 
 
 def copy(compound: Compound, args: COPY4args) -> COPY4resok:
-    """COPY of at most `NFS4_COPY_OCTETS_MAX`; 0 octets stand for the rest of the source."""
+    """COPY: copies at most `NFS4_COPY_OCTETS_MAX` octets; 0 wanted octets stand for the rest of the source."""
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
     source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
@@ -47,7 +47,7 @@ def copy(compound: Compound, args: COPY4args) -> COPY4resok:
 
 
 def clone(compound: Compound, args: CLONE4args) -> None:
-    """CLONE of all octets or none; 0 octets stand for the rest of the source."""
+    """CLONE: shares all wanted octets or none; 0 octets stand for the rest of the source."""
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
     with compound.caller.identity:
@@ -55,7 +55,7 @@ def clone(compound: Compound, args: CLONE4args) -> None:
 
 
 def _files(compound: Compound, source: stateid4, target: stateid4) -> tuple[OpenFile, CopyTarget]:
-    """The saved file, with the rules of READ, and the current one, with those of WRITE; in a worker thread."""
+    """Returns the saved file by the rules of READ, and the current one by those of WRITE; in a worker thread."""
     node, saved = compound.node, compound.saved
     if saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)

@@ -56,13 +56,13 @@ def bump(held: Held) -> stateid4:
 
 
 def state_of(compound: Compound) -> State:
-    """The state of the server that runs a COMPOUND."""
+    """Returns the state of the server that runs a COMPOUND."""
     state: State = compound.server.state
     return state
 
 
 def row_of(client: Client) -> ClientRow:
-    """The row of a client on the disk."""
+    """Makes the row by which the disk keeps a client."""
     introduction = client.introduction
     return ClientRow(introduction.owner, introduction.verifier, introduction.principal)
 
