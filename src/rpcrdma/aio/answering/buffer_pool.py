@@ -41,7 +41,7 @@ def octets_taken(length: int) -> int:
 def octets_reserved(items: Iterable[int]) -> int:
     """Returns the octets of a pool to reserve for a call whose bulk results are no larger than `items`.
 
-    Of a result without a lower bound than `REPLY_OCTETS_MAX` so much is reserved.
+    For each of them at most `REPLY_OCTETS_MAX` are reserved, and nothing for small ones.
     """
     reserved = 0
     for item in items:
@@ -51,13 +51,20 @@ def octets_reserved(items: Iterable[int]) -> int:
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
-    """Returns how much more of `most` a connection may have; `free` is free, `own` its own, `of_client` its client's.
+    """Returns how many octets more a connection may have.
+
+    Args:
+        most: all octets.
+        free: those that nobody has.
+        of_client: those that all connections of its client have.
+        own: those that it has.
+        parts: the 8 of the rule below.
 
     A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
     held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
     17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
     15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
-    the other connections of its client cannot keep it from that. `parts` is the 8 of this.
+    the other connections of its client cannot keep it from that.
     """
     if not of_client:
         return free

@@ -47,16 +47,15 @@ class CallSource(Protocol[C_contra]):
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
         """Returns the octets that the reply may have without its bulk items, whose lengths are `items`.
 
-        0 if one has no room.
-
-        An item that no Write chunk of the call takes counts as a part of the reply. In any thread.
+        0 if there is no room for one of them. An item that no Write chunk of the call takes counts as a part of the
+        reply. In any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:
-        """Refuses the call in the transport's own way; False: there is none, and nothing was done."""
+        """Refuses the call in the transport's own way; returns False, and does nothing, if it has none."""
 
     def drop(self, call: C_contra) -> None:
-        """Sends nothing."""
+        """Ends the call without a reply."""
 
 
 class CallWithResults(IncomingCall):

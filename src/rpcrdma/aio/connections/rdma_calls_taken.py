@@ -100,7 +100,7 @@ class RdmaCallsTaken:
         return len(self.deferred) < waited
 
     def drain(self) -> None:
-        """Answers only calls that run already."""
+        """Drops calls that wait, and from now on those that arrive; calls that run are answered."""
         self._draining = True
         while self.deferred:
             self.drop(self.deferred.pop(0))

@@ -85,7 +85,7 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause.
+    """Returns the mistake that there is nothing to serve; [] if there is something, or other mistakes may be the cause.
 
     Args:
         args: parsed arguments.
