@@ -166,7 +166,7 @@ class Callers:
                 ) from None
 
     def of(self, user: UserAndGroups) -> CallerIdentity:
-        """The identity of a user."""
+        """Returns the identity by which a thread acts as a user."""
         server = self._server
         if server is None:
             return self._user
@@ -276,7 +276,7 @@ class OpenFile(SparseObject):
         self.put_on_disk()
 
     def check_writer(self) -> None:
-        """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
+        """Raises Refused (EACCES) if the caller, as whom the thread acts, neither may write the file nor owns it."""
         if not faccess_as_caller(self.fd, os.W_OK) and os.fstat(self.fd).st_uid != os.geteuid():
             raise Refused(errno.EACCES)
 

@@ -185,7 +185,7 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """The kernel's handle of the object behind `fd` (O_PATH is enough).
+    """Returns the kernel's handle of the object behind `fd` (O_PATH is enough).
 
     Raises:
         OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles.
@@ -198,7 +198,7 @@ def name_to_handle(fd: int) -> KernelHandle:
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
-    """An O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
+    """Opens an O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
 
     `mount_fd` must not be O_PATH itself.
 
@@ -226,7 +226,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 
 def file_system_of(mount: int) -> bytes:
-    """The file system of a mount, the same for all mounts and subvolumes of it; empty where it is not known."""
+    """Returns the file system of a mount, the same for all mounts and subvolumes of it; b"" where it is not known."""
     with open("/proc/self/mountinfo", "rb") as mounts:
         for line in mounts:
             number, _, device, _ = line.split(b" ", 3)
@@ -245,7 +245,7 @@ def lives_in_memory(fd: int) -> bool:
 
 
 def has_user_xattrs(path: bytes) -> bool:
-    """Whether the file system of an object has extended attributes of users; False if the server may not ask."""
+    """Returns whether the file system of an object has extended attributes of users; False if asking is denied."""
     try:
         os.getxattr(path, USER_XATTRS + b"rpcrdma")
     except OSError as error:
@@ -254,7 +254,7 @@ def has_user_xattrs(path: bytes) -> bool:
 
 
 def sync_file_system(fd: int) -> None:
-    """Puts everything of the file system of `fd` on its disk; `fd` must not be O_PATH.
+    """Puts all data of the file system of `fd` on its disk; `fd` must not be O_PATH.
 
     Raises:
         OSError: EIO, ENOSPC or EDQUOT: some of it is lost.
@@ -264,7 +264,7 @@ def sync_file_system(fd: int) -> None:
 
 
 def open_cached(directory: int, name: bytes) -> int:
-    """As `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
+    """Does `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
 
     Raises:
         BlockingIOError: it would have to wait.
@@ -277,7 +277,7 @@ def open_cached(directory: int, name: bytes) -> int:
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """An O_PATH descriptor of the object at a path of several names, through no symbolic link, mount point or "..".
+    """Opens an O_PATH descriptor of the object at a path of names, through no symbolic link, mount point or "..".
 
     Raises:
         OSError: EXDEV or ELOOP for these, or as `os.open`.
@@ -291,7 +291,7 @@ def open_beneath(directory: int, path: bytes) -> int:
 
 
 def faccess_as_caller(fd: int, mode: int) -> bool:
-    """Whether the calling thread's file system identity may do `mode` (os.R_OK and so on), as the kernel judges it.
+    """Returns whether the calling thread's file system identity may do `mode` (os.R_OK and so on).
 
     Raises:
         OSError: neither yes nor no: ENOSYS before Linux 5.8, EIO.
@@ -305,7 +305,7 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
 
 
 def file_clock_ns() -> int:
-    """The least time, in nanoseconds, that the kernel would give to a file that changes from now on.
+    """Returns the least time, in nanoseconds, that the kernel would give to a file that changes from now on.
 
     It is the kernel's own clock for files: a little behind other clocks.
     """
@@ -389,10 +389,10 @@ ThreadChange: TypeAlias = Callable[[], int]
 
 
 def change_thread(changes: Iterable[ThreadChange]) -> None:
-    """Changes the calling thread alone.
+    """Applies changes to the calling thread alone, in order.
 
     Raises:
-        OSError: the thread may not become that, and has made the changes before this one.
+        OSError: the system does not allow one of them; those before it are in effect.
     """
     for change in changes:
         if change():
@@ -400,17 +400,17 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 
 
 def to_user(uid: int, *, saved: int) -> ThreadChange:
-    """Gives the thread an effective user, and with it the one for file systems; it may come back to the saved one."""
+    """Makes the change of a thread's effective user, also for file systems; it may come back to the user `saved`."""
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 
 def to_group(gid: int) -> ThreadChange:
-    """As `to_user`, for the group; does not change the saved one."""
+    """Makes the change of a thread's effective group; the saved one stays."""
     return _bare_call(_SYS_SETRESGID, ctypes.c_int(-1), ctypes.c_uint(gid), ctypes.c_int(-1))
 
 
 def to_groups(gids: tuple[int, ...]) -> ThreadChange:
-    """Gives the thread supplementary groups."""
+    """Makes the change of a thread's supplementary groups."""
     return _bare_call(_SYS_SETGROUPS, ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids))
 
 
@@ -421,7 +421,7 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Gives the thread the capabilities that the calling thread has now, or has these without any in effect."""
+    """Makes the change to the capabilities that the calling thread has now; not `effective`: none of them in effect."""
     held = _capabilities()
     if not effective:
         _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
@@ -430,7 +430,7 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
 
 
 def to_keep_capabilities() -> ThreadChange:
-    """Lets the thread keep its capabilities, though not in effect, when it was root for a while and is so no more."""
+    """Makes the change after which a thread that stops being root keeps its capabilities, though not in effect."""
     return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
 
 
@@ -441,7 +441,7 @@ def effective_capabilities() -> int:
 
 
 def user_decides_capabilities() -> bool:
-    """Whether a change of the user from root takes away all capabilities in effect, and the way back restores them."""
+    """Returns whether no longer being root takes away all capabilities in effect, and the way back restores them."""
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
     return os.geteuid() == 0 and fixed_up and (effective, more_effective) == (permitted, more_permitted)

@@ -102,7 +102,7 @@ class LocalObject(HeldNode):
     tree: PartedTree[Any]
 
     def check_directory(self) -> None:
-        """Refuses with ENOTDIR objects other than directories."""
+        """Raises Refused (ENOTDIR) if the object is no directory."""
         if self.kind != FileKind.DIRECTORY:
             raise Refused(errno.ENOTDIR)
 

@@ -333,7 +333,7 @@ class OpenFile(Protocol):
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk; returns the verifier of before."""
+        """Puts all unstable data on the disk; returns the verifier as it was before."""
 
 
 class Lease(Protocol):
@@ -354,7 +354,7 @@ class RangeLocks(Protocol):
         """Locks or unlocks a range; never waits. Returns False if a lock of a local process is in the way."""
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """A lock of a local process that is in the way of locking a range."""
+        """Returns a lock of a local process that is in the way of locking a range; None if none is."""
 
 
 class Node(Protocol):
@@ -371,17 +371,17 @@ class Node(Protocol):
 
     @property
     def kind(self) -> FileKind:
-        """Its type."""
+        """The type of the object."""
 
     @property
     def tree(self) -> Tree:
-        """The tree in which it is."""
+        """The tree of the object."""
 
     def attributes(self) -> Attributes:
         """The present attributes; never waits."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """The rights that a caller has of those wanted; never waits."""
+        """Returns the rights that a caller has of those wanted; never waits."""
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """The object of a name in this directory; "." and ".." are known.
@@ -392,10 +392,10 @@ class Node(Protocol):
         """
 
     def parent(self) -> Node:
-        """The directory above this one; the root is above itself."""
+        """Returns the directory above this one; the root is above itself."""
 
     def read_link(self) -> bytes:
-        """The path in a symbolic link; EINVAL for others."""
+        """Returns the path in a symbolic link; Refused (EINVAL) for other objects."""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
         """The entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
@@ -414,7 +414,7 @@ class Node(Protocol):
         """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
+        """Returns the file if a call has opened it for writing, else None; judges nobody (see `OpenFile.write`)."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
         """Takes a lease on this regular file; None: writers that are no clients would stay unnoticed.
@@ -424,7 +424,7 @@ class Node(Protocol):
         """
 
     def range_locks(self) -> RangeLocks | None:
-        """Locks on this regular file, none at first; None: there are no local processes that could see them."""
+        """Makes a set of locks on this regular file, empty at first; None: no local process could see them."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory; `change` is the directory's."""
@@ -435,7 +435,7 @@ class Node(Protocol):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets attributes; refuses with NOT_SYNC if there is a guard that says no to the attributes before."""
+        """Sets attributes; Refused (NOT_SYNC) if `guard` is given, and returns False for the attributes before."""
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """Removes a name from this directory: of a directory, of another object, or (None) of either."""
@@ -447,10 +447,10 @@ class Node(Protocol):
         """Gives this object a further name in a directory, whose change is `change`."""
 
     def space(self) -> Space:
-        """The space of the object's file system."""
+        """Returns the space of the object's file system."""
 
     def path_limits(self) -> PathLimits:
-        """The bounds of the object's file system."""
+        """Returns the bounds of the object's file system on names and links."""
 
 
 class Tree(Protocol):
@@ -458,11 +458,11 @@ class Tree(Protocol):
 
     @property
     def export(self) -> ExportTerms:
-        """Its name, and the terms on which clients may use it."""
+        """The name of the tree, and the terms on which clients may use it."""
 
     @property
     def fsid(self) -> int:
-        """A number of 32 bits that stands for it, the same from run to run."""
+        """A number of 32 bits that stands for the tree, the same from run to run."""
 
     @property
     def in_memory(self) -> bool:
@@ -470,15 +470,15 @@ class Tree(Protocol):
 
     @property
     def transfer_octets(self) -> int:
-        """Octets that one READ or WRITE may move."""
+        """The most octets that one READ or WRITE may move."""
 
     @property
     def xattrs(self) -> bool:
-        """Whether its nodes have extended attributes: see `abilities.Extended`."""
+        """Whether the nodes of the tree have extended attributes: see `abilities.Extended`."""
 
     @property
     def root(self) -> Node:
-        """Its directory."""
+        """The exported directory."""
 
 
 class Exports(Protocol):
@@ -511,16 +511,16 @@ class Exports(Protocol):
         """
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
+        """Lets a call pass as `admit`, but with any flavor, for MOUNT and SECINFO; Refused (EACCES) if no rule fits."""
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """The security flavors of a tree for callers of the call's host; EACCES if it is closed to all of them."""
+        """Returns the security flavors of a tree for the call's host; Refused (EACCES) if it is closed to all."""
 
     def file_of(self, handle: bytes) -> bytes:
-        """The name of a handle's object for claims: the same for its handles in all exports. Any octets are allowed."""
+        """Returns the name of a handle's object for claims, the same in all exports; `handle` may be any octets."""
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """The file system that a call for a handle may have to wait for; None where all trees are on one."""
+        """Returns the file system that a call for a handle may have to wait for; None where all trees are on one."""
 
     def close_idle(self) -> None:
         """Drops objects and files that were not used since the last call; may block."""
@@ -530,13 +530,13 @@ class Exports(Protocol):
 
 
 def check_changeable(who: Grant) -> None:
-    """Refuses with EROFS changes by a caller who may only read."""
+    """Raises Refused (EROFS) for a caller who may only read."""
     if who.read_only:
         raise Refused(errno.EROFS)
 
 
 def check_name(name: bytes) -> None:
-    """Refuses names that stand for no single entry of a directory.
+    """Checks that a name can stand for a single entry of a directory.
 
     Raises:
         Refused: EACCES: the name is empty or a path (RFC 1813 section 4.6); ENAMETOOLONG.
