@@ -41,7 +41,7 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Returns whether the tree may be walked now: the pause after the last walk is over, longer for more entries."""
+        """Returns whether the tree may be walked now: the pause after the last walk is over."""
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
         # A clock that was set back must not put off the next walk for long.
