@@ -35,12 +35,12 @@ _AWAITED_MS = 2000
 
 
 def say(**message: Any) -> Step:
-    """A step that says a message."""
+    """Returns a step that says a message."""
     return {"say": message}
 
 
 def hear(*patterns: Any) -> Step:
-    """A step that expects a message or event which matches one of `patterns`."""
+    """Returns a step that expects a message or event which matches one of `patterns`."""
     return {"hear": list(patterns)}
 
 
@@ -57,7 +57,7 @@ def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """The pattern of an RPC reply in version 1 with the accept_stat `status`; 0: successful.
+    """Returns the pattern of an RPC reply in version 1 with the accept_stat `status`; 0: successful.
 
     `plus` is added to the XID of the check's first call; `fields` are of the header, `rpc` of the RPC reply.
     """
@@ -66,7 +66,7 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
 
 
 def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
-    """The pattern of a reply without results; it invalidates nothing unless `invalidates` names a handle."""
+    """Returns the pattern of a reply without results; it invalidates nothing unless `invalidates` names a handle."""
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 
 
@@ -87,7 +87,7 @@ def discarded() -> list[Step]:
 
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
-    """The pattern of RDMA_ERROR with `code` and the `numbers` behind it (RFC 8166 section 4.5)."""
+    """Returns the pattern of RDMA_ERROR with `code` and the `numbers` behind it (RFC 8166 section 4.5)."""
     start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
     header = {**start, "error": code, "numbers": list(numbers)}
     return {"message": {"header": header, "invalidates": None}}

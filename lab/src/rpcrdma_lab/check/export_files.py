@@ -37,7 +37,7 @@ async def prepared_export(
     write: str | None = None,
     fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
-    """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
+    """Finds the file at the URL's path, or a large enough one in that directory; makes files in the directory `write`.
 
     `fresh_files` is the number of empty ones among them. The new files are removed at the end, over another connection,
     since a check may end all those that are there. The notes tell where MOUNT does not answer, no file is found, or a

@@ -97,7 +97,7 @@ class ClientTrial:
 
     @property
     def left(self) -> int:
-        """How many checks have not been met."""
+        """The number of checks that no connection has met."""
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
@@ -192,7 +192,7 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """The results of all checks, in their order; a check that no connection has met is not seen.
+        """Returns the results of all checks, in their order; a check that no connection has met is not seen.
 
         Raises:
             LocalProtocolError: the conversation of a check is not one; the message names check and field.

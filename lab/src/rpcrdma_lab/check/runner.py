@@ -90,7 +90,7 @@ _BUSY_S = 0.5
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """The conversation in which the server has shown each version that it speaks; one without the program is left out.
+    """Returns the versions that the server speaks, each with the conversation that has shown it.
 
     Raises:
         OSError: the server cannot be reached.
@@ -138,7 +138,7 @@ async def _tried(
 async def recalled_delegations(
     target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes, version: str
 ) -> set[str]:
-    """{"recall"}, as a need of checks, if the server has recalled a delegation of this file on its holder's connection.
+    """Returns {"recall"}, a need of checks, if the server recalls a delegation of this file on its holder's connection.
 
     Raises:
         OSError: the server cannot be reached.
@@ -245,7 +245,7 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """The results of all checks, in their order; `on_result` is told of each at once.
+    """Returns the results of all checks, in their order; `on_result` is told of each at once.
 
     `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
     from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".

@@ -57,14 +57,14 @@ class _Interface(NamedTuple):
 
 
 def capture_form(start: bytes) -> str:
-    """The format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for no capture."""
+    """Returns the format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for none."""
     if start in _PCAP:
         return "pcap"
     return "pcapng" if start == _SECTION else ""
 
 
 def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
-    """The packets of a file, whose first `MAGIC_OCTETS` were read already: `start`.
+    """Yields the packets of a file, whose first `MAGIC_OCTETS` were read already: `start`.
 
     Raises:
         CaptureDamaged: the file ends within a packet, or lies about its lengths.

@@ -117,7 +117,7 @@ def _startup(seen: StartupSeen) -> Message:
 
 
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
-    """The message with the facts of RDMA alone; `finish` adds its part in the conversation."""
+    """Makes the message with the facts of RDMA alone; `finish` adds its part in the conversation."""
     parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
     said = f"{whole.name}, {whole.octets} octets{parts}"
     facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
@@ -139,7 +139,7 @@ def _misplaced(rdmap: RdmapMessage) -> bool:
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """The rest of a stream that ends within a unit; None if it ends at the end of a unit."""
+    """Returns the message about the rest of a stream that ends within a unit; None if it ends with a unit."""
     if not half.unread or half.foreign or half.lost:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"

@@ -123,6 +123,6 @@ class Message:
 
 
 def octets_shown(data: bytes) -> str:
-    """The first octets of `data` in hex."""
+    """Returns the first octets of `data` in hex."""
     more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
     return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

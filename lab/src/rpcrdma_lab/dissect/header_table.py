@@ -11,17 +11,17 @@ __all__ = ["Row", "Table", "decimal", "hex8", "hex16"]
 
 
 def decimal(value: int) -> str:
-    """A number in decimal digits."""
+    """Formats a number in decimal digits."""
     return str(value)
 
 
 def hex8(value: int) -> str:
-    """A number of 32 bits in hex digits."""
+    """Formats a number of 32 bits in hex digits."""
     return f"{value:#010x}"
 
 
 def hex16(value: int) -> str:
-    """A number of 64 bits in hex digits."""
+    """Formats a number of 64 bits in hex digits."""
     return f"{value:#018x}"
 
 

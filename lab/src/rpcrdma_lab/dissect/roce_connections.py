@@ -39,7 +39,7 @@ class RoceTracked:
     number: int = 0
 
     def end_text(self, end: int) -> str:
-        """The address, and the queue pair as far as it is known."""
+        """Returns the address of an end, and its queue pair if that is known."""
         address, queue_pair = self.ends[end]
         shown = str(ipaddress.ip_address(address))
         return shown if queue_pair is None else f"{shown} QP {queue_pair}"

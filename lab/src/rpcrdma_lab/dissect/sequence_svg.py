@@ -46,7 +46,7 @@ def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle")
 def sequence_parts(
     ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
 ) -> tuple[int, list[str]]:
-    """The lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
+    """Returns the lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
     heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
     bottom = top + 36 + sum(heights)
     parts = []

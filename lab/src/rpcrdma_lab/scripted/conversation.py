@@ -170,7 +170,7 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """A conversation past its start-up, the steps of which `run` takes; the arguments are those of `run_conversation`.
+    """Opens a conversation and does its start-up; `run` takes its steps. The arguments are as in `run_conversation`.
 
     Raises:
         LocalProtocolError: the conversation is not one; the message names the field.

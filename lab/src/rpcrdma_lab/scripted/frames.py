@@ -76,7 +76,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
     """Encodes a start-up frame: key, flags, revision, length, ird, ord and data; "enhanced": false: no ird and ord.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
     key = octets(given.get("key", {"text": "MPA ID Req Frame"}), names, f"{where}.key")
     data = octets(given.get("data", {"given": "private_data"}), names, f"{where}.data")
@@ -123,14 +123,14 @@ def is_whole_terminate(payload: bytes) -> bool:
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
-    """The DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
+    """Yields the DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
 
     A message whose offset or L flag is given is one segment, unless it has "segment_octets" as well.
 
     `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
 
     def field(name: str, default: int) -> int:
@@ -163,10 +163,10 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
 def make_fpdu(
     ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool, markers: Markers | None = None
 ) -> bytes:
-    """The FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each right one) are mistakes.
+    """Encodes the FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each) make mistakes.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
     length = number(given.get("length", len(ulpdu)), names, "mpa.length", 0, FRAME_LENGTH_MAX)
     body = struct.pack(">H", length) + ulpdu

@@ -97,7 +97,7 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 
 
 def read_message(version: str, data: bytes) -> dict[str, Any]:
-    """{"header": FIELDS, "rpc": FIELDS, "body": octets after the header} of a received message.
+    """Decodes a received message to {"header": FIELDS, "rpc": FIELDS, "body": octets after the header}.
 
     "segments" is the number of segments in its chunks. "item" compares the chunk of a READ or WRITE of NFSv3 with the
     count in its arguments: "unaligned" octets of the count beyond whole words, and "spare" octets of the chunk beyond
@@ -164,7 +164,7 @@ def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into
 
 
 def read_rpc(data: bytes) -> dict[str, Any]:
-    """XID and direction; of a call program, version, procedure and arguments, of a reply its statuses and results.
+    """Decodes XID and direction; of a call program, version, procedure and arguments, of a reply statuses and results.
 
     A message that ends within a field has {"broken": True} besides its first fields.
     """

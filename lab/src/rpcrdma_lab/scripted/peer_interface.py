@@ -84,7 +84,7 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """The passage with at most this number of its octets."""
+        """Returns the passage with at most `octets_max` of its octets."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 

@@ -216,7 +216,7 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """The next event: startup, message or end."""
+        """Waits for the next event, startup, message or end, and returns it."""
         while not self._heard:
             self._news.clear()
             await self._news.wait()

@@ -128,7 +128,7 @@ class PlannedReply:
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
-    """The reply through the chunks that the call offers; RDMA_ERROR if it fits neither inline nor in the Reply chunk.
+    """Plans the reply through the chunks that the call offers; RDMA_ERROR if neither inline nor a Reply chunk fits it.
 
     `call` are the fields of the call with its RPC message joined in "rpc". The data of NFSv3 READ and READLINK take the
     first Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with directions for results

@@ -27,7 +27,7 @@ class Names:
         self.named: dict[str, Mapping[str, Any]] = {}
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
-        """The value of {"given": NAME} or {"heard": PATH}, which has to be of this kind; None: it is not known yet.
+        """Returns the value of {"given": NAME} or {"heard": PATH}, which has to be of type `kind`; None: not known yet.
 
         With "of" beside "heard" the path is one of the message that has this name.
 
@@ -95,7 +95,7 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
-    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
+    """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
     The latter two may have more: {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
 
@@ -125,7 +125,7 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
 
 
 def octets(value: Any, names: Names, where: str) -> bytes:
-    """Octets: hex digits; {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": ...}; a list.
+    """Encodes hex digits, a list, or {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": X}.
 
     `pattern` and `zeros` have a length, `words` and `longs` are lists of numbers of 32 and 64 bits, `opaque` is octets
     with an XDR count before and padding behind. {"from": NUMBER} and {"first": NUMBER} beside `given` take a part of

@@ -290,7 +290,7 @@ class OpenFiles:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
     def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
-        """The open file if the caller may read it: as its reader, executor or owner.
+        """Returns the open file if the caller may read it: as its reader, executor or owner.
 
         With `at_once` None if it is not open, since opening may block.
 
@@ -323,7 +323,7 @@ class OpenFiles:
         return file
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
-        """The open file if the caller may write it, or owns it; may block.
+        """Returns the open file if the caller may write it, or owns it; may block.
 
         Raises:
             Refused: it is no regular file, or the caller may not write it.

@@ -47,7 +47,7 @@ class OpenObject:
         _close(self.fd)
 
     def attributes(self) -> Attributes:
-        """The present attributes; the same object as before while they are the same. Never waits."""
+        """Returns the present attributes; the same object as before while they are the same. Never waits."""
         status = os.fstat(self.fd)
         try:
             counted = self.changes[self.handle]

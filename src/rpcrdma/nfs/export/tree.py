@@ -317,7 +317,7 @@ class OpenFile(Protocol):
         """The handle of the file."""
 
     def attributes(self) -> Attributes:
-        """The present attributes; never waits."""
+        """Returns the present attributes; never waits."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads into a buffer of at least one octet; returns the octets read.
@@ -378,13 +378,13 @@ class Node(Protocol):
         """The tree of the object."""
 
     def attributes(self) -> Attributes:
-        """The present attributes; never waits."""
+        """Returns the present attributes; never waits."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
         """Returns the rights that a caller has of those wanted; never waits."""
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
-        """The object of a name in this directory; "." and ".." are known.
+        """Returns the object of a name in this directory; "." and ".." are known.
 
         Raises:
             Refused: ENOTDIR; EACCES: it is in another file system.
@@ -398,7 +398,7 @@ class Node(Protocol):
         """Returns the path in a symbolic link; Refused (EINVAL) for other objects."""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
-        """The entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
+        """Returns the entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
 
         Cookies hold for ever. "." and ".." have 1 and 2.
         """
@@ -489,7 +489,7 @@ class Exports(Protocol):
         """All trees, in the order of the exports."""
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """The object of a handle, in a tree that is open to this call by `version` of NFS, and the caller's rights.
+        """Returns the object of a handle, in a tree open to a call by `version` of NFS, and the caller's rights.
 
         None in the event loop where that may block: the call goes on in a worker thread and asks again.
 

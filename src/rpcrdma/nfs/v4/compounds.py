@@ -131,7 +131,7 @@ class Shape:
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
-        """COMPOUND under the names of the operations, for statistics.
+        """The procedure COMPOUND under the names of the operations, for statistics.
 
         Beyond `NFS4_KINDS_OF_CALLS_MAX` names it is that of the first operation, "OPEN+...": a client that uses up the
         names does not hide the calls of others.

@@ -60,12 +60,12 @@ class _Client(ABC):
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """The pattern of a reply to a call with one of `xids`; without any to the usual reverse call."""
+        """Returns the pattern of a reply to a call with one of `xids`; without any to the usual reverse call."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """The pattern of an error with one of `codes`, in reply to the usual reverse call."""
+        """Returns the pattern of an error with one of `codes`, in reply to the usual reverse call."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 

@@ -76,7 +76,7 @@ class _Checks:
         self.client = Version2Client(_RECEIVE_OCTETS)
 
     def request(self, **fields: Any) -> dict[str, Any]:
-        """The pattern of a Transmit Request that the server takes."""
+        """Returns the pattern of a Transmit Request that the server takes."""
         items = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS]}}}
         ways = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE]}}}
         header = {
@@ -182,7 +182,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Requests, and the limits that the server has told."""
+        """Returns the checks of requests, and of the limits that the server has told."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
@@ -223,7 +223,7 @@ class _Checks:
         ]  # fmt: skip
 
     def responses(self) -> list[Check]:
-        """Right responses, and messages that are discarded before them."""
+        """Returns the checks of right responses, and of messages that are discarded before them."""
         right = self.response(self.placed())
 
         def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
@@ -246,7 +246,7 @@ class _Checks:
         ]  # fmt: skip
 
     def faults(self) -> list[Check]:
-        """Faults of responses, each with its report; headers against the XDR have none."""
+        """Returns the checks of faults of responses, each with its report; headers against the XDR have none."""
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)
@@ -299,7 +299,7 @@ class _Checks:
         ]  # fmt: skip
 
     def all(self) -> list[Check]:
-        """All checks."""
+        """Returns all checks."""
         return [*self.requests(), *self.responses(), *self.faults()]
 
 

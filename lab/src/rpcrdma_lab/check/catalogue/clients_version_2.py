@@ -54,7 +54,7 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """The patterns of calls with at most `most` segments; `again`: with the XID of the last call."""
+        """Returns the patterns of calls with at most `most` segments; `again`: with the XID of the last call."""
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip

@@ -37,17 +37,17 @@ _OLD_PLUS, _SHOWN_PLUS = 12, 13
 
 
 def getattr_call() -> dict[str, Any]:
-    """The RPC message of GETATTR."""
+    """Returns the RPC message of GETATTR."""
     return {"procedure": 1, "args": [{"opaque": {"given": "file"}}], **CALLER}
 
 
 def read_call(count: int, file: str = "file") -> dict[str, Any]:
-    """The RPC message of READ from the start of the file."""
+    """Returns the RPC message of READ from the start of the file."""
     return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [0]}, {"words": [count]}], **CALLER}
 
 
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
-    """The pattern of a successful reply of version 1 with the fields `header`; it may invalidate "sink".
+    """Returns the pattern of a successful reply of version 1 with the fields `header`; it may invalidate "sink".
 
     With `count` the results end with this number: a READ through a chunk has neither data nor padding behind it.
     """
@@ -57,7 +57,7 @@ def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
 
 
 def write_call(count: int) -> dict[str, Any]:
-    """The RPC message of WRITE to the start of the file, without its data."""
+    """Returns the RPC message of WRITE to the start of the file, without its data."""
     args = [{"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [count, 2, count]}]
     return {"procedure": 7, "args": args, **CALLER}
 
@@ -89,11 +89,11 @@ def shown(count: int, statement: str, data: Any = None) -> list[Step]:
 
 
 def content(count: int) -> dict[str, Any]:
-    """The first `count` octets of the file for READ."""
+    """Returns the first `count` octets of the file for READ."""
     return {"given": "content", "first": count}
 
 
 def segment(length: int, at: int = 0, memory: str = "sink") -> dict[str, Any]:
-    """A segment of `length` octets, `at` octets behind the start of the registered `memory`."""
+    """Returns a segment of `length` octets, `at` octets behind the start of the registered `memory`."""
     offset = {"given": f"{memory}.offset", "plus": at}
     return {"handle": {"given": f"{memory}.handle"}, "length": length, "offset": offset}

@@ -55,7 +55,7 @@ TRANSMISSIONS = 8
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """The properties of an end that has the extension.
+    """Returns the properties of an end that has the extension.
 
     Args:
         receive_octets: the octets of each receive buffer.

@@ -98,7 +98,7 @@ class _Checks:
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Headers with mistakes, and groups with faults."""
+        """Returns the checks of headers with mistakes, and of groups with faults."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
@@ -111,7 +111,7 @@ class _Checks:
         return checks
 
     def requests(self) -> list[Check]:
-        """Requests in one transmission and in several."""
+        """Returns the checks of requests in one transmission and in several."""
         head = {"words": [_XID, 0]}
         tail = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
         receive = {2: {"any": [None, {"words": [{"given": "2.receive_octets"}]}]}}
@@ -147,7 +147,7 @@ class _Checks:
         ]  # fmt: skip
 
     def items(self) -> list[Check]:
-        """Data of requests in segments of the server's buffers, and by RDMA."""
+        """Returns the checks of data of requests in segments of the server's buffers, and by RDMA."""
         segments = {"given": "2.segments"}
         data = {"pattern": 100}
 
@@ -173,7 +173,7 @@ class _Checks:
         ]  # fmt: skip
 
     def directions(self) -> list[Check]:
-        """Results in segments of the check's buffers, and by RDMA, in the allowed combinations (section 7.4)."""
+        """Returns the checks of results in segments and by RDMA, in the allowed combinations (section 7.4)."""
         content = {"given": "content", "first": 100}
         by_send = {"least": 0, "type": IN_SEGMENTS}
         by_rdma = {"least": 0, "type": EXPLICIT, "segments": [_SINK_SEGMENT]}

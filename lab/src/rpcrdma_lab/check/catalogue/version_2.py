@@ -56,24 +56,24 @@ class Family:
     family: str
 
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """The header of an inline reply without chunks, unless `fields` has some."""
+        """Returns the header of an inline reply without chunks, unless `fields` has some."""
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
         return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
 
     def accepted(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """The pattern of a successful reply; `plus` is added to the XID of the check's first call."""
+        """Returns the pattern of a successful reply; `plus` is added to the XID of the check's first call."""
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
     def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
-        """The pattern of a reply without results, and with the accept_stat `status`; it invalidates nothing."""
+        """Returns the pattern of a reply without results, and with the accept_stat `status`; it invalidates nothing."""
         message = self.accepted(plus)["message"]
         return {
             "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
         }
 
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
-        """The pattern of a reply of NFS whose status is 0; with `results`, its results end with these octets.
+        """Returns the pattern of a reply of NFS whose status is 0; with `results`, its results end with these octets.
 
         The call has named no handle, and the reply invalidates none.
         """
@@ -82,13 +82,13 @@ class Family:
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
-        """The pattern of an answer by a server that passes over a chunk that stands for no item."""
+        """Returns the pattern of an answer by a server that passes over a chunk that stands for no item."""
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}
         return {"message": {**answer, "rpc": rpc}, "reading": "unused-chunk-ignored"}
 
     def error(self, name: str, *numbers: Any, plus: int = 0) -> dict[str, Any]:
-        """The pattern of RDMA2_ERROR with the code `name` of `CODES`, and the `numbers` behind it."""
+        """Returns the pattern of RDMA2_ERROR with the code `name` of `CODES`, and the `numbers` behind it."""
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "flags": 1, "error": CODES[name]}
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 

@@ -31,7 +31,7 @@ _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
 
 
 def checked_name(name: bytes) -> bytes:
-    """A name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
+    """Returns a name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
 
     Raises:
         Refused: INVAL: it is empty; NAMETOOLONG; BADNAME: "." and ".."; BADCHAR.
@@ -55,7 +55,7 @@ def checked_directory(node: Node) -> Node:
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """The object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
+    """Returns the object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
 
     Args:
         compound: the COMPOUND that asks.
