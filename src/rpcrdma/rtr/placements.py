@@ -161,7 +161,7 @@ def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item
     `request`: whether it is of a Transmit Request, which has no items without a place.
 
     Raises:
-        DecodeError: the octets are none, or it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
     """
     room = len(data) - start
     if room >= _ONE_ITEM.size:
@@ -227,7 +227,7 @@ def decode_directions(data: Buffer, start: int) -> tuple[tuple[DirectionSet, ...
     """Decodes the xmddp_rsdgroup at offset `start` of `data`; returns it with the offset of its end.
 
     Raises:
-        DecodeError: the octets are none, or it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
     """
     room = len(data) - start
     if room >= _WORD.size and not _WORD.unpack_from(data, start)[0]:

@@ -76,7 +76,7 @@ def _range(source: OpenFile, source_offset: int, offset: int, count: int) -> int
     """The octets to copy, which the source has.
 
     Raises:
-        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file has so many octets.
+        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file can become as long.
     """
     size = source.attributes().size
     if source_offset > size or source_offset + count > size:

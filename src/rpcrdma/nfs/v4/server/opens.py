@@ -290,7 +290,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Refuses those who have no right to the file: owners, too, whom `Node.open` would let in."""
+    """Raises Refused (ACCESS) for a caller without rights to the file, also for its owner, whom `Node.open` lets in."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
