@@ -36,11 +36,14 @@ _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
 
 def forget_frames(error: BaseException) -> bool:
-    """Empties the traceback of an error, and of its causes, if that shows nothing but how the library works.
+    """Empties the traceback of an error, and of its causes, if it has frames of the library alone.
 
-    Frames stay where one is of another module, such as a function that was handed in, for errors that no function
-    documents, and if the logger `rpcrdma.client` is enabled for DEBUG; so do those of the causes of such an error.
-    Returns whether the traceback of `error` was emptied.
+    Nothing is emptied if the logger `rpcrdma.client` is enabled for DEBUG. The traceback of an error stays, with those
+    of its causes, if a frame is of another module, such as a function that the caller has handed in, or if the error is
+    none that the library documents.
+
+    Returns:
+        Whether the traceback of `error` was emptied.
     """
     if _LOGGER.isEnabledFor(logging.DEBUG) or not _shows_the_library_alone(error):
         return False

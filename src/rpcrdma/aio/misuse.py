@@ -131,7 +131,7 @@ def _similar(name: str, known: list[str]) -> list[str]:
 
 
 def check_numbers(options: Any) -> None:
-    """Refuses a number that no option can have: each int and float is at least 0 and finite.
+    """Checks that each int and float of options is at least 0 and finite.
 
     Args:
         options: an instance of a dataclass whose annotations are strings. Fields annotated with `int` or `float`, with

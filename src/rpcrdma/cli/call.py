@@ -111,7 +111,7 @@ def _save(text: str) -> tuple[str, Path]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     if args.file == args.arguments == "-":

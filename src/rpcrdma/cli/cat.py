@@ -25,7 +25,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     failures = Failures()
     # Standard output may block for as long as its reader likes, and a signal must end even that.
     stop_at_once()

@@ -25,7 +25,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     import shtab  # noqa: PLC0415
 
     from rpcrdma.cli.main import build_parser  # noqa: PLC0415

@@ -100,7 +100,7 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Returns whether copies belong into `dest`, not in its place; `directory`: `dest` is a directory.
+        """Returns whether copies belong into `dest`, not in its place; `directory`: whether `dest` is a directory.
 
         Raises:
             OSError: ENOTDIR: the number of sources, or -T, contradicts that.
@@ -124,7 +124,17 @@ class Copies:
         return error
 
     def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
-        """Raises if the copy of a file cannot be `target`, in or at `dest`."""
+        """Takes `target` for the copy of a file.
+
+        Args:
+            dest: the destination as the user has named it.
+            target: the path of the copy: `dest`, or a path in it.
+            directory: whether `dest` is a directory.
+            into: whether `target` is in it.
+
+        Raises:
+            OSError: EISDIR, ENOTDIR: a file cannot be there; EEXIST: an earlier source has been copied there.
+        """
         if directory and not into:
             raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", dest)
         if dest.endswith("/") and not directory:
@@ -145,7 +155,7 @@ class Copies:
             console.talk(f"hint: {dest} is a directory, so the copy is {target}; with -T the copy is {dest} itself")
 
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
-        """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
+        """Counts a file that was copied without the properties `lost`; `sparse`: its holes were kept."""
         self.files += 1
         self.octets += octets
         self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))

@@ -33,7 +33,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     failures = Failures()
     rows = []
     async with Servers(args, failures) as servers:

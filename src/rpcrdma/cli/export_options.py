@@ -195,7 +195,11 @@ def _one_of(choices: Sequence[str], complaint: str) -> Callable[[str], str]:
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
-    """Parses an argument such as krb5p:krb5i, the preferred flavor first."""
+    """Parses an argument such as krb5p:krb5i, the preferred flavor first.
+
+    Raises:
+        ArgumentTypeError: a flavor is unknown, or named twice.
+    """
     try:
         found = tuple(security_flavor(name) for name in text.split(":"))
     except ValueError as error:
@@ -231,6 +235,9 @@ def parse_export(text: str) -> ExportArgument:
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
     hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
+
+    Raises:
+        ArgumentTypeError: it is no export; the message names the fault.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:
@@ -256,7 +263,11 @@ def parse_export(text: str) -> ExportArgument:
 
 
 def parse_root(text: str) -> ExportArgument:
-    """Parses an argument DIR or URL, to be exported as /."""
+    """Parses an argument DIR or URL, to be exported as /.
+
+    Raises:
+        ArgumentTypeError: it is empty, or begins with ~.
+    """
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
     return ExportArgument("/", _source(text))
@@ -271,7 +282,11 @@ def export_name(text: str) -> str | None:
 
 
 def absolute_export_name(text: str) -> str:
-    """Parses the name of an export in a file, which has a slash before it."""
+    """Parses the name of an export in a file, which has a slash before it.
+
+    Raises:
+        ArgumentTypeError: it is no such name.
+    """
     name = export_name(text)
     if name is None or name != text:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of an export; write {name or '/NAME'}")
@@ -279,14 +294,22 @@ def absolute_export_name(text: str) -> str:
 
 
 def fsspec_url(text: str) -> str:
-    """Parses the URL of a file system of fsspec."""
+    """Parses the URL of a file system of fsspec.
+
+    Raises:
+        ArgumentTypeError: it is no URL.
+    """
     if not _URL.match(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no URL; write PROTOCOL://PATH, or directory for a directory")
     return text
 
 
 def directory_path(text: str) -> Path:
-    """Parses the path of a directory."""
+    """Parses the path of a directory, which need not exist.
+
+    Raises:
+        ArgumentTypeError: it begins with ~.
+    """
     if text.startswith("~"):
         raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
     return Path(text)
@@ -296,6 +319,9 @@ def host_or_network(text: str) -> str:
     """Parses one of the hosts of a rule: an address, a network, the name of a host, or * for all.
 
     The system's resolver takes more for addresses than people do: 010.0.0.1 for 8.0.0.1, and 10.1 for 10.0.0.1.
+
+    Raises:
+        ArgumentTypeError: it is none of these.
     """
     import ipaddress  # noqa: PLC0415 - only a server has hosts
 
@@ -313,7 +339,11 @@ def host_or_network(text: str) -> str:
 
 
 def principal(text: str) -> str:
-    """Parses a principal of a rule: user@REALM, or *@REALM."""
+    """Parses a principal of a rule: user@REALM, or *@REALM.
+
+    Raises:
+        ArgumentTypeError: it is neither.
+    """
     from rpcrdma.nfs.export.export import check_principal  # noqa: PLC0415
 
     try:
@@ -323,7 +353,11 @@ def principal(text: str) -> str:
 
 
 def certificate_name(text: str) -> str:
-    """Parses a name of a host as certificates have it."""
+    """Parses a name of a host as certificates have it.
+
+    Raises:
+        ArgumentTypeError: no certificate can have this name.
+    """
     try:
         host_name(text)
     except ValueError as error:

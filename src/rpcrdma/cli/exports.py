@@ -34,7 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     for url in args.url:
         if url.path.strip("/"):
             return console.error(

@@ -40,7 +40,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
     for source in args.source:

@@ -28,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module
 

@@ -72,7 +72,7 @@ class _Row:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
     async with Servers(args, failures) as servers:

@@ -30,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -28,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     dest = args.dest

@@ -73,7 +73,7 @@ class _Outcome:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415

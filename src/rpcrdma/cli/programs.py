@@ -87,7 +87,7 @@ class _Probed:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415
 
     url: Url = args.url

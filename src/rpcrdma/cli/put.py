@@ -37,7 +37,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     if not is_url(args.dest):
         return no_url(args.dest)
     for source in args.source:

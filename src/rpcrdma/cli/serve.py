@@ -105,7 +105,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     given = argparse.Namespace(**vars(args))
     found = effective(args)
     found.put_into(args)

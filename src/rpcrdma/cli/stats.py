@@ -75,7 +75,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415
 
     before, before_s = read_page(await _fetched(args.url)), time.monotonic()

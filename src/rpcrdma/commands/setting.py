@@ -84,7 +84,7 @@ class Setting:
 
     @property
     def whole_help(self) -> str:
-        """The help, with the default if it has a text."""
+        """The help text, followed by the default where `default_text` is not empty."""
         return f"{self.help} (default: {self.default_text})" if self.default_text else self.help
 
     def add_to(self, group: argparse._ActionsContainer) -> None:

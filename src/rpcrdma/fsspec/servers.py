@@ -192,7 +192,7 @@ def strip_url(text: str, protocol: str) -> str:
 
 
 def split_path(stripped: str) -> tuple[str, str]:
-    """Splits a path in its usual form into (server, path in it); the server is empty if the path names none."""
+    """Splits a path without scheme, as `strip_url` returns it, into (server, "/PATH"); the server may be empty."""
     server, _, path = stripped.partition("/")
     return server, f"/{path}"
 

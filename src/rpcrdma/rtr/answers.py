@@ -64,7 +64,7 @@ class _Choice(NamedTuple):
 
 
 def arguments_start(stream: bytes) -> int:
-    """Returns the offset of the arguments in a call; 0 if the header is incomplete, which a later check finds."""
+    """Returns the offset of the arguments in a call; 0 if its header is incomplete, a fault that is reported later."""
     start = _CREDENTIAL
     for _ in range(2):
         if len(stream) < start + _AUTH.size:

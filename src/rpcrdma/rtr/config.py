@@ -61,7 +61,15 @@ class Costs:
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Returns whether segments cost less, by points 3 and 4 of the rule; of results `frames` excludes the first."""
+    """Returns whether data in segments cost less than by RDMA: points 3 and 4 of the rule of this module.
+
+    Args:
+        frames: the transmissions of the data; of results without the first one.
+        costs: the costs.
+        round_trip_s: the round trip in seconds.
+        arguments: whether the data are arguments, not results.
+        given: whether the caller has given memory for the results; they go by RDMA then.
+    """
     if given and not arguments:
         return False
     by_rdma_s = costs.registration_s

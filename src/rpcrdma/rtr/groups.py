@@ -70,7 +70,7 @@ class Group:
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """Adds the next transmission."""
+        """Adds the next transmission, and its part of the payload."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 

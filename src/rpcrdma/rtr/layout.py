@@ -248,7 +248,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether it takes Transmit Request, and answers it as directed."""
+        """Whether the peer takes a Transmit Request, and answers it as directed."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
@@ -262,7 +262,7 @@ class Peer(NamedTuple):
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Returns the transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
+        """Returns the transmissions of the longest response that this peer sends and `receiver` takes; 0: none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 

@@ -151,12 +151,12 @@ class TransmissionFault(RemoteProtocolError):
 
 
 def expected(code: ReportCode, need: int, have: int) -> NoReturn:
-    """Raises the fault of a field with one valid value."""
+    """Raises TransmissionFault: a field has the value `have`, where only `need` is valid."""
     raise TransmissionFault(code, need, have)
 
 
 def out_of_range(code: ReportCode, value: int, least: int, most: int) -> NoReturn:
-    """Raises the fault of a field with a valid range; a value within the range is misaligned."""
+    """Raises TransmissionFault: a field is not from `least` to `most`, or (a `value` in this range) is misaligned."""
     raise TransmissionFault(code, value, max(0, least) & 0xFFFFFFFF, max(0, most) & 0xFFFFFFFF)
 
 

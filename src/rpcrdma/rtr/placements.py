@@ -156,7 +156,13 @@ def encode_items(items: tuple[Item, ...]) -> bytes:
 
 
 def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item, ...], int]:
-    """Decodes xmddp_grpinfo and returns its end; both short shapes here, the others in `_read_items`."""
+    """Decodes the xmddp_grpinfo at offset `start` of `data`; returns it with the offset of its end.
+
+    `request`: whether it is of a Transmit Request, which has no items without a place.
+
+    Raises:
+        DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
+    """
     room = len(data) - start
     if room >= _ONE_ITEM.size:
         items, position, length, kind, offset, count = _ONE_ITEM.unpack_from(data, start)
@@ -218,7 +224,11 @@ def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
 
 
 def decode_directions(data: Buffer, start: int) -> tuple[tuple[DirectionSet, ...], int]:
-    """Decodes xmddp_rsdgroup and returns its end; the short shapes here, the others in `_read_directions`."""
+    """Decodes the xmddp_rsdgroup at offset `start` of `data`; returns it with the offset of its end.
+
+    Raises:
+        DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
+    """
     room = len(data) - start
     if room >= _WORD.size and not _WORD.unpack_from(data, start)[0]:
         return (), start + _WORD.size

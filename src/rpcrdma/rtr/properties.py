@@ -155,7 +155,7 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
     """Decodes an xmrbs_buf that fills `data`.
 
     Raises:
-        DecodeError: the octets are none, or its parts do not make up such a buffer, or are more than `rpcrdma.limits`
+        DecodeError: the octets are no xmrbs_buf, or its parts make up no such buffer, or are more than `rpcrdma.limits`
             allows.
     """
     reader = Reader(data)

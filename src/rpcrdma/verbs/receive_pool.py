@@ -126,7 +126,7 @@ class ReceiveSource(Protocol):
 
 
 def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
-    """Returns whether a whole message of more than `short_octets` may be delivered as `bytes`; see `ReceiveSource`."""
+    """Returns whether a complete message of more than `short_octets` may be `bytes`, not a buffer from `draw`."""
     octets = len(message)
     return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered
 

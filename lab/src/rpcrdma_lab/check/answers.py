@@ -35,12 +35,12 @@ _AWAITED_MS = 2000
 
 
 def say(**message: Any) -> Step:
-    """A step that says a message."""
+    """Returns a step that says a message."""
     return {"say": message}
 
 
 def hear(*patterns: Any) -> Step:
-    """A step that expects one of these."""
+    """Returns a step that expects a message or event which matches one of `patterns`."""
     return {"hear": list(patterns)}
 
 
@@ -57,13 +57,16 @@ def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """The pattern of an RPC reply in version 1; 0: successful."""
+    """Returns the pattern of an RPC reply in version 1 with the accept_stat `status`; 0: successful.
+
+    `plus` is added to the XID of the check's first call; `fields` are of the header, `rpc` of the RPC reply.
+    """
     told = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": status, **(rpc or {})}
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
 
 
 def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
-    """The pattern of a reply without results; that to a call without chunks invalidates nothing."""
+    """Returns the pattern of a reply without results; it invalidates nothing unless `invalidates` names a handle."""
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 
 
@@ -74,34 +77,34 @@ LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]}
 
 
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
-    """The connection goes on: an empty call is answered next; or one of the `others` comes."""
+    """Shows that the connection goes on: says an empty call, and expects its answer or one of `others`."""
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
 
 def discarded() -> list[Step]:
-    """The message before has no answer, and the next one has."""
+    """Shows that the message before was discarded: only the next one is answered."""
     return afterwards()
 
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
-    """The pattern of RDMA_ERROR (RFC 8166 section 4.5)."""
+    """Returns the pattern of RDMA_ERROR with `code` and the `numbers` behind it (RFC 8166 section 4.5)."""
     start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
     header = {**start, "error": code, "numbers": list(numbers)}
     return {"message": {"header": header, "invalidates": None}}
 
 
 def refused() -> list[Step]:
-    """ERR_CHUNK, and the connection goes on."""
+    """Expects ERR_CHUNK, after which the connection goes on or ends."""
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
-    """One of several answers, and the connection goes on."""
+    """Expects one of several answers, after which the connection goes on or ends."""
     return [hear(first, *others), *afterwards(1, _ENDED)]
 
 
 def ended() -> list[Step]:
-    """The end of the connection, with nothing before it."""
+    """Expects the end of the connection, with nothing before it."""
     return [hear({"end": {}})]
 
 
@@ -133,7 +136,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """The step that awaits the Terminate of `terminates`."""
+    """Expects one of the patterns of `terminates`, which has the same arguments."""
     return [hear(*terminates(*codes, **how))]
 
 

@@ -69,7 +69,7 @@ def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) ->
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
-    """The sections of these statements, each once."""
+    """Returns the sections of statements of the ledger, each once."""
     told: list[Statement] = [STATEMENTS[each] for each in statements]
     return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
 
@@ -91,7 +91,7 @@ def check(
     needs: str = "",
     **conversation: Any,
 ) -> Check:
-    """A check whose `statements` and `needs` are words; `conversation` has its keys besides "steps"."""
+    """Makes a check; `statements` and `needs` are words in one text, `conversation` has its keys besides "steps"."""
     return Check(
         id=name,
         title=title,

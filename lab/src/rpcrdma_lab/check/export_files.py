@@ -37,7 +37,7 @@ async def prepared_export(
     write: str | None = None,
     fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
-    """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
+    """Finds the file at the URL's path, or a large enough one in that directory; makes files in the directory `write`.
 
     `fresh_files` is the number of empty ones among them. The new files are removed at the end, over another connection,
     since a check may end all those that are there. The notes tell where MOUNT does not answer, no file is found, or a
@@ -164,7 +164,7 @@ async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> N
 
 
 def own_credential() -> bytes:
-    """AUTH_SYS of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
+    """Encodes AUTH_SYS for the user of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
     name = b"rpcrdma"
     body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
     body += struct.pack(">III", os.geteuid(), os.getegid(), 0)

@@ -96,7 +96,7 @@ class ClientTrial:
 
     @property
     def left(self) -> int:
-        """How many checks have not been met."""
+        """The number of checks that no connection has met."""
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
@@ -191,7 +191,7 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """The results of all checks, in their order; a check that no connection has met is not seen.
+        """Returns the results of all checks, in their order; a check that no connection has met is not seen.
 
         Raises:
             LocalProtocolError: the conversation of a check is not one; the message names check and field.
@@ -222,7 +222,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """The address at which a server makes the trial.
+    """Makes the trial with clients that connect while the context lasts; yields the address.
 
     Raises:
         OSError: the address cannot be used.

@@ -31,7 +31,7 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """The whole report; checks that do not conform have their messages."""
+    """Returns the whole report as a JSON object; checks that do not conform have their messages."""
     return {
         "url": url,
         "versions": list(versions),
@@ -97,7 +97,7 @@ def _checks(count: int) -> str:
 
 
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
-    """The report for people: counts, then each check that does not conform.
+    """Yields the report for people: counts, then each check that does not conform.
 
     `details`: with its messages, and at the end each statement that was tried with its checks.
     """
@@ -147,7 +147,7 @@ def _quoted(name: str) -> str:
 
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Messages as a ladder, each with its octets in hex below."""
+    """Yields the lines of a ladder of messages, each with its octets in hex below."""
     client = any(message["sender"] == "client" for message in messages)
     ends = ["check", "client" if client else "server"]
     yield ladder_head(_SHAPE, ends)
@@ -164,7 +164,7 @@ def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def as_junit(url: str, results: Sequence[Result]) -> str:
-    """JUnit XML: a violation is a failure, a check without a verdict is skipped."""
+    """Returns JUnit XML, in which a violation is a failure, and a check without a verdict is skipped."""
     counts = judged(results)
     failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]
     skipped = counts[Verdict.NOT_SEEN] + counts[Verdict.INCONCLUSIVE]
@@ -197,7 +197,7 @@ _RANKS = {verdict.value: rank for rank, verdict in enumerate(_ORDER)}
 
 
 def as_html(report: Mapping[str, Any]) -> str:
-    """The report as one HTML file that needs no other: filters, and messages that unfold."""
+    """Returns the report as one HTML file that needs no other: filters, and messages that unfold."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
     about = [f"Versions {', '.join(report['versions'])}. {counts}.", *report["notes"]]
     parts = {

@@ -89,7 +89,7 @@ _BUSY_S = 0.5
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """The conversation in which the server has shown each version that it speaks; one without the program is left out.
+    """Returns the versions that the server speaks, each with the conversation that has shown it.
 
     Raises:
         OSError: the server cannot be reached.
@@ -137,7 +137,7 @@ async def _tried(
 async def recalled_delegations(
     target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes, version: str
 ) -> set[str]:
-    """{"recall"}, as a need of checks, if the server has recalled a delegation of this file on its holder's connection.
+    """Returns {"recall"}, a need of checks, if the server recalls a delegation of this file on its holder's connection.
 
     Raises:
         OSError: the server cannot be reached.
@@ -170,11 +170,11 @@ class Witness:
         """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
 
     async def begin(self) -> bool:
-        """Whether the server answers before a check; if a connection that was idle has ended, on a new one."""
+        """Returns whether the server answers before a check; on a new connection if it has ended the idle one."""
         return await self.turn() or await self.turn()
 
     async def turn(self) -> bool:
-        """Awaits the reply to the call in flight, and makes the next one; False: the next connection is new."""
+        """Awaits the reply to the call in flight, and makes the next one; returns False if the connection was lost."""
         try:
             if self._live is None:
                 start = {**_PROBES[self._version], "steps": []}
@@ -198,7 +198,7 @@ class Witness:
             await self.turn()
 
     async def fate(self) -> str:
-        """The fate of the connection after a check, in words; empty if its calls are answered."""
+        """Returns in words what became of the connection after a check; "" if its calls are answered."""
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""
@@ -244,7 +244,7 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """The results of all checks, in their order; `on_result` is told of each at once.
+    """Returns the results of all checks, in their order; `on_result` is told of each at once.
 
     `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
     from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".

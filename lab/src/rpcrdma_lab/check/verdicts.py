@@ -114,7 +114,7 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Takes back what the data of a file seemed to show that has changed during the run."""
+    """Voids the verdicts that rest on the data of a file which has changed during the run."""
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
             result.verdict = Verdict.INCONCLUSIVE
@@ -122,5 +122,5 @@ def void_verdicts(results: Sequence[Result]) -> None:
 
 
 def judged(results: Sequence[Result]) -> dict[Verdict, int]:
-    """How many checks have each verdict."""
+    """Returns the number of checks with each verdict, 0 included."""
     return {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}

@@ -36,7 +36,7 @@ _NFS4 = 100003, 4
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """Adds the file argument, for these `forms`, and the options by which it is read."""
+    """Adds the file argument, whose help names its `forms`, and the options by which it is read."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
@@ -75,7 +75,7 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Returns whether an option chooses calls."""
+    """Returns whether the arguments choose calls by --xid, --procedure or --errors."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
@@ -120,7 +120,7 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """The decoder's settings; None after an error in a definition, which is printed."""
+    """Returns the decoder's settings; None after it has printed an error in a definition."""
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
     from rpcrdma_lab.dissect.connection import Settings  # noqa: PLC0415
     from rpcrdma_lab.dissect.rpc_header import ProgramNames  # noqa: PLC0415

@@ -54,7 +54,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     if args.lua:
         from rpcrdma_lab.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma_lab.dissect.wireshark import lua_dissector  # noqa: PLC0415

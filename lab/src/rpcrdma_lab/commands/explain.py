@@ -50,7 +50,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     if args.html is not None and args.json:
         return console.error("--html and --json exclude each other", "run it twice", status=ExitStatus.USAGE)
     settings = settings_for(args)

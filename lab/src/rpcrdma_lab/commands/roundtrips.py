@@ -81,7 +81,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.testing.virtual import PROFILES  # noqa: PLC0415
     from rpcrdma_lab.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
     from rpcrdma_lab.simulation.round_trips import rows  # noqa: PLC0415

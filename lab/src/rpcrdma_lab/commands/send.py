@@ -72,7 +72,7 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
     from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
     from rpcrdma_lab.scripted.form import check_conversation, names_wanted  # noqa: PLC0415

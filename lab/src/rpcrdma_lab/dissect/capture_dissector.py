@@ -39,7 +39,7 @@ class _Tracked:
         return sum(tcp.held_octets for tcp in self.tcp)
 
     def end_text(self, end: int) -> str:
-        """The address and the port."""
+        """Returns the address and the port of an end, 0 or 1."""
         return address_text(self.ends[end])
 
 
@@ -65,11 +65,11 @@ class CaptureDissector:
 
     @property
     def found(self) -> int:
-        """Messages so far."""
+        """The number of messages found so far."""
         return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
-        """The messages of all packets, each when its last octet has come."""
+        """Yields the messages of all packets, each when its last octet has come."""
         time_s = None
         for packet in self._before_damage(packets):
             self.packets += 1

@@ -57,14 +57,14 @@ class _Interface(NamedTuple):
 
 
 def capture_form(start: bytes) -> str:
-    """The format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for no capture."""
+    """Returns the format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for none."""
     if start in _PCAP:
         return "pcap"
     return "pcapng" if start == _SECTION else ""
 
 
 def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
-    """The packets of a file, whose first `MAGIC_OCTETS` were read already: `start`.
+    """Yields the packets of a file, whose first `MAGIC_OCTETS` were read already: `start`.
 
     Raises:
         CaptureDamaged: the file ends within a packet, or lies about its lengths.
@@ -83,14 +83,14 @@ class _Source:
         self.offset = offset
 
     def take(self, octets: int, what: str) -> bytes:
-        """Exactly so many octets."""
+        """Returns exactly `octets` octets, which are `what`; CaptureDamaged: the file ends before, or within them."""
         data = self.take_if_any(octets, what)
         if data is None:
             raise CaptureDamaged(f"it ends before {what}", self.offset)
         return data
 
     def take_if_any(self, octets: int, what: str) -> bytes | None:
-        """Exactly so many octets, or None at the end of the file."""
+        """Returns exactly `octets` octets, or None at the end of the file; CaptureDamaged: it ends within them."""
         data = self._file.read(octets)
         while data and len(data) < octets:  # a pipe may give fewer octets
             more = self._file.read(octets - len(data))

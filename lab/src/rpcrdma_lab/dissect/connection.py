@@ -28,7 +28,7 @@ class Settings:
         self.names = names or ProgramNames()
 
     def conversation(self) -> Conversation:
-        """A new one."""
+        """Makes a new conversation with these settings."""
         return Conversation(self.versions, self.names)
 
 
@@ -39,7 +39,7 @@ class RdmaConnection:
         self.conversation = settings.conversation()
 
     def finish(self, end: int, message: Message) -> None:
-        """Adds to a message, which has its number and time now, its part in the conversation."""
+        """Adds its part in the conversation to a message that has got its number and time."""
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
@@ -63,7 +63,7 @@ class IwarpConnection(RdmaConnection):
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
-        """The messages that `data`, which `end` has sent, makes whole. Each is to be numbered, then `finish`ed."""
+        """Yields the messages that `data`, sent by `end`, completes; the caller numbers each, then calls `finish`."""
         for unit in self.halves[end].feed(data):
             self._spoke[end] = True
             if isinstance(unit, StartupSeen):
@@ -81,7 +81,10 @@ class IwarpConnection(RdmaConnection):
         yield rdma_message(whole)
 
     def lose(self, end: int, octets: int) -> Message | None:
-        """So many octets of `end` are not in the capture."""
+        """Notes that `octets` octets of `end` are not in the capture; 0: an unknown number.
+
+        Returns the message that tells of it; None for a stream that is not iWARP, or is not known to be.
+        """
         half = self.halves[end]
         known = any(self._spoke) or any(one.unread for one in self.halves)
         half.lose()
@@ -93,7 +96,7 @@ class IwarpConnection(RdmaConnection):
         return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
 
     def unfinished(self, end: int) -> Iterator[Message]:
-        """The frame and the messages of `end` that are not whole at the end of its stream; each is to be numbered."""
+        """Yields the frame and the messages of `end` that its stream ends within; the caller numbers each."""
         half = self.halves[end]
         if half.unread and not half.foreign:
             yield Message("mpa", f"{half.unread} octets of an unfinished frame")
@@ -114,7 +117,7 @@ def _startup(seen: StartupSeen) -> Message:
 
 
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
-    """The message with the facts of RDMA alone; `finish` adds its part in the conversation."""
+    """Makes the message with the facts of RDMA alone; `finish` adds its part in the conversation."""
     parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
     said = f"{whole.name}, {whole.octets} octets{parts}"
     facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
@@ -136,7 +139,7 @@ def _misplaced(rdmap: RdmapMessage) -> bool:
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """The rest of a stream that ends within a unit; None if it ends at the end of a unit."""
+    """Returns the message about the rest of a stream that ends within a unit; None if it ends with a unit."""
     if not half.unread or half.foreign or half.lost:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"

@@ -90,13 +90,16 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
-        """Octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
+        """Notes that octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
         self.late = self._lost = True
         self._sequences = Sequences()
         self._transmissions.lose()
 
     def send(self, end: int, data: bytes, message: Message, invalidated: int | None = None) -> None:
-        """Tells of a message that `end` has sent."""
+        """Adds to `message`, a Send of `end` with these octets, the header, its faults and the call that it is of.
+
+        `invalidated`: the handle that a Send with Invalidate names; None: a Send without.
+        """
         header = walk_message_header(data, self.versions)
         message.protocol = "rpcrdma"
         message.groups.append(header.group)

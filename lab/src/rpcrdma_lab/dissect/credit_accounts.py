@@ -28,7 +28,10 @@ class CreditAccount(Protocol):
     version: str
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message of `end`; None where it says nothing of credits."""
+        """Counts a message of `end`; returns what it says of credits, None if it says nothing.
+
+        `is_call`: whether its RPC message is a call; None: it has none, or that cannot be read.
+        """
 
 
 class _Calls:
@@ -86,5 +89,5 @@ class _Increments:
 
 
 def account_for(version: str | None) -> CreditAccount:
-    """A new account by the rules of a version."""
+    """Returns a new account by the rules of a version, "1" or "2"; None: those of version 1."""
     return _Increments() if version == _Increments.version else _Calls()

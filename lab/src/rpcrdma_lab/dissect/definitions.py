@@ -56,13 +56,13 @@ class Definition:
     """By (structure, union or enumeration; member or code)."""
 
     def note(self, owner: str, member: str) -> Note:
-        """The note on a member; empty if the definition has no comment."""
+        """Returns the note on a member; empty if the definition has no comment."""
         return self.notes.get((owner, member), _NO_NOTE)
 
 
 @functools.cache
 def definition(name: str, extension: str = "") -> Definition:
-    """The definition in NAME.x beside this module, with the types of an extension that refer to it."""
+    """Returns the definition in NAME.x beside this module, with the types of an extension that refer to it."""
     file, text = f"{extension or name}.x", compiled_text(name, extension)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
     parts = _parts(name, extension)
@@ -85,7 +85,7 @@ def definition(name: str, extension: str = "") -> Definition:
 
 
 def compiled_text(name: str, extension: str = "") -> str:
-    """NAME.x, and the extension's behind it."""
+    """Returns the text of NAME.x beside this module, with that of the extension, if it is not "", behind it."""
     return "".join(map(_source, _parts(name, extension)))
 
 

@@ -33,7 +33,7 @@ class ExchangePage(NamedTuple):
 
 
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
-    """A page about the capture that is named `source`."""
+    """Makes a page about `exchanges` of the capture that is named `source`."""
     sections: list[str] = []
     panels: list[str] = []
     left_out = 0

@@ -22,7 +22,7 @@ _BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
 
 
 def exchange_lines(exchange: Exchange) -> Iterator[str]:
-    """The lines of an exchange; the last one is empty."""
+    """Yields the lines of text about an exchange; the last one is empty."""
     is_call = exchange.xid is not None
     yield from _wrapped(_ascii(_title(exchange)), "")
     about = [f"version {exchange.version}"] if exchange.version else []

@@ -35,18 +35,18 @@ class Exchange:
 
     @property
     def start_s(self) -> float | None:
-        """The time of the first message."""
+        """The time of the first message in seconds from the first packet on; None without a time."""
         return self.messages[0].time_s
 
     @property
     def elapsed_s(self) -> float | None:
-        """From the call to its reply; None where either is missing."""
+        """The seconds from the call to its reply; None where either is missing."""
         found: float | None = self._fact("elapsed_s")
         return found
 
     @property
     def version(self) -> str | None:
-        """The version of RPC-over-RDMA."""
+        """The version of RPC-over-RDMA; None where it is not known."""
         found: str | None = self._fact("version")
         return found
 
@@ -90,12 +90,12 @@ class Exchange:
         return bool(self.faults) or reported or (self.xid is not None and not self.whole)
 
     def body(self, part: str) -> Field | None:
-        """The "arguments" or the "results", where the definition of the program is known."""
+        """Returns `part`, "arguments" or "results", as annotated fields; None without a definition of the program."""
         groups = [group for message in self.messages for group in message.groups]
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
     def is_of(self, procedure: str) -> bool:
-        """Whether it calls this procedure: "NFS_V3 READ" or "READ", or one with this operation, in any case."""
+        """Returns whether it calls `procedure`, "NFS_V3 READ" or "READ" in any case, or has it as an operation."""
         own = (self.procedure or "").lower()
         last = own.rpartition(" ")[2]
         return procedure.lower() in {own, last, *last.split("+")}
@@ -104,7 +104,7 @@ class Exchange:
         return next((message.facts[name] for message in self.messages if message.facts.get(name) is not None), None)
 
     def as_json(self) -> dict[str, Any]:
-        """One object for `--json`, whose keys are always the same."""
+        """Returns one object for `--json`, whose keys are always the same."""
         arguments, results = self.body("arguments"), self.body("results")
         return {
             "exchange": self.number,
@@ -182,20 +182,20 @@ class Exchanges:
         """The messages of sequences that have not ended, by connection, sender and XID."""
 
     def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
-        """The exchanges of all messages."""
+        """Yields the exchanges of all messages."""
         for message in messages:
             yield from self.add(message)
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Takes the next message; the exchanges that are to be shown now."""
+        """Takes the next message; yields the exchanges that are complete now, or given up."""
         octets = self._held[message.number] = _held_octets(message)
         self._held_octets += octets
         self._take(message)
         yield from self._ended()
 
     def finish(self) -> Iterator[Exchange]:
-        """The exchanges that are left at the end of the input."""
+        """Yields the exchanges that are left at the end of the input."""
         for pieces in self._pieces.values():
             self._begin_with(pieces)
         yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)

@@ -28,7 +28,7 @@ class FieldFault(NamedTuple):
         return f"{self.field} at offset {self.offset}: {self.reason}{where}"
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the fault as a JSON object, for `--json`."""
         found = {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
         return found | {"requirement": self.requirement or None}
 
@@ -51,19 +51,19 @@ class Field:
     faults: list[str] = field(default_factory=list)
 
     def member(self, *path: str) -> Field | None:
-        """The field below this one with these names, one a level; None where there is none."""
+        """Returns the field below this one that `path` leads to, one name a level; None if there is none."""
         found: Field | None = self
         for name in path:
             found = next((one for one in found.fields if one.name == name), None) if found else None
         return found
 
     def number(self, *path: str) -> int | None:
-        """The value of a field below this one, None where it is missing or no number."""
+        """Returns the value of the field that `path` leads to (see `member`); None if it is missing or no number."""
         found = self.member(*path)
         return found.value if found is not None and isinstance(found.value, int) else None
 
     def walk(self) -> Iterator[Field]:
-        """This field and all below it, in the order of the octets."""
+        """Yields this field and all below it, in the order of the octets."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -71,7 +71,7 @@ class Field:
             waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`; octets are in hex."""
+        """Returns the field and those below it as a JSON object, for `--json`; octets are in hex."""
         value = self.value.hex() if isinstance(self.value, bytes) else self.value
         found: dict[str, Any] = {"name": self.name, "offset": self.offset, "size": self.size, "value": value}
         found |= {"shown": self.shown, "meaning": self.meaning, "section": self.section or None}
@@ -106,7 +106,7 @@ class Message:
     octets: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        """One object, whose keys are always the same."""
+        """Returns the message as a JSON object, whose keys are always the same."""
         return {
             "number": self.number,
             "time_s": None if self.time_s is None else round(self.time_s, 9),
@@ -123,6 +123,6 @@ class Message:
 
 
 def octets_shown(data: bytes) -> str:
-    """The first octets of `data` in hex."""
+    """Returns the first octets of `data` in hex."""
     more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
     return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

@@ -11,17 +11,17 @@ __all__ = ["Row", "Table", "decimal", "hex8", "hex16"]
 
 
 def decimal(value: int) -> str:
-    """A number in decimal digits."""
+    """Formats a number in decimal digits."""
     return str(value)
 
 
 def hex8(value: int) -> str:
-    """A number of 32 bits in hex digits."""
+    """Formats a number of 32 bits in hex digits."""
     return f"{value:#010x}"
 
 
 def hex16(value: int) -> str:
-    """A number of 64 bits in hex digits."""
+    """Formats a number of 64 bits in hex digits."""
     return f"{value:#018x}"
 
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     shown: Callable[[int], str] = decimal
 
     def read(self, data: bytes, at: int) -> Field:
-        """The field in the header that starts at `at`; octets longer than a number stay octets."""
+        """Reads the field from the header that starts at `at`; octets longer than a number stay octets."""
         octets = data[at + self.offset : at + self.offset + self.size]
         field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
         if self.size > 8:
@@ -59,7 +59,7 @@ class Table:
         self.size = max(row.offset + row.size for row in rows)
 
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
-        """The header that starts at `at`, with as many rows as there are octets for."""
+        """Reads the header that starts at `at`, with the rows that there are octets for; returns it and its faults."""
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:
             if at + row.offset + row.size > len(data):
@@ -72,7 +72,7 @@ class Table:
         return group, []
 
     def read_moved(self, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
-        """The header that starts at `at`, with the offsets that it has as a part of another: it begins at `offset`."""
+        """Reads the header that starts at `at` as `read` does; `offset` is added to the offsets of its fields."""
         group, faults = self.read(data, at)
         for one in group.walk():
             one.offset += offset

@@ -115,7 +115,7 @@ class Header:
 
     @property
     def segments(self) -> list[MemorySegment]:
-        """All segments of all chunks."""
+        """The segments of all chunks."""
         return [
             *(segment for _, segment in self.reads),
             *(segment for chunk in self.writes for segment in chunk),
@@ -129,11 +129,11 @@ class Header:
         return None if flags is None else bool(self.number("rdma_flags") & _RESPONSE)
 
     def find(self, *names: str) -> Field | None:
-        """The first field with one of these names, wherever it is."""
+        """Returns the first field at any level with one of `names`; None if there is none."""
         return next((one for one in self.group.walk() if one.name in names), None)
 
     def number(self, name: str) -> int:
-        """The value of the first number of this name, 0 where there is none."""
+        """Returns the value of the first field of this name; 0 if there is none, or it is no number."""
         found = self.find(name)
         return found.value if found is not None and isinstance(found.value, int) else 0
 
@@ -152,7 +152,7 @@ class Header:
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
-    """The header of `version` at the start of `data`, with the faults that a decoder of the header finds.
+    """Reads the header of `version` at the start of `data`, with the faults that a decoder of the header finds.
 
     An error is read in any version, because it carries the version of the refused message.
     """
@@ -198,7 +198,7 @@ def _with_body(header: Header, walk: Walk) -> Header:
 
 
 def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
-    """The header of any version: by the version number in it."""
+    """Reads a header of the version whose number it carries, one of `versions`."""
     if len(data) == _VERSION_RANGE.size:
         _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)
         # Refusals of a version look the same in all versions. In version 2 these octets could also say something else,

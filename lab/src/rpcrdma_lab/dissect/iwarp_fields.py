@@ -143,5 +143,5 @@ READ_REQUEST_ROWS = Table(
 
 
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
-    """The four octets before the private data of a frame with S set, `data` being all after its header."""
+    """Reads the four octets before the private data of a frame with S set; `data` is all after the frame's header."""
     return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)

@@ -32,7 +32,7 @@ class LadderShape:
     step: int
 
     def line_at(self, end: int) -> int:
-        """The column of an end's line."""
+        """Returns the column of the line of an end, counted from 0 on the left."""
         return self.margin + self.first + self.step * end
 
     @property
@@ -42,7 +42,7 @@ class LadderShape:
 
 
 def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
-    """The names of the ends, each above its line."""
+    """Returns a line with the names of the ends, each above the line of its end."""
     line = " " * (shape.line_at(shape.ends - 1) + shape.step)
     for end, name in enumerate(names):
         line = _laid(line, max(shape.line_at(end) - (len(name) - 1) // 2, 0), name)
@@ -50,7 +50,7 @@ def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
 
 
 def ladder_line(shape: LadderShape, rung: Rung) -> str:
-    """One line; words that are too long for their place are cut off."""
+    """Returns one line of the ladder; words that are too long for their place are cut off."""
     line = rung.margin[: shape.margin].ljust(shape.line_at(shape.ends - 1) + shape.step)
     for end in range(shape.ends):
         line = _laid(line, shape.line_at(end), "|")

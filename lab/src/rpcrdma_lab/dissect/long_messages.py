@@ -49,7 +49,7 @@ class LongMessage:
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
-        """The message in segments of these lengths, as far as it is there without a gap."""
+        """Returns the message in segments of these lengths, up to the first octet that is missing."""
         data = bytearray()
         for number, segment in enumerate(segments, 1):
             part = self._segments.get(number, bytearray())[: segment.length]
@@ -59,5 +59,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Gives back the room, for a message whose call is answered or forgotten."""
+        """Gives back the memory that the message counts for: its call is answered or forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

@@ -40,7 +40,7 @@ class MpaTerms:
         return not seen or any(frame.number("C") for frame in seen)
 
     def markers_from(self, kind: StartupKind | None) -> bool:
-        """Whether the sender of the frame `kind` puts in markers: the other side asks for them."""
+        """Returns whether the sender of the start-up frame `kind` puts in markers: the other side asks for them."""
         asked = self.reply if kind is StartupKind.REQUEST else self.request
         return asked is not None and bool(asked.number("M"))
 
@@ -95,22 +95,22 @@ class MpaHalf:
 
     @property
     def unread(self) -> int:
-        """Octets of a unit that is not whole."""
+        """The octets of a unit that is not whole."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
-        """A stream that begins with `start` is one of MPA, and is in full operation unless that is a key."""
+        """Takes the stream for MPA in full operation, unless `start`, its first octets, is the key of a start-up."""
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 
     def lose(self) -> None:
-        """Octets are missing: FPDUs are looked for at the start of each further piece."""
+        """Notes that octets are missing: FPDUs are looked for at the start of each further piece."""
         if self._state is not _State.FOREIGN:
             self._state = _State.LOST
         self._pending.clear()
 
     def feed(self, data: bytes) -> Iterator[Unit]:
-        """The units that `data`, the octets of one TCP segment, make whole."""
+        """Yields the units that `data`, the octets of one TCP segment, completes."""
         if self._state is _State.LOST:
             # Without markers, FPDUs mostly begin where TCP segments do.
             self._pending.clear()

@@ -44,12 +44,12 @@ class TcpSegment(NamedTuple):
 
     @property
     def synchronizes(self) -> bool:
-        """SYN."""
+        """Whether the flag SYN is set."""
         return bool(self.flags & _SYN)
 
     @property
     def ends(self) -> bool:
-        """FIN or RST."""
+        """Whether the flag FIN or RST is set."""
         return bool(self.flags & (_FIN | _RST))
 
 
@@ -73,7 +73,7 @@ def address_text(end: tuple[bytes, int]) -> str:
 
 
 def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram | None:
-    """The content of a packet; None if it is something else, or is cut off before the transport's own header ends."""
+    """Returns the TCP segment or RoCE datagram in a packet; None: neither, or cut off within the transport's header."""
     try:
         found = _network_layer(link_type, packet)
         return _internet(packet, found) if found is not None else None

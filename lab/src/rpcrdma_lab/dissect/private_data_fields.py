@@ -24,7 +24,7 @@ _PRIVATE_ROWS = Table(
 
 
 def private_data_fields(data: bytes, start: int, section: str) -> Field:
-    """The private data, which begin at octet `start` of a frame that `section` describes."""
+    """Annotates private data that begin at octet `start` of a frame; `section` of the specification describes it."""
     group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", section)
     # The message may stand anywhere among the private data of others (RFC 8797 section 5.2).
     at = data.find(_VERSION_1)

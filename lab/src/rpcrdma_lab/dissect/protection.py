@@ -36,7 +36,7 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """The protection by a credential; None where it is of RPCSEC_GSS and cannot be read."""
+    """Returns the protection by a credential; None if it is of RPCSEC_GSS and cannot be read."""
     if credential.number("flavor") != AuthFlavor.RPCSEC_GSS:
         return Protection.NONE
     procedure, service = credential.number("body", "gss_proc"), credential.number("body", "service")
@@ -46,7 +46,7 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """The octets behind the header of a message, at `start`, without their protection; not for private ones."""
+    """Returns the body of a message, from offset `start` on, without its protection; not for encrypted ones."""
     if protection is not Protection.INTEGRITY:
         return Clear(payload.data, start, payload.whole)
     # A length, the sequence number, arguments or results, and a checksum (RFC 2203 section 5.3.2.2).

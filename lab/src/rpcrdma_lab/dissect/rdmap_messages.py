@@ -78,13 +78,13 @@ class RdmapHalf:
         return list(self._unfinished.values())
 
     def lose(self) -> None:
-        """Octets are missing: unfinished messages are given up, and numbers may jump."""
+        """Notes that octets are missing: gives up unfinished messages, and lets numbers jump."""
         self._unfinished.clear()
         self._expected.clear()
         self.late = True
 
     def add(self, fpdu: Fpdu) -> RdmapMessage | None:
-        """The message that this FPDU makes whole; None where more of it is to come."""
+        """Takes the next FPDU; returns the message that it completes, None if more of it is to come."""
         ulpdu = fpdu.ulpdu
         faults = list(fpdu.faults)
         if len(ulpdu) < 2 + 2:

@@ -34,7 +34,7 @@ class RoceConnection(RdmaConnection):
         return sum(half.held_octets for half in self.halves)
 
     def manage(self, end: int, said: CmMessage) -> Message:
-        """A message of connection management that `end` has sent."""
+        """Takes a message of connection management that `end` has sent; returns it annotated."""
         if said.is_request or said.is_reply:
             # The number is that of the first packet to the sender.
             mtu_octets = said.mtu_octets if said.is_request else self.halves[end].mtu_octets
@@ -46,7 +46,7 @@ class RoceConnection(RdmaConnection):
         return Message("cm", said.words, groups=[said.group], facts=facts)
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
-        """The messages that a packet of `end` makes whole, each with its sender, to be numbered and then `finish`ed."""
+        """Yields (sender, message) for the messages that a packet of `end` completes; the caller then `finish`es."""
         if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
             yield end, _outside_of_the_order(packet)
             return
@@ -65,7 +65,7 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Ends the capture, or gives up the packets that are missing."""
+        """Gives up the packets that are missing, as at the end of the capture; yields (sender, message) as `feed`."""
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 

@@ -39,7 +39,7 @@ class RoceTracked:
     number: int = 0
 
     def end_text(self, end: int) -> str:
-        """The address, and the queue pair as far as it is known."""
+        """Returns the address of an end, and its queue pair if that is known."""
         address, queue_pair = self.ends[end]
         shown = str(ipaddress.ip_address(address))
         return shown if queue_pair is None else f"{shown} QP {queue_pair}"
@@ -78,7 +78,7 @@ class RoceConnections:
         self._held_octets = 0
 
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
-        """The messages that a datagram makes whole."""
+        """Yields the messages that a datagram completes."""
         packet = read_packet(datagram)
         if packet is None:
             return
@@ -98,7 +98,7 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Ends the capture."""
+        """Ends the capture; yields the messages behind packets that are missing."""
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():

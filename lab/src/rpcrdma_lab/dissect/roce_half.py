@@ -36,7 +36,7 @@ class _Read:
     response: RdmapMessage | None = None
 
     def packets(self, mtu_octets: int) -> int:
-        """Packets of the response."""
+        """Returns the number of packets of the response, for an MTU of this many octets of payload."""
         return max(-(-self.asked // mtu_octets), 1)
 
 
@@ -61,11 +61,11 @@ class RoceHalf:
         return self.order.held_octets + sum(read.order.held_octets for read in self._reads.values())
 
     def begin(self, psn: int, mtu_octets: int | None) -> None:
-        """Connection management has named the first packet."""
+        """Sets the PSN of the first packet and the MTU (None: unknown), which connection management has named."""
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """The messages that a packet of a request makes whole, and packets of operations that RDMAP does not have."""
+        """Yields the messages that a packet of a request completes, packets of other operations than RDMAP's, gaps."""
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
             asked = packet.extended(0, _REACH)[2]
@@ -75,11 +75,11 @@ class RoceHalf:
         yield from self._requests(self.order.add(packet, numbers))
 
     def settle(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """The messages behind packets that the peer has acknowledged, and that were not captured."""
+        """Yields the messages behind packets that the peer has acknowledged, but the capture lacks."""
         yield from self._requests(self.order.settle())
 
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
-        """The Read Response that a packet makes whole. Responses to no request of the capture are left out."""
+        """Yields the Read Response that a packet completes; none for a response whose request was not captured."""
         if _is_full(packet):
             self.mtu_octets = packet.octets
         mtu_octets = self.mtu_octets or _SMALLEST_MTU_OCTETS
@@ -89,7 +89,7 @@ class RoceHalf:
                 return
 
     def finish(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Ends the capture, or gives up the packets that are missing."""
+        """Gives up the packets that are missing, as at the end of the capture; yields what is behind them."""
         yield from self._requests(self.order.finish())
         for read in list(self._reads.values()):
             yield from self._response(read, read.order.finish())

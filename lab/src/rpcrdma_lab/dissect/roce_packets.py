@@ -41,11 +41,11 @@ class RocePacket(NamedTuple):
 
     @property
     def octets(self) -> int:
-        """Octets of the payload."""
+        """The octets of the payload."""
         return len(self.payload) + self.missing
 
     def fields(self) -> list[Field]:
-        """The annotated headers."""
+        """Returns the annotated headers."""
         found, at = [BASE_ROWS.read(self.header)[0]], BASE_ROWS.size
         for table in self.kind.headers if self.kind is not None else ():
             found.append(table.read(self.header, at)[0])
@@ -53,19 +53,19 @@ class RocePacket(NamedTuple):
         return found
 
     def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
-        """The numbers in one of the headers behind the base header."""
+        """Returns the numbers in the header `index` (from 0) behind the base header, read by `layout`."""
         assert self.kind is not None
         at = BASE_ROWS.size + sum(table.size for table in self.kind.headers[:index])
         return layout.unpack_from(self.header, at)
 
 
 def ahead_of(psn: int, other: int) -> int:
-    """By how many packets `psn` is behind `other` in the order of sending; negative where it was sent before."""
+    """Returns by how many packets `psn` follows `other` in the order of sending; negative: it was sent before."""
     return (psn - other + PSN_SPACE // 2) % PSN_SPACE - PSN_SPACE // 2
 
 
 def read_packet(datagram: RoceDatagram) -> RocePacket | None:
-    """The packet; None for other octets to the port, and for a packet that is cut off within its headers."""
+    """Reads the packet in a datagram; None if it is none of RoCE, or is cut off within its headers."""
     data, whole = datagram.data, not datagram.missing
     if len(data) < _BASE.size + (_ICRC.size if whole else 0):
         return None

@@ -38,7 +38,7 @@ class ProgramNames:
             self._known[program.number, program.version] = program.name, names
 
     def name(self, program: int, version: int, procedure: int) -> str:
-        """For example "NFS_V3 READ"; numbers where no name is known."""
+        """Returns the name of a procedure, for example "NFS_V3 READ"; with numbers in place of unknown names."""
         if defined := self.interfaces.name(program, version, procedure):
             return defined
         name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
@@ -66,7 +66,7 @@ class RpcHeader:
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
-    """The header of the RPC message at the start of `data`."""
+    """Reads the header of the RPC message at the start of `data`, with its faults."""
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")

@@ -34,7 +34,7 @@ class Rule(NamedTuple):
 
 
 def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: int = 0) -> Iterator[Rule]:
-    """The rules that a message of a kind breaks for which these facts hold."""
+    """Yields the rules that a message of this kind breaks, given the facts that hold for it."""
     for rule in rules:
         if rule.kinds and kind not in rule.kinds:
             continue

@@ -21,7 +21,13 @@ _RESPONSE, _MORE = 1, 2
 
 
 def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
-    """Adds to `header.faults`. `rpc` is the header of the RPC message that begins in this one's payload."""
+    """Adds to `header.faults` the rules that a message breaks.
+
+    Args:
+        header: the header.
+        payload_octets: the octets behind it.
+        rpc: the header of the RPC message that begins in the payload; None: none begins there.
+    """
     if header.faults:
         return
     rpc_xid = rpc.xid if rpc is not None and rpc.xid is not None else 0

@@ -39,14 +39,14 @@ class Arrow:
 
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """A line of text with its baseline at `y`."""
+    """Returns an SVG line of text with its baseline at `y`; `kind` is its class, `anchor` its text-anchor."""
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 
 
 def sequence_parts(
     ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
 ) -> tuple[int, list[str]]:
-    """The lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
+    """Returns the lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
     heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
     bottom = top + 36 + sum(heights)
     parts = []

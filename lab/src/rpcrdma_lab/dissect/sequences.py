@@ -100,7 +100,7 @@ def _goes_on(header: Header) -> bool:
 
 
 def is_grant(header: Header) -> bool:
-    """Whether it is nothing but a grant of credits."""
+    """Returns whether a message is nothing but a grant of credits."""
     return header.kind == "RDMA2_NOMSG" and not header.xid
 
 

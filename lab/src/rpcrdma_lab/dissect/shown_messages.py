@@ -30,7 +30,7 @@ class ShownMessage(NamedTuple):
 
 
 def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
-    """The messages of an exchange in their order."""
+    """Yields the messages of an exchange in their order."""
     start_s = exchange.start_s
     for message in exchange.messages:
         since = "" if start_s is None or message.time_s is None else elapsed(message.time_s - start_s)
@@ -42,7 +42,7 @@ def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
 
 
 def elapsed(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """Formats a time with the unit that suits it."""
     if seconds < 1e-2:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
@@ -86,12 +86,12 @@ def _details(message: Message) -> Iterator[str]:
 
 
 def segment_words(segment: dict[str, int]) -> str:
-    """A segment of a chunk: its handle, its length, and its offset in the memory."""
+    """Formats a segment of a chunk: handle, length, and offset in the memory."""
     return f"{segment['handle']:#010x}, {segment['length']} at {segment['offset']:#x}"
 
 
 def body_words(body: Field) -> list[str]:
-    """The values in arguments or results, each with its name and as many names of groups as tell it from others."""
+    """Returns the values in arguments or results as "NAME VALUE"; names of groups stand before those that need them."""
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)
     names = Counter(leaf.name for leaf in found)
@@ -108,7 +108,7 @@ class _Leaf(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its own, or that of a structure that has nothing else, such as the handle of a file."""
+        """The field's name, or that of a structure that has nothing else, such as the handle of a file."""
         alone = len(self.group.fields) == 1 and self.field.name == "data"
         return self.group.name if alone else self.field.name
 

@@ -54,19 +54,19 @@ class TcpHalf:
         return self._held_octets
 
     def synchronize(self, sequence: int) -> None:
-        """A SYN: the first octet has the number after its own. One that is repeated changes nothing."""
+        """Takes a SYN: the first octet has the sequence number after it. A repeated one changes nothing."""
         if self._first is None:
             self._first = sequence
             self._next = (sequence + 1) % _SPACE
 
     def other_connection(self, sequence: int) -> bool:
-        """Whether a SYN with this number is the first of another connection, not one that is repeated."""
+        """Returns whether a SYN with this number begins another connection: it is no repeated one."""
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
-        """Takes a segment, and gives the octets that are now in order, in pieces as long as the segments.
+        """Takes a segment, and yields the octets that are now in order, in pieces as long as the segments.
 
-        `missing`: octets at the segment's end that were not captured.
+        `missing`: octets at the segment's end that were not captured; `time_s`: its time, None: unknown.
         """
         if not data and not missing:
             return
@@ -93,13 +93,13 @@ class TcpHalf:
         yield from self._held_in_order(time_s)
 
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
-        """The receiver has all octets before `number`. Missing ones among them are in no later packet."""
+        """Notes that the receiver has all octets before `number`: yields a gap for those that the capture lacks."""
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number
         yield from self._settle()
 
     def finish(self) -> Iterator[Piece | Gap]:
-        """Ends the capture: gives the segments that still wait for missing octets, without those octets."""
+        """Ends the capture: yields the segments that still wait, and gaps for the missing octets before them."""
         while self._held:
             yield from self._give_up()
 

@@ -92,7 +92,7 @@ class Transmissions:
         self._unsure: set[int] = set()
 
     def lose(self) -> None:
-        """Octets are missing, perhaps of groups that have not ended."""
+        """Notes that octets are missing: forgets the unfinished groups, which they may be of."""
         self._groups.clear()
 
     def take_properties(self, end: int, header: Header) -> None:
@@ -113,7 +113,7 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message of `end` to its group; returns `piece` for a message without a group.
+        """Joins a message of `end` to its group; returns `piece`, with what is known of the group if there is one.
 
         `late`: groups may have begun before the capture.
         """

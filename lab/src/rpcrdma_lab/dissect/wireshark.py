@@ -35,7 +35,7 @@ _MASKS = {
 
 
 def lua_dissector(version: HeaderVersion) -> str:
-    """The dissector of version 2, as the text of a file in Lua."""
+    """Returns the dissector of version 2, as the text of a file in Lua."""
     definition = version.definition
     tables = "\n\n".join(
         [

@@ -73,22 +73,25 @@ class Walk:
 
     @property
     def remaining(self) -> int:
-        """Octets behind `pos`."""
+        """The octets behind `pos`."""
         return self._reader.remaining
 
     def structure(self, name: str, shown_as: str | None = None) -> Field:
-        """Reads a structure or union of the definition, as far as it goes: with `faults` it is incomplete."""
+        """Reads a structure or union of the definition; it is incomplete if `faults` is not empty then.
+
+        `shown_as`: the name of the field; None: `name`.
+        """
         return self.item(model.ClassRef(name), shown_as or name)
 
     def item(self, kind: model.Type, name: str) -> Field:
-        """Reads an item of any type, likewise."""
+        """Reads an item of any type, as `structure` does."""
         top: _Path = []
         with contextlib.suppress(_FaultFound):
             self._value(kind, name, Note("", ""), top)
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
-        """Notes a fault unless everything was read."""
+        """Notes a fault of the field `what` if octets are left, and there is no other fault."""
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 

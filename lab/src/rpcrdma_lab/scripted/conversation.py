@@ -122,7 +122,7 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """The failure of this step, which has this number."""
+        """Returns the failure of `step`, which has this number."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
@@ -151,7 +151,7 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """A conversation past its start-up, the steps of which `run` takes; the arguments are those of `run_conversation`.
+    """Opens a conversation and does its start-up; `run` takes its steps. The arguments are as in `run_conversation`.
 
     Raises:
         LocalProtocolError: the conversation is not one; the message names the field.
@@ -235,7 +235,11 @@ class LiveConversation:
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the regions of a conversation."""
+        """Registers the regions of a conversation.
+
+        Raises:
+            LocalProtocolError: two regions have one handle, or a number is not valid; the message names the field.
+        """
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"
             content = octets(given["content"], self._names, where) if "content" in given else b""

@@ -43,7 +43,7 @@ _OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "index"))
 
 
 def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
-    """The names in {"given": NAME} that neither the conversation gives, by "memory" and "as", nor its runner."""
+    """Returns the names in {"given": NAME} that nobody gives: no "memory" or "as", and not the runner."""
     found: set[str] = set()
     own = set(conversation.get("memory", {}))
 
@@ -144,7 +144,7 @@ def _mapping_of(form: Form, names: Form = _text) -> Form:
 
 
 def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
-    """A mapping with these fields alone."""
+    """Makes the form of a mapping with no other fields than `forms` has, and with all those `needed`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping):
@@ -162,7 +162,7 @@ def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
 
 
 def _one_of(forms: Mapping[str, Form]) -> Form:
-    """A mapping with one of these fields."""
+    """Makes the form of a mapping with exactly one of the fields of `forms`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping) or len(value) != 1:

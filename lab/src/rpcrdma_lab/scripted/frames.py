@@ -73,10 +73,10 @@ _ULPDU_OCTETS = 1424
 
 
 def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """A start-up frame: key, flags, revision, length, ird and ord, data; "enhanced": false leaves out the depths.
+    """Encodes a start-up frame: key, flags, revision, length, ird, ord and data; "enhanced": false: no ird and ord.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
     key = octets(given.get("key", {"text": "MPA ID Req Frame"}), names, f"{where}.key")
     data = octets(given.get("data", {"given": "private_data"}), names, f"{where}.data")
@@ -94,7 +94,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def read_startup(frame: bytes) -> dict[str, Any]:
-    """The fields of a start-up frame; ird and ord with their flags, where its S flag is set."""
+    """Decodes the fields of a start-up frame; with ird, ord and their flags if its flag S is set."""
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
     found |= {"rejected": flags >> 5 & 1, "crc": flags >> 6 & 1, "markers": flags >> 7, "enhanced": flags >> 4 & 1}
@@ -109,7 +109,7 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 
 
 def is_whole_terminate(payload: bytes) -> bool:
-    """Whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
+    """Returns whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
     if len(payload) < 4:
         return False
     headers, expected = payload[2], 4
@@ -123,14 +123,14 @@ def is_whole_terminate(payload: bytes) -> bool:
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
-    """The DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
+    """Yields the DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
 
     A message whose offset or L flag is given is one segment, unless it has "segment_octets" as well.
 
     `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
 
     def field(name: str, default: int) -> int:
@@ -163,10 +163,10 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
 def make_fpdu(
     ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool, markers: Markers | None = None
 ) -> bytes:
-    """The FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each right one) are mistakes.
+    """Encodes the FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each) make mistakes.
 
     Raises:
-        LocalProtocolError: the value of a field is none.
+        LocalProtocolError: the value of a field is not valid.
     """
     length = number(given.get("length", len(ulpdu)), names, "mpa.length", 0, FRAME_LENGTH_MAX)
     body = struct.pack(">H", length) + ulpdu
@@ -183,7 +183,7 @@ def make_fpdu(
 
 
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
-    """The fields of a DDP segment; None if it is shorter than its header."""
+    """Decodes the fields of a DDP segment; None if it is shorter than its header."""
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None
     control, rdmap = ulpdu[:2]

@@ -30,7 +30,7 @@ class Short(Exception):
 
 
 def make_word(value: Any, _end: Any, names: Names, where: str) -> bytes:
-    """A number of 32 bits."""
+    """Encodes a number of 32 bits; None stands for 0, and `where` names the field in errors."""
     return _WORD.pack(number(value or 0, names, where) & 0xFFFFFFFF)
 
 
@@ -69,7 +69,7 @@ def _entry(chunk: Any, names: Names, where: str) -> bytes:
 
 
 def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """The count and the segments of a chunk or of an item."""
+    """Encodes the count and the segments of a chunk or of an item; a "count" that is given may be wrong."""
     segments = [
         _make_segment(each, names, f"{where}[{index}]") for index, each in enumerate(fields.get("segments", []))
     ]
@@ -113,7 +113,7 @@ MAKERS: Mapping[str, Callable[[Any, Any, Names, str], bytes]] = {
 
 
 def word_at(data: bytes, at: int, name: str) -> int:
-    """The number of 32 bits at an octet.
+    """Decodes the number of 32 bits at the offset `at`; `name` is the field's name in errors.
 
     Raises:
         Short: the message ends within it.
@@ -163,7 +163,11 @@ def _read_writes(data: bytes, at: int, name: str) -> tuple[list[list[dict[str, i
 
 
 def read_segments(data: bytes, at: int, name: str) -> tuple[list[dict[str, int]], int]:
-    """A count and so many segments, with their end."""
+    """Decodes the count at the offset `at`, and as many segments; returns these with the offset of their end.
+
+    Raises:
+        Short: the message ends within them.
+    """
     count = word_at(data, at, name)
     segments = []
     at += 4

@@ -79,17 +79,17 @@ LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": 
 
 
 def version_of_first(message: bytes) -> str:
-    """The version of a client's first message."""
+    """Returns the version of a client's first message."""
     return "2" if message[4:8] == b"\0\0\0\2" else "1"
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Whether further messages belong to the RPC message of this one: MORE is set."""
+    """Returns whether further messages belong to the RPC message of this one: MORE is set."""
     return version == "2" and bool(header.get("flags", 0) & 2)
 
 
 def is_call(version: str, message: Mapping[str, Any]) -> bool:
-    """Whether a message of the client, as `read_message` has it, is a call or begins one."""
+    """Returns whether a message of the client, as `read_message` returns it, is a call or begins one."""
     header = message["header"]
     if version == "1":
         # A long reply has no Read list (RFC 8166 section 4.3.1).

@@ -30,7 +30,7 @@ class MarkedFrames:
         self._fault: str | None = None
 
     async def next(self) -> UnmarkedFrame:
-        """The next frame.
+        """Waits for the next frame, and returns it without its markers.
 
         Raises:
             asyncio.IncompleteReadError: the stream ends within it.
@@ -75,7 +75,7 @@ class Markers:
         self._position = 0
 
     def insert(self, body: bytes, added: int = 0) -> bytes:
-        """A frame up to its CRC, with its markers, each of them changed by `added`."""
+        """Returns a frame up to its CRC, with its markers; `added` to each makes them wrong, if it is not 0."""
         begins = self._position % _SPACING_OCTETS == 0
         start = self._position + begins * _MARKER_OCTETS
         made, position = b"", self._position

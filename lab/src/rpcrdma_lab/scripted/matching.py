@@ -11,7 +11,7 @@ __all__ = ["difference"]
 
 
 def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str | None:
-    """The first field in which `found` differs from `pattern`, in words; None if there is none.
+    """Returns the first field in which `found` differs from `pattern`, in words; None if there is none.
 
     A mapping names fields; {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not": PATTERN}, {"ends": OCTETS} and
     {"all": PATTERN}, for each element of a list, are conditions; a list has as many elements as the found one. All

@@ -38,10 +38,10 @@ _READERS = {**READERS, **PLACEMENT_READERS}
 
 
 def make_message(version: str, message: Mapping[str, Any], names: Names, where: str = "message") -> bytes:
-    """The octets of a message.
+    """Encodes a message.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is none; the message begins with its path.
+        LocalProtocolError: a field is unknown or its value is not valid; the message begins with its path.
     """
     check_message(version, message, where)
     header = message.get("header", {})
@@ -97,7 +97,7 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 
 
 def read_message(version: str, data: bytes) -> dict[str, Any]:
-    """{"header": FIELDS, "rpc": FIELDS, "body": octets after the header} of a received message.
+    """Decodes a received message to {"header": FIELDS, "rpc": FIELDS, "body": octets after the header}.
 
     "segments" is the number of segments in its chunks. "item" compares the chunk of a READ or WRITE of NFSv3 with the
     count in its arguments: "unaligned" octets of the count beyond whole words, and "spare" octets of the chunk beyond
@@ -164,7 +164,7 @@ def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into
 
 
 def read_rpc(data: bytes) -> dict[str, Any]:
-    """XID and direction; of a call program, version, procedure and arguments, of a reply its statuses and results.
+    """Decodes XID and direction; of a call program, version, procedure and arguments, of a reply statuses and results.
 
     A message that ends within a field has {"broken": True} besides its first fields.
     """
@@ -199,7 +199,7 @@ _ERRORS: Mapping[str, Mapping[int, str]] = {"1": {1: "ERR_VERS", 2: "ERR_CHUNK"}
 
 
 def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], caller: str) -> str:
-    """A message, or a pattern of one, as a noun: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
+    """Returns a noun for a message, or for a pattern of one: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
     kind, error, accepted = header.get("type"), header.get("error"), rpc.get("accepted")
     named = LAYOUTS[version].names.get(kind, f"type {kind}") if isinstance(kind, int) else ""
     if isinstance(error, int):
@@ -220,7 +220,7 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:
-    """One line about a message that `read_message` has taken apart."""
+    """Returns one line about a message that `read_message` has decoded."""
     layout = LAYOUTS[version]
     header = fields["header"]
     if "type" not in header:

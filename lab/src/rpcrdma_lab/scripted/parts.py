@@ -15,7 +15,7 @@ _ATTRIBUTES_OCTETS = 84
 
 
 def parts_of(data: bytes, form: Sequence[Sequence[Any]]) -> dict[str, bytes]:
-    """The octets of the parts, by name; parts beyond the end of `data` are left out.
+    """Returns the octets of the parts, by name; parts beyond the end of `data` are left out.
 
     An element of `form` is [NAME, KIND]. The kind is a number of octets, "opaque" for octets with an XDR count before
     and padding behind, "words" for words with such a count, or "attributes" for post_op_attr of NFSv3 (RFC 1813

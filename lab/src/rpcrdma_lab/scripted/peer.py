@@ -83,18 +83,18 @@ class RawPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The key of a Request."""
+        """The pattern of the start-up fields of a client that connects: the key of a Request."""
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Says the Reply to a Request, with these fields in the place of the usual ones."""
+        """Says the Reply to `request`, with `fields` in place of the usual ones; errors name `where`."""
         reply = {"key": {"text": "MPA ID Rep Frame"}, "revision": request["revision"], "enhanced": request["enhanced"]}
         flags = STARTUP_CRC * self.crc | STARTUP_ENHANCED * request["enhanced"]
         await self.start({**reply, "flags": flags, **fields}, where)
         self.crc = self.crc or bool(request["crc"])
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Says a start-up frame; with C in it, the frames after it have a CRC, with M those of the peer markers."""
+        """Says a start-up frame. Its flag C gives the frames after it a CRC, and M those of the peer markers."""
         made = make_startup(fields, self._names, where)
         flags = made[STARTUP_FLAGS_AT] if len(made) > STARTUP_FLAGS_AT else 0
         self.crc = bool(flags & STARTUP_CRC)
@@ -103,16 +103,16 @@ class RawPeer:
         await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
-        """Memory that the other side may `read` or `write`."""
+        """Registers memory that the other side may "read" or "write"."""
         region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
         return region
 
     def withdraw(self, memory: RawMemory) -> None:
-        """The other side may not reach the memory any more."""
+        """Ends the access of the other side to the memory."""
         del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Sends octets as they are, or so many at a time, which the other side receives one by one.
+        """Sends octets as they are; with `pieces`, that many at a time, which the other side receives one by one.
 
         A connection that has ended takes them without an error.
         """
@@ -128,7 +128,7 @@ class RawPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends an RDMAP message, in one segment or more; `ddp` and `mpa` are fields with other values than usual."""
+        """Sends an RDMAP message in one segment or more; `ddp` and `mpa` have fields with unusual values."""
         segments = make_segments(payload, ddp, self._numbers, self._names)
         frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc, markers=self._markers) for each in segments)
         opcode = ddp.get("opcode", "send")
@@ -176,7 +176,7 @@ class RawPeer:
             await self._writer.wait_closed()
 
     async def next(self) -> Heard:
-        """The next event. Without a bound in time, which is the caller's."""
+        """Waits for the next event, for any time, and returns it."""
         while True:
             try:
                 heard = await (self._next_segment() if self.started else self._next_startup())

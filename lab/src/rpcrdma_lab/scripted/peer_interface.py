@@ -40,12 +40,12 @@ class RawMemory:
 
     @property
     def written_octets(self) -> int | None:
-        """How many octets of the region have been written at least once; None if that is unknown."""
+        """The octets of the region that have been written at least once; None if that is unknown."""
         return sum(length for _, length in joined(self.written))
 
 
 def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pieces, as offset and length, without those that adjoin or overlap."""
+    """Returns pieces (offset, length) in order, with those that adjoin or overlap joined to one."""
     runs: list[tuple[int, int]] = []
     for start, length in sorted(pieces):
         begin, octets = runs[-1] if runs else (start, 0)
@@ -84,7 +84,7 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """The passage with at most this number of its octets."""
+        """Returns the passage with at most `octets_max` of its octets."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
@@ -139,16 +139,16 @@ class ScriptedPeer(Protocol):
         """Accepts the connection of a client; `request` are the fields of its start-up, `fields` those of the reply."""
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Says the first frame with these fields."""
+        """Says the start-up frame, with `fields` in place of the usual ones; errors name `where`."""
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
-        """Memory that the other side may `read` or `write`, under this handle and offset if they can be chosen."""
+        """Registers memory that the other side may "read" or "write", at `handle` and `offset` if it can choose."""
 
     def withdraw(self, memory: RawMemory) -> None:
         """Ends the access of the other side to the memory."""
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Sends octets as they are, or so many at a time, which the other side receives one by one."""
+        """Sends octets as they are; with `pieces`, that many at a time, which the other side receives one by one."""
 
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
@@ -168,7 +168,7 @@ class ScriptedPeer(Protocol):
         """Ends the own direction of the stream."""
 
     async def next(self) -> Heard:
-        """The next event."""
+        """Waits for the next event, for any time, and returns it."""
 
     async def close(self) -> None:
         """Closes the connection without a word."""

@@ -139,7 +139,7 @@ PLACEMENT_READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = 
 
 
 def buffer_segments(structure: bytes) -> dict[str, int]:
-    """The segments for bulk data in a Receive Buffer Structure (section 8.3); nothing if it cannot be read.
+    """Describes the segments for bulk data in a Receive Buffer Structure (section 8.3); {} if it cannot be read.
 
     "receive_octets" is the length of all segments. Where some are for bulk data, "segment_at" is the offset of the
     first one, "segment_octets" its length and "segments" their number.

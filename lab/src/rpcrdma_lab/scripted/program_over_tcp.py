@@ -19,7 +19,7 @@ class ProgramOverTcp:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def answer(self, call: bytes) -> bytes:
-        """The reply to a call.
+        """Sends a call, and returns the reply to it.
 
         Raises:
             OSError: the server cannot be reached, or ends the connection, or sends a longer reply than any.

@@ -59,12 +59,12 @@ class _PlacedMemory(RawMemory):
 
 
 def is_invalidation(ddp: Mapping[str, Any]) -> bool:
-    """Whether the fields of a segment make a Send with Invalidate, and nothing else."""
+    """Returns whether the fields of a segment make a Send with Invalidate, and nothing else."""
     return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
 async def open_link(provider: Provider, host: str, port: int) -> Link:
-    """A link to the server.
+    """Makes a link to the server.
 
     Raises:
         OSError: there is no way to the server.
@@ -102,7 +102,7 @@ class QueuePairPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """Any: the provider knows requests by itself."""
+        """An empty pattern, which any request matches: the provider reads requests itself."""
         return {}
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
@@ -153,7 +153,7 @@ class QueuePairPeer:
             driver.queue_pair.post_receive(buffer, buffer)
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
-        """Memory that the server may `read` or `write`; the provider chooses its handle and offset."""
+        """Registers memory that the server may "read" or "write"; the provider chooses its handle and offset."""
         assert self._driver is not None, "memory belongs to a connection"
         region = self._driver.protection_domain.register(data, _RIGHTS[may])
         self._regions.append(region)
@@ -173,7 +173,11 @@ class QueuePairPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends a message; `ddp` is empty or names a handle to invalidate, and `mpa` is empty."""
+        """Sends a message.
+
+        Raises:
+            LocalProtocolError: `ddp` is neither empty nor a handle to invalidate, or `mpa` is not empty.
+        """
         invalidate = None
         if is_invalidation(ddp):
             invalidate, ddp = number(ddp["invalidate"], self._names, "ddp.invalidate"), {}
@@ -192,7 +196,7 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Reads memory of the other side; the event follows when the data are there."""
+        """Begins to read memory of the other side; returns the handle in the event that tells of the data."""
         assert self._driver is not None, "memory is read over a connection"
         self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
         sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -212,7 +216,7 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """The next event: startup, message or end."""
+        """Waits for the next event, startup, message or end, and returns it."""
         while not self._heard:
             self._news.clear()
             await self._news.wait()
@@ -223,7 +227,7 @@ class QueuePairPeer:
         return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
 
     async def close(self) -> None:
-        """Ends the connection at once, and its memory."""
+        """Invalidates the registered memory, ends the connection at once, and waits until it is over."""
         driver, self._driver = self._driver, None
         if driver is None:
             return

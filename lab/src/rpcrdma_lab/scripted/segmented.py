@@ -29,7 +29,7 @@ class SegmentedMessage:
         self._runs: list[tuple[int, int]] = []
 
     def add(self, start: int, length: int, *, last: bool) -> FrameFault | None:
-        """Takes the next segment; the fault is that of the whole message once the last one is there."""
+        """Takes the next segment; returns its fault, or after the last one that of the message; else None."""
         self.octets += length
         if self._runs and self._runs[-1][1] == start:
             self._runs[-1] = (self._runs[-1][0], start + length)
@@ -41,7 +41,7 @@ class SegmentedMessage:
 
     @property
     def begin(self) -> int:
-        """The lowest offset."""
+        """The lowest offset of its segments."""
         return min(self._runs)[0]
 
     def _fault(self) -> FrameFault | None:

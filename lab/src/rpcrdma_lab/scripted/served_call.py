@@ -40,7 +40,7 @@ _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}}
 
 
 def read_segments(header: Mapping[str, Any]) -> list[Segment]:
-    """The segments that a responder reads, by Position.
+    """Returns the segments that a responder has to read, in the order of Positions.
 
     Raises:
         RemoteProtocolError: a Position is not a multiple of four.
@@ -53,14 +53,14 @@ def read_segments(header: Mapping[str, Any]) -> list[Segment]:
 
 
 def segments_of_items(header: Mapping[str, Any]) -> list[Segment]:
-    """The segments that a responder reads for the items of a Transmit Request, with the Position of each item."""
+    """Returns the segments that a responder has to read for the items of a Transmit Request, each with its Position."""
     return [
         {**segment, "position": item["position"]} for item in header["items"] for segment in item.get("segments", [])
     ]
 
 
 def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str, int]) -> list[tuple[int, bytes]]:
-    """Position and octets of each item of a request that has come in the segments of receive buffers.
+    """Returns (Position, octets) of each item of a request that has come in the segments of receive buffers.
 
     `transmissions` are the messages of the request, `buffer` the segments of the receiver's buffers as
     `buffer_segments` tells them.
@@ -93,7 +93,7 @@ def _segment_octets(transmissions: Sequence[Mapping[str, Any]], number: int, buf
 
 
 def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
-    """The unreduced call: `body` with the octets of the chunks at their Positions, padded.
+    """Returns the unreduced call: `body` with the octets of the chunks at their Positions, padded.
 
     A part at Position 0 is the call itself, in the place of `body`. Parts of one Position follow each other.
 
@@ -128,7 +128,7 @@ class PlannedReply:
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
-    """The reply through the chunks that the call offers; RDMA_ERROR if it fits neither inline nor in the Reply chunk.
+    """Plans the reply through the chunks that the call offers; RDMA_ERROR if neither inline nor a Reply chunk fits it.
 
     `call` are the fields of the call with its RPC message joined in "rpc". The data of NFSv3 READ and READLINK take the
     first Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with directions for results

@@ -27,7 +27,7 @@ class Names:
         self.named: dict[str, Mapping[str, Any]] = {}
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
-        """The value of {"given": NAME} or {"heard": PATH}, which has to be of this kind; None: it is not known yet.
+        """Returns the value of {"given": NAME} or {"heard": PATH}, which has to be of type `kind`; None: not known yet.
 
         With "of" beside "heard" the path is one of the message that has this name.
 
@@ -48,7 +48,7 @@ class Names:
         return found
 
     def message(self, name: Any, where: str) -> Mapping[str, Any]:
-        """The fields of the message with this name.
+        """Returns the fields of the message with this name.
 
         Raises:
             LocalProtocolError: no message has it.
@@ -70,7 +70,7 @@ UNRESOLVED = _UnresolvedNames()
 
 
 def in_words(value: Any) -> str:
-    """The value as JSON, or its beginning."""
+    """Returns the value as JSON, shortened for messages."""
     text = value.hex() if isinstance(value, bytes) else json.dumps(value, default=str)
     return text if len(text) <= _WORDS_MAX else f"{text[:_WORDS_MAX]}…"
 
@@ -82,7 +82,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
-    """The field that a path such as "header.writes.0.0.length" names; None if there is none."""
+    """Returns the field that a path such as "header.writes.0.0.length" names; None if there is none."""
     found: Any = fields
     for part in path.split("."):
         if isinstance(found, Mapping):
@@ -95,7 +95,7 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
-    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
+    """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
     The latter two may have more: {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
 
@@ -125,7 +125,7 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
 
 
 def octets(value: Any, names: Names, where: str) -> bytes:
-    """Octets: hex digits; {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": ...}; a list.
+    """Encodes hex digits, a list, or {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": X}.
 
     `pattern` and `zeros` have a length, `words` and `longs` are lists of numbers of 32 and 64 bits, `opaque` is octets
     with an XDR count before and padding behind. {"from": NUMBER} and {"first": NUMBER} beside `given` take a part of
@@ -170,5 +170,5 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
 
 def pattern(length: int) -> bytes:
-    """So many octets in which each of a few hundred differs from its neighbours and from those 256 further on."""
+    """Returns `length` octets whose values change from one to the next, and are shifted by 1 every 256 octets."""
     return bytes((index * 7 + index // 256 + 1) & 0xFF for index in range(length))

@@ -93,7 +93,7 @@ class CallAccount:
 
 
 def critical_path(events: Sequence[TraceEvent], called: Collection[int], returned: int) -> list[TraceEvent]:
-    """The causes of the event `returned` from one of the events `called` on, both included.
+    """Returns the chain of causes from one of the events `called` to the event `returned`, both included.
 
     `events` is a whole trace, in which each event stands at the place of its number.
 
@@ -113,7 +113,7 @@ def critical_path(events: Sequence[TraceEvent], called: Collection[int], returne
 
 
 def account(events: Sequence[TraceEvent], called: Collection[int], returned: Collection[int]) -> CallAccount:
-    """The account of the calls of one requester that the numbers of CALL and RETURN events name.
+    """Accounts for calls of one requester, given the numbers of their CALL and RETURN events.
 
     The latency is the time from the first call to the last return, and the path the one of the last return. Events that
     follow from a return belong to the program of the caller, and are left out.
@@ -169,12 +169,12 @@ def account(events: Sequence[TraceEvent], called: Collection[int], returned: Col
 
 
 def part_of(event: TraceEvent) -> str:
-    """The part of a latency to which the time before an event of a critical path belongs."""
+    """Returns the name of the part of the latency that the time before an event of a critical path is counted in."""
     return _PARTS.get(event.kind, _OTHER)
 
 
 def path_in_words(path: Sequence[TraceEvent]) -> str:
-    """The events of a critical path on one line, each with the microseconds since the first at which it was over."""
+    """Formats a critical path as one line: its events, each with its end in microseconds since the first one."""
     node, words = "", []
     for event in path:
         place, node = ("" if event.node == node else f"{event.node} "), event.node

@@ -35,7 +35,7 @@ class Curves:
     latencies_s: Mapping[str, Sequence[float]]
 
     def crossings(self) -> list[Crossing]:
-        """The crossings of all pairs, in the order of `at`; between two points the curves count as straight."""
+        """Returns the crossings of all pairs of curves, in the order of `at`; curves are straight between points."""
         found = []
         for first, second in itertools.combinations(self.latencies_s, 2):
             found += self._crossings_of(first, second)

@@ -88,7 +88,7 @@ class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
 
 
 def services() -> list[Service]:
-    """The services of the server."""
+    """Makes the services of the server."""
     return [_Files(), _SizedCalls()]
 
 
@@ -152,7 +152,7 @@ class Variant:
     server_extensions: Callable[[], Sequence[Extension]] = tuple
 
     def connect_options(self, provider: Provider) -> ConnectOptions:
-        """The options of the client."""
+        """Makes the options of the client."""
         return ConnectOptions(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -163,7 +163,7 @@ class Variant:
         )
 
     def server_config(self, provider: Provider) -> RdmaServerConfig:
-        """The configuration of the server."""
+        """Makes the configuration of the server."""
         return RdmaServerConfig(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -229,7 +229,7 @@ VARIANTS = (
 
 
 def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
-    """Version 2 with an extension of the user's own at both ends."""
+    """Returns the variant `name`: version 2 with an extension of the user's own, made by `make`, at both ends."""
     return Variant(
         name=f"version 2, {name}",
         transport=_version_2(0),

@@ -42,7 +42,7 @@ COLUMNS = ("trips", *_ENDS, "sends", "reads", "writes", "acks", "µs")
 
 
 def cells(found: CallAccount) -> list[str]:
-    """The counts as text, "1+2" for one on the critical path and two beside it, and the latency in microseconds."""
+    """Returns the counts as text, "1+2": one on the critical path, two beside it; last, the latency in microseconds."""
     server, client = found.responder, found.requester
     pairs = (
         (server.interrupts, server.interrupts_beside),
@@ -62,7 +62,7 @@ def cells(found: CallAccount) -> list[str]:
 
 
 def measured(model: FabricModel, variant: Variant, operation: Operation, size: int) -> Row:
-    """Measures an operation with so many octets of data, on a connection of its own.
+    """Measures an operation with `size` octets of data, on a connection of its own.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -87,7 +87,7 @@ def rows(
 def curves_over_distance(
     model: FabricModel, size: int, miles: Sequence[float], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """The curves of each operation over the distance in miles."""
+    """Measures the curves of each operation over the distance in miles; `size` octets of data."""
     points = [(each, replace(model, miles=each), size) for each in miles]
     return [_curves("miles", points, variants, operation) for operation in operations]
 
@@ -95,7 +95,7 @@ def curves_over_distance(
 def curves_over_size(
     model: FabricModel, sizes: Sequence[int], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """The curves of each operation over the octets of data."""
+    """Measures the curves of each operation over the octets of data."""
     points = [(size, model, size) for size in sizes]
     return [_curves("octets", points, variants, operation) for operation in operations]
 

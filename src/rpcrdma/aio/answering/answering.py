@@ -127,7 +127,7 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
-        """Gives the reply to a repeat, in place of the last one."""
+        """Has the reply go to `repeat`, in place of the last transmission."""
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:
             superseded.drop()

@@ -51,10 +51,10 @@ class CallSource(Protocol[C_contra]):
         """
 
     def refuse(self, call: C_contra) -> bool:
-        """Refuses the call in the transport's own way; False: there is none, and nothing was done."""
+        """Refuses the call in the transport's own way; returns False, and does nothing, if it has none."""
 
     def drop(self, call: C_contra) -> None:
-        """Sends nothing."""
+        """Ends the call without a reply."""
 
 
 class CallWithResults(IncomingCall):

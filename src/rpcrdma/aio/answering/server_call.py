@@ -34,7 +34,7 @@ class SingleRun(Protocol):
         """Sends the reply to the last transmission of the call."""
 
     def let_go(self) -> None:
-        """Ends a transmission whose connection ended before the handler had to run."""
+        """Ends a transmission whose connection ended before the handler began; a later transmission runs instead."""
 
 
 class ServerCall(CallWithResults):
@@ -167,7 +167,7 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler had to run; a waiting repeat runs in its place."""
+        """Ends a call whose connection ended before its handler began; a waiting repeat of it runs in its place."""
         if self.once is not None:
             self.once.let_go()
         else:

@@ -100,7 +100,7 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Leaves the present identity, if it is another, and enters this one; None is the thread's own."""
+        """Has the thread act as `identity`, unless it does; None: as itself."""
         present = self.identity
         if identity is present:
             return
@@ -112,7 +112,7 @@ class Worker:
             self.identity = identity
 
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
-        """Returns the result of a handler whose last step was this one."""
+        """Runs the rest of a handler, which begins as `step` says (None: as the thread itself); returns its result."""
         try:
             while True:
                 try:
@@ -176,9 +176,16 @@ class WorkerPool(Generic[T, R]):
     def submit(
         self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool, waits_for: Hashable = None
     ) -> None:
-        """Runs the call in a thread when it is the turn of this connection of `address`.
+        """Runs a call in a thread when it is the turn of its connection.
 
-        Calls with one `waits_for` other than None never have all threads.
+        Args:
+            address: the address of the client.
+            connection: the connection.
+            call: the call.
+            brief: whether it is expected to end soon; such calls go first.
+            may_be_let_go: whether it is dropped if its connection ends before it begins.
+            waits_for: what it may have to wait for, such as a file system; calls that wait for one thing never have all
+                threads. None: nothing of that kind.
         """
         calls = self._connections.get(connection)
         if calls is None:
@@ -198,7 +205,7 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the waiting calls of an ended connection, if their marks permit that."""
+        """Drops the waiting calls of an ended connection that `may_be_let_go`."""
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -260,7 +267,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts a thread as busy, and the call as running."""
+        """Counts a thread as busy, and the call of `turn` as running."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:

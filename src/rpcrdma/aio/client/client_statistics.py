@@ -29,7 +29,7 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Combines counters and statistics of calls."""
+        """Combines counters with the statistics of calls: own ones (`operations`), and those that it answered."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:

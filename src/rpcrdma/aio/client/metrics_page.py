@@ -35,18 +35,19 @@ class Times:
 
     @property
     def count(self) -> float:
-        """How many there were."""
+        """The number of durations."""
         return self.below.get(float("inf"), 0.0)
 
     @property
     def mean_s(self) -> float | None:
-        """Mean; None if empty."""
+        """The mean duration in seconds; None without durations."""
         return self.sum_s / self.count if self.count else None
 
     def quantile_s(self, share: float) -> float | None:
         """Returns the duration that `share` of all do not exceed, as Prometheus' histogram_quantile estimates it.
 
         That is right to within its bucket, a power of two; of durations beyond the last bound, it is that bound.
+        None without durations.
         """
         if not self.count:
             return None
@@ -77,7 +78,7 @@ class Calls:
 
     @property
     def ops(self) -> float:
-        """Calls that have ended."""
+        """The number of calls that have ended."""
         return sum(each.ops for each in self.outcomes.values())
 
     @property
@@ -190,7 +191,7 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 
 
 def since(before: Page, now: Page) -> dict[Where, Calls]:
-    """Returns the calls between two pages; all calls of a server that was restarted in between."""
+    """Returns the calls between two pages; those of a server that was restarted in between since its start."""
     found = {}
     for where, calls in now.items():
         then = before.get(where, Calls())

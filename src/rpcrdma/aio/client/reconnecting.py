@@ -56,7 +56,7 @@ class SingleConnection(Protocol):
 
     @property
     def timer(self) -> DeadlineTimer:
-        """The connection's one timer."""
+        """The timer of all deadlines of the connection."""
 
     @property
     def closed(self) -> bool:

@@ -61,7 +61,15 @@ class Negotiated:
 def negotiated(
     endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
 ) -> Negotiated:
-    """Collects the present terms of the connection of `endpoint`."""
+    """Collects the present terms of the connection of `endpoint`.
+
+    Args:
+        endpoint: the state of the transport.
+        terms: what the providers of both ends have agreed on.
+        provider: the provider's name.
+        round_trip_s: the shortest round trip in seconds; None: unknown.
+        host_identity: the host that the peer has proved to be; None: no proof was asked for.
+    """
     return Negotiated(
         version=endpoint.version,
         provider=provider,
@@ -84,7 +92,7 @@ def negotiated(
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
-    """Converts properties to the form of `Negotiated.own_properties`."""
+    """Converts properties to the form of `Negotiated.own_properties`; None stays None."""
     if properties is None:
         return None
     return properties._asdict() | {

@@ -403,7 +403,7 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Lets the next calls of the peer need another protection at least; for a server with TLS."""
+        """Sets the least protection that the peer's calls need from now on; for a server with TLS."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 

@@ -39,7 +39,7 @@ class Destination(Protocol):
         """
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the destination."""
 
 
 class NotWritten(Exception):

@@ -87,7 +87,7 @@ class Listener:
             sock.close()
 
     def close(self) -> None:
-        """Accepts nothing more."""
+        """Accepts nothing more at any address; accepted connections go on."""
         for retry in self._retries:
             retry.cancel()
         self._retries.clear()

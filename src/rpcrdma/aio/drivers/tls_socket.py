@@ -89,7 +89,10 @@ class TlsSocket:
 
     @property
     def protection(self) -> XprtSec:
-        """At a server "mtls" if the client showed a certificate. A client cannot see whether it was asked for one."""
+        """How TLS protects the connection; at a server "mtls" if the client has shown a certificate.
+
+        A client cannot see whether it was asked for one.
+        """
         if not self.secured:
             return "none"
         return "mtls" if self._session.server_side and self.identity is not None else "tls"

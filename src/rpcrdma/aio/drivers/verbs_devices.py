@@ -57,7 +57,7 @@ class Announcements(Protocol):
     """The kernel's announcements of devices, as a descriptor and a function that reads them."""
 
     def fileno(self) -> int:
-        """Becomes readable when there is an announcement."""
+        """Returns a descriptor that becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
         """Returns all announcements that have arrived, each with its action and the device's node ("uverbs0").
@@ -158,7 +158,7 @@ class WatchedDevice:
         self._users[user] = port
 
     def remove(self, user: DeviceUser) -> None:
-        """Reports nothing more to it."""
+        """Reports nothing more to `user`."""
         self._users.pop(user, None)
 
     def _readable(self) -> None:
@@ -300,7 +300,7 @@ class WatchedDevices:
         return watched[0]
 
     def forget(self, device: WatchedDevice) -> None:
-        """Watches it no more: the next device of this name is another one."""
+        """Stops watching the device: the next one of its name is another device."""
         if self._devices.get(device.name) is device:
             del self._devices[device.name]
 

@@ -137,6 +137,6 @@ class ListeningAddress:
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Refuses a loopback address: Linux takes it for the addresses of all devices, open to the network."""
+    """Raises OSError for a loopback address: Linux takes it for those of all devices, open to the network."""
     if identifier.device is None and identifier.local[0] not in _ANY:
         raise OSError(errno.ENODEV, "no RDMA device has the address")

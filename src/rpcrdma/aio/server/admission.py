@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 def descriptors_for(connections: int) -> int:
-    """Returns the descriptors needed for this many RDMA connections, as many TCP connections, and other uses.
+    """Returns the descriptors needed for `connections` RDMA connections, as many over TCP, and other uses.
 
     An NFS server keeps up to three eighths of all for objects and files.
     """

@@ -146,12 +146,12 @@ class TcpServer:
 
     @property
     def calls(self) -> int:
-        """Calls that arrived, on connections that have ended as well."""
+        """The number of calls that arrived, on connections that have ended as well."""
         return self._ended_calls + sum(connection.calls_taken.taken for connection in self.connections)
 
     @property
     def octets_received(self) -> int:
-        """Octets of these calls, without record headers."""
+        """The octets of these calls, without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:

@@ -38,7 +38,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.cli.demo.journey import demonstrate  # noqa: PLC0415
 
     return await demonstrate(args)

@@ -51,7 +51,7 @@ def _place(text: str) -> Url:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
 
     return await examine(args)

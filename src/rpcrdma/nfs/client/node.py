@@ -106,12 +106,12 @@ class DirEntry:
 
     @property
     def handle(self) -> nfs_fh3:
-        """The server's handle of the object."""
+        """The server's handle of the object; raises `refusal` if there is one."""
         return self._handle or self._refuse()
 
     @property
     def attributes(self) -> fattr3:
-        """The attributes at the time of the listing."""
+        """The attributes at the time of the listing; raises `refusal` if there is one."""
         return self._attributes or self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -39,7 +39,7 @@ class LookupCache:
         return len(self._entries)
 
     def find(self, directory: Node, name: str) -> Node | None:
-        """Returns the node that `name` in `directory` led to a short while ago."""
+        """Returns the node that `name` in `directory` led to a short while ago; None if that is not known."""
         key = (directory.handle.data, name)
         found = self._entries.get(key)
         if found is None:

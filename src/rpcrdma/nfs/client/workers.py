@@ -27,7 +27,7 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
 
 
 async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Calls `work` for each item, `count` at a time; after a failure takes no further item, and raises it.
+    """Calls `work` for each item, `count` at a time; after a failure takes no further item, and raises the first one.
 
     Work in progress is not cancelled then: a cancelled call with bulk data ends a connection over an RDMA device.
     """
@@ -48,7 +48,7 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
 
 
 async def run_together(*work: Awaitable[None]) -> None:
-    """Runs several different workers as `run_workers` does."""
+    """Runs several different workers at once, with failures as in `run_workers`."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -21,7 +21,7 @@ class SparseFile(Protocol):
     """An open file that may have holes: ranges without space on the disk, which are read as zeros."""
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """The offset at or behind `offset`, in the file, where the next hole or data begins; None: there is none.
+        """Returns the offset from `offset` on at which the next hole, or else data, begins; None: there is none.
 
         The end of a file counts as a hole.
         """
@@ -45,7 +45,7 @@ class CopyTarget(Protocol):
     """
 
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """Copies at most these octets, unstable until `OpenFile.commit`; `Written.octets` may be fewer."""
+        """Copies at most `octets` octets, unstable until `OpenFile.commit`; the result may have fewer."""
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
         """Lets the range have the same blocks on the disk as that of the source, all or none of it.
@@ -74,7 +74,11 @@ class Extended(Protocol):
     """
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """The value of an attribute, for callers who may read the object; ENODATA: there is none."""
+        """Returns the value of an attribute, for callers who may read the object.
+
+        Raises:
+            Refused, OSError: ENODATA: there is none; EACCES.
+        """
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """Sets an attribute, for callers who may write the object; `change` is the object's.
@@ -84,7 +88,7 @@ class Extended(Protocol):
         """
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """The names of all attributes, for callers who may read the object."""
+        """Returns the names of all attributes, for callers who may read the object; Refused: EACCES."""
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes an attribute, for callers who may write the object; ENODATA: there is none."""
+        """Removes an attribute, for callers who may write the object; Refused or OSError: ENODATA, EACCES."""

@@ -98,14 +98,14 @@ class _File(Generic[S, L]):
         """Holders of delegations; None: there has been none."""
 
     def count(self, access: int, deny: int, change: int) -> None:
-        """Adds `change` to the number of holders that have these bits."""
+        """Adds `change` to the number of holders with each of these bits of access and deny."""
         bits = access | deny << 2
         for place in range(4):
             if bits >> place & 1:
                 self.counts[place] += change
 
     def conflicts(self, access: int, deny: int) -> bool:
-        """Whether any holder is in conflict with these bits."""
+        """Returns whether any holder denies a bit of `access`, or has access by a bit of `deny`."""
         bits = deny | access << 2
         return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
@@ -136,7 +136,7 @@ class Claims(Generic[S, L]):
     # Share reservations
 
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
-        """The other holders that deny a bit of `access`, or have access by a bit of `deny`."""
+        """Returns the other holders that deny a bit of `access`, or have access by a bit of `deny`."""
         claims = self._files.get(file)
         if claims is None or not claims.conflicts(access, deny):
             return []
@@ -163,12 +163,12 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """All holders of share reservations on a file, with their bits of access."""
+        """Returns all holders of share reservations on a file, with their bits of access."""
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
     def denies_io(self, file: bytes, access: int) -> bool:
-        """Whether a holder denies READ or WRITE to those without an open; takes the lock itself, if need be."""
+        """Returns whether a holder denies `access`, READ or WRITE, to callers without an open; takes the lock."""
         if not self.denials:
             return False
         with self.lock:
@@ -202,12 +202,12 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
-        """The holders of delegations of a file."""
+        """Returns the holders of delegations of a file."""
         claims = self._files.get(file)
         return [] if claims is None else list(claims.delegates or ())
 
     def waits_for_delegates(self, file: bytes) -> bool:
-        """Whether a change by a caller without state has to wait for delegations; takes the lock itself, if need be.
+        """Returns whether a change by a caller without state has to wait for delegations; takes the lock itself.
 
         Their holders are found in `in_the_way`, and recalled from there.
         """
@@ -223,7 +223,7 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """The first range of each other holder that is in conflict with a range.
+        """Yields the first range of each other holder that is in conflict with a range.
 
         The claims must not change meanwhile.
         """
@@ -240,23 +240,23 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """The ranges of a holder in order; the list is not to be changed."""
+        """Returns the ranges of a holder in order; the list is not to be changed."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
-        """Whether a range of a holder becomes two when the octets from `start` to before `end` are unlocked."""
+        """Returns whether a range of a holder becomes two if the octets from `start` to before `end` are unlocked."""
         ranges = self.ranges(file, holder)
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> int:
-        """The number of holders of ranges of a file."""
+        """Returns the number of holders of ranges of a file."""
         claims = self._files.get(file)
         return 0 if claims is None else len(claims.ranges)
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
-        """Locks a range for a holder, or unlocks it if `exclusive` is None; conflicts are for the caller to find."""
+        """Locks, or unlocks if `exclusive` is None, the octets from `start` to before `end`; looks for no conflicts."""
         claims = self._files.setdefault(file, _File())
         ranges = claims.ranges.setdefault(holder, [])
         self.range_count -= len(ranges)
@@ -267,7 +267,7 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that no holder has locked, in order."""
+        """Returns the parts (start, end) of a range that no holder has locked, in order."""
         claims = self._files.get(file)
         held = [] if claims is None else sorted(_overlapping(claims.ranges.values(), start, end))
         found = []

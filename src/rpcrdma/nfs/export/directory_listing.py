@@ -70,11 +70,11 @@ class _Window:
         self.complete = complete
 
     def shows(self, cookie: int) -> bool:
-        """Whether the entries that come next after `cookie` are in it."""
+        """Returns whether the entries that come next after `cookie` are in the window."""
         return cookie >= self.after and (self.complete or cookie < self.table.last_key())
 
     def entries(self, cookie: int) -> Iterator[ListedEntry]:
-        """The entries after `cookie`, in order."""
+        """Yields the entries after `cookie`, in order."""
         last, names = -1, set[bytes]()
         for key, inode, name in self.table.rows(cookie + 1):
             if key != last:
@@ -106,7 +106,7 @@ def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
 
 
 def name_digest(key: bytes) -> Callable[[bytes], int]:
-    """The function from names to cookies of a server with this key."""
+    """Returns the function from names to cookies, for a server with this key."""
     keyed = hashlib.blake2b(key=key, digest_size=8, person=b"nfs-cookie")
 
     def digest(name: bytes) -> int:
@@ -135,7 +135,7 @@ class DirectoryListings:
     def after(
         self, directory: bytes, cookie: int, scan: Scan, version: Version = None
     ) -> tuple[Iterator[ListedEntry], bool]:
-        """(entries after a cookie in order, whether they are the last) of the directory with this handle.
+        """Returns (entries after a cookie in order, whether they are the last) of the directory with this handle.
 
         A listing that begins (a cookie below 3) shows the directory as it is; one that continues may use names
         read since it began. The caller reads `version` from the directory before this call. Entries of one cookie

@@ -49,7 +49,7 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 
 
 def reach(directory: int, names: Sequence[bytes]) -> int:
-    """A descriptor of the object that these names lead to below `directory`, through no symbolic link or mount point.
+    """Opens a descriptor of the object that names lead to below `directory`, through no symbolic link or mount point.
 
     Raises:
         OSError: no such object exists, or it may not be reached.

@@ -167,7 +167,7 @@ class Callers:
                 ) from None
 
     def of(self, user: UserAndGroups) -> CallerIdentity:
-        """The identity of a user."""
+        """Returns the identity by which a thread acts as a user."""
         server = self._server
         if server is None:
             return self._user
@@ -277,7 +277,7 @@ class OpenFile(SparseObject):
         self.put_on_disk()
 
     def check_writer(self) -> None:
-        """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
+        """Raises Refused (EACCES) if the caller, as whom the thread acts, neither may write the file nor owns it."""
         if not faccess_as_caller(self.fd, os.W_OK) and os.fstat(self.fd).st_uid != os.geteuid():
             raise Refused(errno.EACCES)
 
@@ -291,7 +291,7 @@ class OpenFiles:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
     def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
-        """The open file if the caller may read it: as its reader, executor or owner.
+        """Returns the open file if the caller may read it: as its reader, executor or owner.
 
         With `at_once` None if it is not open, since opening may block.
 
@@ -324,7 +324,7 @@ class OpenFiles:
         return file
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
-        """The open file if the caller may write it, or owns it; may block.
+        """Returns the open file if the caller may write it, or owns it; may block.
 
         Raises:
             Refused: it is no regular file, or the caller may not write it.

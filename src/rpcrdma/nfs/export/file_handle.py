@@ -48,12 +48,12 @@ class OpenedHandle(NamedTuple):
 
 
 def export_identity(name: str) -> bytes:
-    """Four octets that stand for an export by its name, so that the order of exports may change."""
+    """Returns four octets that stand for an export by its name, so that the order of exports may change."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=4, person=b"nfs-export").digest()
 
 
 def object_identity(fd: int) -> tuple[bytes, int]:
-    """(identity, mount) of the object behind `fd`; the mount only serves for comparison with other objects'."""
+    """Returns (identity, mount) of the object behind `fd`; mounts can only be compared with each other."""
     try:
         handle = name_to_handle(fd)
     except OSError as error:
@@ -68,7 +68,7 @@ def object_identity(fd: int) -> tuple[bytes, int]:
 
 
 def kernel_handle(identity: bytes) -> tuple[int, bytes] | None:
-    """(type, data) of the kernel handle in an identity, if it holds one."""
+    """Returns (type, data) of the kernel handle in an identity; None if it holds none."""
     return (identity[1], identity[2:]) if identity[0] == 0 else None
 
 
@@ -83,12 +83,12 @@ class HandleSeal:
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
-        """The handle of an object."""
+        """Makes the handle of an object."""
         body = _HEAD.pack(_LAYOUT, export, inode) + identity
         return body + self._mac(body)
 
     def open(self, handle: bytes) -> OpenedHandle | None:
-        """The content of a handle; None for one that this key did not make."""
+        """Returns the content of a handle; None for one that was not made with this key."""
         if not _HEAD.size + _SEAL_OCTETS < len(handle) <= _HANDLE_OCTETS_MAX:
             return None
         body = handle[:-_SEAL_OCTETS]
@@ -99,17 +99,17 @@ class HandleSeal:
 
     @staticmethod
     def export_in(handle: bytes) -> bytes:
-        """The export that a handle names, whoever made it."""
+        """Returns the export that a handle names; the handle may be a forged one."""
         return handle[1:5]
 
     @staticmethod
     def object_in(handle: bytes) -> bytes:
-        """The inode number and the identity in a handle, whoever made it: the same in each export of one object."""
+        """Returns inode number and identity in a handle, the same in each export; the handle may be a forged one."""
         return handle[5:-_SEAL_OCTETS]
 
     @staticmethod
     def identity_in(handle: bytes) -> bytes:
-        """The identity in a handle, see `object_identity`."""
+        """Returns the identity in a handle, see `object_identity`; the handle may be a forged one."""
         return handle[_HEAD.size : -_SEAL_OCTETS]
 
     def _mac(self, body: bytes) -> bytes:

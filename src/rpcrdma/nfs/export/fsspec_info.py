@@ -81,7 +81,7 @@ class ObjectInfo(NamedTuple):
 
 
 def info_of(info: object, now_ns: int) -> ObjectInfo:
-    """The state that a dictionary of `info` or `ls` describes; `now_ns` is the time at which the library was asked.
+    """Returns the state that a dictionary of `info` or `ls` describes; `now_ns`: the time when the library was asked.
 
     Raises:
         Unusable: it describes nothing that NFS can serve; the text says why.
@@ -105,7 +105,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """An info in few octets, with the time at which the library was asked for it."""
+    """Encodes an info in few octets, with the time at which the library was asked for it."""
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -116,7 +116,7 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """The info, without a link's target, and the time in octets that `packed_info` has made."""
+    """Decodes the info, without a link's target, and the time that `packed_info` has encoded."""
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(

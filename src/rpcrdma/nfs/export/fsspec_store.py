@@ -79,12 +79,12 @@ _BY_WORD: Final = (
 
 
 def shown_url(url: str) -> str:
-    """A URL as logs may show it, without passwords."""
+    """Returns a URL as logs may show it, without passwords."""
     return _PASSWORD.sub(r"\1:...@", url)
 
 
 def errno_of(error: Exception) -> int:
-    """The nearest error number: EACCES, ENOENT, EAGAIN for what may pass, EIO for what says nothing, and others."""
+    """Returns the nearest error number: EACCES, ENOENT, EAGAIN for passing failures, EIO for unknown ones, etc."""
     for kinds, number in _BY_TYPE:
         if isinstance(error, kinds):
             return number
@@ -141,7 +141,7 @@ class FsspecStore:
         self._check_root()
 
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
-        """The present state of an object; `kind` is its kind if that is known.
+        """Asks for the present state of an object; `kind` is its kind if that is known.
 
         Raises:
             Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
@@ -159,7 +159,7 @@ class FsspecStore:
                 raise Refused(errno.ENOENT) from None
 
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
-        """The names and states of all objects in a directory, except those that NFS cannot serve.
+        """Yields the names and states of all objects in a directory, except those that NFS cannot serve.
 
         Raises:
             Refused: as `info`; EIO: there are more than the limit.
@@ -181,7 +181,7 @@ class FsspecStore:
                     yield found
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        """A range of a file; shorter where the file ends by now.
+        """Reads the octets from `start` to `end` of a file; fewer where the file ends by now.
 
         Raises:
             Refused: as `info`.

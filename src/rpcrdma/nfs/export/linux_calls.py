@@ -174,7 +174,7 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """The kernel's handle of the object behind `fd` (O_PATH is enough).
+    """Returns the kernel's handle of the object behind `fd` (O_PATH is enough).
 
     Raises:
         OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles.
@@ -187,7 +187,7 @@ def name_to_handle(fd: int) -> KernelHandle:
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
-    """An O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
+    """Opens an O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
 
     `mount_fd` must not be O_PATH itself.
 
@@ -203,7 +203,7 @@ def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
 
 
 def birth_and_mount(fd: int) -> tuple[int, int]:
-    """(birth time in nanoseconds, 0 where unknown; identity of the mount) of the object behind `fd`."""
+    """Returns (birth time in nanoseconds, 0: unknown; identity of the mount) of the object behind `fd`; or OSError."""
     out = ctypes.create_string_buffer(256)
     if _statx(fd, b"", AT_EMPTY_PATH, _STATX_BTIME | _STATX_MNT_ID, ctypes.addressof(out)):
         raise _failure()
@@ -215,7 +215,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 
 def file_system_of(mount: int) -> bytes:
-    """The file system of a mount, the same for all mounts and subvolumes of it; empty where it is not known."""
+    """Returns the file system of a mount, the same for all mounts and subvolumes of it; b"" where it is not known."""
     with open("/proc/self/mountinfo", "rb") as mounts:
         for line in mounts:
             number, _, device, _ = line.split(b" ", 3)
@@ -225,7 +225,7 @@ def file_system_of(mount: int) -> bytes:
 
 
 def lives_in_memory(fd: int) -> bool:
-    """Whether the file system behind `fd` has no device that a read or write could wait for."""
+    """Returns whether no read or write of the file system behind `fd` waits for a device; OSError: it cannot tell."""
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
@@ -234,7 +234,7 @@ def lives_in_memory(fd: int) -> bool:
 
 
 def has_user_xattrs(path: bytes) -> bool:
-    """Whether the file system of an object has extended attributes of users; False if the server may not ask."""
+    """Returns whether the file system of an object has extended attributes of users; False if asking is denied."""
     try:
         os.getxattr(path, USER_XATTRS + b"rpcrdma")
     except OSError as error:
@@ -243,7 +243,7 @@ def has_user_xattrs(path: bytes) -> bool:
 
 
 def sync_file_system(fd: int) -> None:
-    """Puts everything of the file system of `fd` on its disk; `fd` must not be O_PATH.
+    """Puts all data of the file system of `fd` on its disk; `fd` must not be O_PATH.
 
     Raises:
         OSError: EIO, ENOSPC or EDQUOT: some of it is lost.
@@ -253,7 +253,7 @@ def sync_file_system(fd: int) -> None:
 
 
 def open_cached(directory: int, name: bytes) -> int:
-    """As `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
+    """Does `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
 
     Raises:
         BlockingIOError: it would have to wait.
@@ -266,7 +266,7 @@ def open_cached(directory: int, name: bytes) -> int:
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """An O_PATH descriptor of the object at a path of several names, through no symbolic link, mount point or "..".
+    """Opens an O_PATH descriptor of the object at a path of names, through no symbolic link, mount point or "..".
 
     Raises:
         OSError: EXDEV or ELOOP for these, or as `os.open`.
@@ -280,7 +280,7 @@ def open_beneath(directory: int, path: bytes) -> int:
 
 
 def faccess_as_caller(fd: int, mode: int) -> bool:
-    """Whether the calling thread's file system identity may do `mode` (os.R_OK and so on), as the kernel judges it.
+    """Returns whether the calling thread's file system identity may do `mode` (os.R_OK and so on).
 
     Raises:
         OSError: neither yes nor no: ENOSYS before Linux 5.8, EIO.
@@ -294,7 +294,7 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
 
 
 def file_clock_ns() -> int:
-    """The least time, in nanoseconds, that the kernel would give to a file that changes from now on.
+    """Returns the least time, in nanoseconds, that the kernel would give to a file that changes from now on.
 
     It is the kernel's own clock for files: a little behind other clocks.
     """
@@ -306,7 +306,11 @@ def file_clock_ns() -> int:
 
 
 def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
-    """Takes or frees space of a range of a file, by FALLOC_FL bits."""
+    """Takes or frees space of a range of a file; `mode` are FALLOC_FL bits of the system call.
+
+    Raises:
+        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+    """
     if _fallocate(fd, mode, offset, octets):
         raise _failure()
 
@@ -349,7 +353,7 @@ def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) ->
 
 
 def signal_events(number: int) -> int:
-    """A descriptor that reads this signal, for the thread that reads it and blocks the signal."""
+    """Returns a descriptor that reads the signal `number`, which the reading thread has to block; OSError: EMFILE."""
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:
@@ -358,7 +362,13 @@ def signal_events(number: int) -> int:
 
 
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
-    """Sets (seconds, nanoseconds) of a file; UTIME_NOW and UTIME_OMIT stand for nanoseconds."""
+    """Sets the times of last access and modification, each (seconds, nanoseconds); follows a symbolic link.
+
+    UTIME_NOW or UTIME_OMIT in place of the nanoseconds: the present time, or no change.
+
+    Raises:
+        OSError: the system does not allow it.
+    """
     if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
         raise _failure()
 
@@ -368,10 +378,10 @@ ThreadChange: TypeAlias = Callable[[], int]
 
 
 def change_thread(changes: Iterable[ThreadChange]) -> None:
-    """Changes the calling thread alone.
+    """Applies changes to the calling thread alone, in order.
 
     Raises:
-        OSError: the thread may not become that, and has made the changes before this one.
+        OSError: the system does not allow one of them; those before it are in effect.
     """
     for change in changes:
         if change():
@@ -384,12 +394,12 @@ def to_user(uid: int, *, saved: int) -> ThreadChange:
 
 
 def to_group(gid: int) -> ThreadChange:
-    """As `to_user`, for the group; does not change the saved one."""
+    """Makes the change of a thread's effective group; the saved one stays."""
     return _bare_call(_SYS_SETRESGID, ctypes.c_int(-1), ctypes.c_uint(gid), ctypes.c_int(-1))
 
 
 def to_groups(gids: tuple[int, ...]) -> ThreadChange:
-    """Gives the thread supplementary groups."""
+    """Makes the change of a thread's supplementary groups."""
     return _bare_call(_SYS_SETGROUPS, ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids))
 
 
@@ -400,7 +410,7 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Gives the thread the capabilities that the calling thread has now, or has these without any in effect."""
+    """Makes the change to the capabilities that the calling thread has now; not `effective`: none of them in effect."""
     held = _capabilities()
     if not effective:
         _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
@@ -409,18 +419,18 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
 
 
 def to_keep_capabilities() -> ThreadChange:
-    """Lets the thread keep its capabilities, though not in effect, when it was root for a while and is so no more."""
+    """Makes the change after which a thread that stops being root keeps its capabilities, though not in effect."""
     return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
 
 
 def effective_capabilities() -> int:
-    """The capabilities in effect for the calling thread, a bit for each."""
+    """Returns the capabilities in effect for the calling thread, a bit for each."""
     effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
     return int(effective) | int(more) << 32
 
 
 def user_decides_capabilities() -> bool:
-    """Whether a change of the user from root takes away all capabilities in effect, and the way back restores them."""
+    """Returns whether no longer being root takes away all capabilities in effect, and the way back restores them."""
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
     return os.geteuid() == 0 and fixed_up and (effective, more_effective) == (permitted, more_permitted)

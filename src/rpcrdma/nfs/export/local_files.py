@@ -218,7 +218,7 @@ class Files(LocalObject):
             os.ftruncate(file.fd, octets)
 
     def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
-        """Sets the attributes that the client asks for in this new object, as far as the caller may."""
+        """Sets mode (None: as made), owner and times of this new object as the client wants, where the caller may."""
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)
             # The server's umask must not take away bits that the client asks for; a default ACL may.

@@ -158,7 +158,7 @@ class MemoryNode(MemoryXattrs):
         return None if at_once else self.opened()
 
     def opened(self) -> MemoryOpenFile:
-        """Returns the open file; refuses other objects (EISDIR, EINVAL)."""
+        """Returns the file as an open one; Refused (EISDIR, EINVAL) for other objects."""
         if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if self.kind is not FileKind.FILE:
@@ -268,7 +268,7 @@ class MemoryNode(MemoryXattrs):
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """Holds the tree's lock, and fills a `Change`."""
+        """Holds the tree's lock, and sets the attributes before and after in `change`."""
         with self.tree.lock:
             change.before = self.attributes()
             try:
@@ -277,7 +277,7 @@ class MemoryNode(MemoryXattrs):
                 change.after = self.attributes()
 
     def set(self, wanted: Wanted) -> None:
-        """Sets attributes."""
+        """Sets the attributes of `wanted` that are not None."""
         now = self.tree.now_ns()
         if wanted.size is not None:
             self.opened()
@@ -321,7 +321,11 @@ class MemoryNode(MemoryXattrs):
         self.touch(content=True)
 
     def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name."""
+        """Removes a name from this directory, and the object with its last name.
+
+        Raises:
+            Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` (None: either) says otherwise.
+        """
         found = self._find(name)
         if is_directory is not None and is_directory != (found.kind is FileKind.DIRECTORY):
             raise Refused(errno.ENOTDIR if is_directory else errno.EISDIR)
@@ -378,7 +382,7 @@ class MemoryTree:
 
     @property
     def verifier(self) -> bytes:
-        """Another one after each crash (RFC 1813 section 3.3.7)."""
+        """The write verifier, another one after each crash (RFC 1813 section 3.3.7)."""
         return self._boots.to_bytes(8, "big")
 
     @property
@@ -392,11 +396,11 @@ class MemoryTree:
         return [self]
 
     def now_ns(self) -> int:
-        """The time on the tree's clock."""
+        """Returns the time on the tree's clock, in nanoseconds."""
         return round(self._now_s() * _SECOND_NS)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Ends a run of the server: asks for each unstable write whether it has reached the disk."""
+        """Ends a run of the server; each unstable write is lost unless `is_kept` returns True for it."""
         self._boots += 1
         for each in self.objects.values():
             if each.stable is None:
@@ -445,13 +449,13 @@ class MemoryTree:
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
-        """A new object, without a name yet."""
+        """Makes a new object, without a name yet."""
         self._last += 1
         made = self.objects[self._last] = MemoryNode(self, self._last, kind)
         return made
 
     def next_cookie(self) -> int:
-        """The cookie of a new name."""
+        """Returns the cookie of a new name."""
         self._cookies += 1
         return self._cookies
 
@@ -459,14 +463,14 @@ class MemoryTree:
         """Counts octets by which a file grows.
 
         Raises:
-            Refused: ENOSPC.
+            Refused: ENOSPC: there are not as many left.
         """
         if octets > self.free_octets:
             raise Refused(errno.ENOSPC)
         self._octets += octets
 
     def resize(self, file: MemoryNode, octets: int) -> None:
-        """Cuts a file or extends it by zeros; earlier writes become stable."""
+        """Cuts a file or extends it by zeros; earlier writes become stable. Refused: EFBIG, ENOSPC."""
         if octets > self.octets_max:
             raise Refused(errno.EFBIG)
         self.take(octets - len(file.data))

@@ -37,7 +37,7 @@ class NameTable:
 
     @property
     def octets(self) -> int:
-        """The memory that the rows take."""
+        """The octets of memory that the rows take."""
         return len(self._names) + _ROW_OCTETS * len(self._keys)
 
     def add(self, key: int, value: int, name: bytes) -> None:
@@ -52,14 +52,14 @@ class NameTable:
         self._order = array("I", sorted(range(len(self._keys)), key=self._keys.__getitem__))
 
     def rows(self, key: int = 0) -> Iterator[Row]:
-        """The rows from this key on, in order."""
+        """Returns the rows from this key on, in order."""
         order = self._order
         first = bisect_left(order, key, key=self._keys.__getitem__)
         # Not `islice`, which steps through all rows before the first.
         return map(self._row, map(order.__getitem__, range(first, len(order))))
 
     def last_key(self) -> int:
-        """The largest key; the table must not be empty."""
+        """Returns the largest key; the table must not be empty."""
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:

@@ -110,7 +110,7 @@ class ObjectTree(Generic[N]):
         self._may_ask_cached = self._can_ask_cached()
 
     def stands_for(self, directory: Path) -> bool:
-        """Whether a path leads to the directory of this tree, over the same mount; may block.
+        """Returns whether a path leads to the directory of this tree, over the same mount; may block.
 
         Raises:
             OSError: it leads to no directory.
@@ -129,7 +129,7 @@ class ObjectTree(Generic[N]):
             self.__dict__.pop(name, None)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
-        """Whether the object is still in the export and has not been deleted; does not wait for a disk.
+        """Returns whether the object is still in the export and has not been deleted; does not wait for a disk.
 
         The question counts as a use of the object. With `at_once` also False for an object so deep that the answer
         takes long, milliseconds or more.
@@ -153,7 +153,7 @@ class ObjectTree(Generic[N]):
         return True
 
     def find(self, handle: bytes, *, at_once: bool) -> N | None:
-        """The object of a genuine handle of this export that is not held, or not known to be inside.
+        """Finds the object of a genuine handle of this export that is not held, or not known to be inside.
 
         With `at_once` None where that may block.
 
@@ -179,7 +179,7 @@ class ObjectTree(Generic[N]):
         raise Refused(errno.ESTALE)
 
     def child(self, directory: N, name: bytes) -> N:
-        """The object of this name, reached with the calling thread's identity; may block.
+        """Returns the object of this name, reached with the calling thread's identity; may block.
 
         Raises:
             Refused: the name leads to a mount point.
@@ -188,7 +188,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
     def created(self, directory: N, name: bytes, fd: int) -> N:
-        """The file behind `fd`, which was just created with this name, even if the name stands for another by now.
+        """Returns the file behind `fd`, which was just created with this name; the name may stand for another by now.
 
         Raises:
             OSError: the file's identity cannot be read, or no descriptor is left.
@@ -196,7 +196,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, os.open(b"/proc/self/fd/%d" % fd, os.O_PATH | os.O_CLOEXEC))
 
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
-        """The object of this kind that was just made with this name, by a call that gives no descriptor.
+        """Returns the object of this kind that was just made with this name, by a call that gives no descriptor.
 
         None if the name leads to no object, or to another one: of another kind, or made before `since` (nanoseconds,
         see `file_clock_ns`). A local process has then renamed the object.
@@ -221,7 +221,12 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """As `child`, but never waits: None if it would have to."""
+        """Returns the object of a name as `child` does, but never waits: None if it would have to.
+
+        Raises:
+            Refused: EACCES: the name leads to a mount point.
+            OSError: as `child`.
+        """
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:
@@ -235,7 +240,12 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def parent(self, directory: N) -> N:
-        """The directory above, with the root above itself; may block."""
+        """Returns the directory above; the root is above itself. May block.
+
+        Raises:
+            Refused: ESTALE: the directory above is not in the export.
+            OSError: it cannot be reached.
+        """
         if directory.handle == self.root.handle:
             return self.root
         node = self._adopt(os.open(b"..", _REACH | os.O_DIRECTORY, dir_fd=directory.fd))
@@ -247,7 +257,7 @@ class ObjectTree(Generic[N]):
         return node
 
     def sync_file_system(self) -> None:
-        """Puts everything of the export's file system on the disk.
+        """Puts all data of the export's file system on the disk.
 
         Raises:
             OSError: some of it is lost.
@@ -263,12 +273,12 @@ class ObjectTree(Generic[N]):
             os.close(fd)
 
     def drop_idle(self) -> None:
-        """Drops the results of the last search if they are not asked for."""
+        """Drops the results of the last search if they have not been asked for lately."""
         with self._search_lock:
             self._search.drop_idle()
 
     def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
-        """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
+        """Returns (handle, attributes) of the object of this name, None for a mount point; holds nothing open.
 
         Raises:
             OSError: no object has this name, or it may not be reached.
@@ -472,7 +482,7 @@ class ObjectTree(Generic[N]):
 
 
 def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
-    """The name of an object: the same in each export and for each mount of its file system."""
+    """Returns the name of an object: the same in each export and for each mount of its file system."""
     return tree.file_system + HandleSeal.object_in(handle)
 
 

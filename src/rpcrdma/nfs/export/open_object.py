@@ -47,7 +47,7 @@ class OpenObject:
         _close(self.fd)
 
     def attributes(self) -> Attributes:
-        """The present attributes; the same object as before while they are the same. Never waits."""
+        """Returns the present attributes; the same object as before while they are the same. Never waits."""
         status = os.fstat(self.fd)
         try:
             counted = self.changes[self.handle]
@@ -75,7 +75,7 @@ class OpenObject:
         return attributes
 
     def count_change(self, present: Attributes) -> None:
-        """Counts a change of the object that has these attributes, or had them just before."""
+        """Counts a change of the object; `present`: its attributes after the change, or just before."""
         changes, ctime = self.changes, present.ctime_ns
         changes[self.handle] = ctime, present.change - ctime + 1
         if len(changes) > NFS_CHANGES_COUNTED_MAX:
@@ -84,7 +84,7 @@ class OpenObject:
 
 
 def attributes_of(status: os.stat_result, fsid: int) -> Attributes:
-    """The attributes of an object of the export with this number."""
+    """Converts the result of `os.stat` to the attributes of an object; `fsid` is the number of its export."""
     mode = status.st_mode
     device = status.st_rdev
     return Attributes(

@@ -46,7 +46,7 @@ class RemoteFile(Protocol):
         """The size of the file in octets."""
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Reads this range, all of it; waits for the network and may raise any error."""
+        """Reads all octets from `start` to `end`; waits for the network and may raise any error."""
 
 
 class _Fetch:

@@ -27,29 +27,29 @@ class ReadOnlyNode:
         """See `tree.Node.opened_for_writing`: it never is."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
 
@@ -59,9 +59,9 @@ class ReadOnlyFile:
     __slots__ = ()
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)
 
     def commit(self, change: Change) -> bytes:
-        """Refuses with EROFS."""
+        """Raises Refused: EROFS."""
         raise Refused(errno.EROFS)

@@ -95,7 +95,7 @@ class PlaceIndex:
             self._note(key, None)
 
     def find(self, key: bytes) -> NameInDirectory | None:
-        """Where an object was last seen, or `DELETED`; may wait for the disk."""
+        """Returns where an object was last seen, or `DELETED`; None: unknown. May wait for the disk."""
         with self._lock:
             place = self._recent.get(key)
             if place is not None or self._database is None:

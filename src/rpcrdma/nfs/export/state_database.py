@@ -62,13 +62,13 @@ def _make_private(path: Path) -> None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error says that the content of the file is damaged."""
+    """Returns whether an error says that the content of the file is damaged."""
     # The low octet is the code, the others give details.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
 
 
 def put_aside(path: Path, error: sqlite3.Error, loss: str) -> bool:
-    """Gives a damaged database another name; False if that is not possible."""
+    """Gives a damaged database another name; returns False if that is not possible. `loss`: its effect, for the log."""
     aside = path.with_name(f"{path.name}.damaged")
     try:
         path.replace(aside)

@@ -313,7 +313,7 @@ class OpenFile(Protocol):
         """The handle of the file."""
 
     def attributes(self) -> Attributes:
-        """The present attributes; never waits."""
+        """Returns the present attributes; never waits."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads into a buffer of at least one octet; returns the octets read.
@@ -329,7 +329,7 @@ class OpenFile(Protocol):
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk; returns the verifier of before."""
+        """Puts all unstable data on the disk; returns the verifier as it was before."""
 
 
 class Lease(Protocol):
@@ -350,7 +350,7 @@ class RangeLocks(Protocol):
         """Locks or unlocks a range; never waits. Returns False if a lock of a local process is in the way."""
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """A lock of a local process that is in the way of locking a range."""
+        """Returns a lock of a local process that is in the way of locking a range; None if none is."""
 
 
 class Node(Protocol):
@@ -367,20 +367,20 @@ class Node(Protocol):
 
     @property
     def kind(self) -> FileKind:
-        """Its type."""
+        """The type of the object."""
 
     @property
     def tree(self) -> Tree:
-        """The tree in which it is."""
+        """The tree of the object."""
 
     def attributes(self) -> Attributes:
-        """The present attributes; never waits."""
+        """Returns the present attributes; never waits."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """The rights that a caller has of those wanted; never waits."""
+        """Returns the rights that a caller has of those wanted; never waits."""
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
-        """The object of a name in this directory; "." and ".." are known.
+        """Returns the object of a name in this directory; "." and ".." are known.
 
         Raises:
             Refused: ENOTDIR; EACCES: it is in another file system.
@@ -388,13 +388,13 @@ class Node(Protocol):
         """
 
     def parent(self) -> Node:
-        """The directory above this one; the root is above itself."""
+        """Returns the directory above this one; the root is above itself."""
 
     def read_link(self) -> bytes:
-        """The path in a symbolic link; EINVAL for others."""
+        """Returns the path in a symbolic link; Refused (EINVAL) for other objects."""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
-        """The entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
+        """Returns the entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
 
         Cookies hold for ever. "." and ".." have 1 and 2.
         """
@@ -410,7 +410,7 @@ class Node(Protocol):
         """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """The file if a call has opened it for writing already; judges nobody (see `OpenFile.write`). Never waits."""
+        """Returns the file if a call has opened it for writing, else None; judges nobody (see `OpenFile.write`)."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
         """Takes a lease on this regular file; None: writers that are no clients would stay unnoticed.
@@ -420,7 +420,7 @@ class Node(Protocol):
         """
 
     def range_locks(self) -> RangeLocks | None:
-        """Locks on this regular file, none at first; None: there are no local processes that could see them."""
+        """Makes a set of locks on this regular file, empty at first; None: no local process could see them."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory; `change` is the directory's."""
@@ -431,7 +431,7 @@ class Node(Protocol):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets attributes; refuses with NOT_SYNC if there is a guard that says no to the attributes before."""
+        """Sets attributes; Refused (NOT_SYNC) if `guard` is given, and returns False for the attributes before."""
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
         """Removes a name from this directory: of a directory, of another object, or (None) of either."""
@@ -443,10 +443,10 @@ class Node(Protocol):
         """Gives this object a further name in a directory, whose change is `change`."""
 
     def space(self) -> Space:
-        """The space of the object's file system."""
+        """Returns the space of the object's file system."""
 
     def path_limits(self) -> PathLimits:
-        """The bounds of the object's file system."""
+        """Returns the bounds of the object's file system on names and links."""
 
 
 class Tree(Protocol):
@@ -454,11 +454,11 @@ class Tree(Protocol):
 
     @property
     def export(self) -> ExportTerms:
-        """Its name, and the terms on which clients may use it."""
+        """The name of the tree, and the terms on which clients may use it."""
 
     @property
     def fsid(self) -> int:
-        """A number of 32 bits that stands for it, the same from run to run."""
+        """A number of 32 bits that stands for the tree, the same from run to run."""
 
     @property
     def in_memory(self) -> bool:
@@ -466,18 +466,18 @@ class Tree(Protocol):
 
     @property
     def transfer_octets(self) -> int:
-        """Octets that one READ or WRITE may move."""
+        """The most octets that one READ or WRITE may move."""
 
     @property
     def xattrs(self) -> bool:
-        """Whether its nodes have extended attributes: see `abilities.Extended`."""
+        """Whether the nodes of the tree have extended attributes: see `abilities.Extended`."""
 
     @property
     def root(self) -> Node:
-        """Its directory."""
+        """The exported directory."""
 
 
 def check_changeable(who: Grant) -> None:
-    """Refuses with EROFS changes by a caller who may only read."""
+    """Raises Refused (EROFS) for a caller who may only read."""
     if who.read_only:
         raise Refused(errno.EROFS)

@@ -41,7 +41,7 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Whether the tree may be walked now: the rest that follows a walk, longer after more entries, is over."""
+        """Returns whether the tree may be walked now: the pause after the last walk is over."""
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
         # A clock that was set back must not put off the next walk for long.
@@ -71,7 +71,7 @@ class TreeSearch:
         self._ended = file_clock_ns()
 
     def places(self, inode: int) -> Iterator[list[bytes]]:
-        """The names that lead from the root to the objects with this inode number, as the last walk has shown them."""
+        """Yields the names that lead from the root to each object with this inode number, by the last walk."""
         self._used = True
         if self._names is not None:
             for row in self._names.rows(inode):
@@ -102,7 +102,7 @@ class TreeSearch:
 
 
 def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
-    """The entries of a directory; none where it cannot be read or is on another mount."""
+    """Yields the entries of a directory; none if it cannot be read or is on another mount."""
     try:
         fd = os.open(path, _LIST, dir_fd=directory)
     except OSError:

@@ -41,7 +41,9 @@ class UserGroups:
         self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
-        """Returns the supplementary groups of a user, none for an unknown one; None: `at_once`, and it may block.
+        """Returns the supplementary groups of a user; () for an unknown one.
+
+        With `at_once` it never blocks, and returns None for a user who has yet to be looked up.
 
         Raises:
             Refused: as `find`.
@@ -50,7 +52,7 @@ class UserGroups:
         return self.find(uid) if groups is None and not at_once else groups
 
     def find(self, uid: int) -> tuple[int, ...]:
-        """Returns the groups of a user as `of`, which it remembers; may block.
+        """Looks up the groups of a user, unless they are known, and remembers them; may block.
 
         Raises:
             Refused: EAGAIN: the database does not answer other look-ups.

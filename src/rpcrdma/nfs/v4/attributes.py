@@ -91,12 +91,12 @@ class Described:
 
 
 def bits(*numbers: int) -> int:
-    """The set of attributes with these numbers."""
+    """Returns the set of attributes with these numbers, a bit for each."""
     return functools.reduce(lambda found, number: found | 1 << number, numbers, 0)
 
 
 def bits_of(bitmap: Sequence[int]) -> int:
-    """The set that a bitmap4 stands for."""
+    """Returns the set of attributes in a bitmap4, as `bits` does."""
     found = 0
     for word in reversed(bitmap):
         found = found << 32 | word
@@ -104,7 +104,7 @@ def bits_of(bitmap: Sequence[int]) -> int:
 
 
 def words(attributes: int) -> list[int]:
-    """The bitmap4 of a set, without words of 0 at its end."""
+    """Returns the bitmap4 of a set of attributes, without words of 0 at its end."""
     found = []
     while attributes:
         found.append(attributes & 0xFFFFFFFF)
@@ -230,7 +230,7 @@ class Shown(NamedTuple):
 
 
 def fattr_of(described: Described, attributes: int) -> fattr4:
-    """The values of those attributes of a set that are supported.
+    """Encodes the values of those attributes of a set that are supported.
 
     Raises:
         Refused: INVAL: the set has attributes that can only be set.
@@ -262,15 +262,16 @@ def equal_to(described: Described, expected: fattr4) -> bool:
 
 
 def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
-    """The attributes to be set; looks up names of owners, which may block.
+    """Decodes the attributes that a call sets; looks up names of owners, which may block.
 
     Args:
         given: the attributes of a call.
-        exclusive: they belong to a file that is created with a verifier, which takes up its times.
+        exclusive: whether a file is created with a verifier, which is kept in its times: these cannot be set.
 
     Raises:
-        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be set, or its value is none; BADOWNER: an
-            unknown name; BADXDR: the values do not decode, or are more or fewer.
+        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be set, or the mode is not valid; FBIG: no
+            file can have this size; BADOWNER: an unknown name; BADXDR: the values do not decode, or their number is not
+            that of the attributes.
     """
     attributes = bits_of(given.attrmask)
     if attributes & ~SUPPORTED:

@@ -131,7 +131,7 @@ class Shape:
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
-        """COMPOUND under the names of the operations, for statistics.
+        """The procedure COMPOUND under the names of the operations, for statistics.
 
         Beyond `NFS4_KINDS_OF_CALLS_MAX` names it is that of the first operation, "OPEN+...": a client that uses up the
         names does not hide the calls of others.
@@ -345,7 +345,7 @@ def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
 
 
 def decode_operation_result(dec: Decoder) -> Result:
-    """Decodes the result of one operation."""
+    """Decodes the result of one operation; DecodeError also if the operation has succeeded and is not supported."""
     number = dec.u32("nfs_resop4.resop")
     status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
     operation = _NEWEST.get(number, ILLEGAL)

@@ -32,7 +32,7 @@ _FAILURES: Final = {
 
 
 def with_compound(types: str) -> str:
-    """The text of nfs4.x with a union of all arguments, a union of all results, and the program with COMPOUND.
+    """Returns the text of nfs4.x with a union of all arguments, a union of all results, and the program with COMPOUND.
 
     What follows an operation that is not supported cannot be read.
     """

@@ -65,7 +65,7 @@ _BY_ERRNO: Final = {
 
 
 def status_of(error: Refused | tree.Refused | OSError) -> nfsstat4:
-    """The status of a refusal, or of an error of the operating system."""
+    """Returns the status of a refusal, or of an error of the operating system; NFS4ERR_IO for unknown numbers."""
     if isinstance(error, Refused):
         return error.status
     return _S.NFS4ERR_IO if error.errno is None else _BY_ERRNO.get(error.errno, _S.NFS4ERR_IO)

@@ -213,7 +213,7 @@ class Version2:
         return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA2_MSG, message.kind | MORE, 0, 0, 0, 0)
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """Encodes an array of numbers and values."""
+        """Encodes transport properties, each its number and its value, as an rpcrdma2_propset."""
         return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:

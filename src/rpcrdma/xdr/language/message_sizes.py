@@ -76,7 +76,7 @@ class MessageSizes:
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """Returns the most octets of those items of arguments that may be placed directly, with their padding."""
+        """Returns the most octets, padded, of items of arguments that may be placed directly; 0 without arguments."""
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 

@@ -119,7 +119,7 @@ class _Holder:
 
     @property
     def holding(self) -> list[Step]:
-        """The client has a delegation of the file."""
+        """The steps by which a client gets a delegation of the file."""
         access = [_OPEN, 0, _READ | _WANT_READ_DELEGATION, 0]
         opening = [{"words": access}, self._given("client", "id"), self._owner, {"words": [0, _BY_HANDLE]}]
         closing = [{"words": [_CLOSE, 0]}, _CURRENT_STATEID]
@@ -136,7 +136,7 @@ class _Holder:
 
     @property
     def returning(self) -> list[Step]:
-        """The client returns the delegation, and leaves."""
+        """The steps by which the client returns the delegation, and leaves."""
         delegation = [{"words": [_DELEGRETURN]}, self._given("opened", "delegated")]
         return [
             self._compound(3, self._sequence(2), [{"words": [_PUTFH]}, _FRESH], delegation),
@@ -155,7 +155,7 @@ class _Holder:
 
     @property
     def restarted(self) -> list[Step]:
-        """The client is known anew, without its state, and leaves."""
+        """The steps by which the client introduces itself anew, which drops its state, and leaves."""
         return [*self._known, *self._leaving]
 
 

@@ -34,12 +34,12 @@ _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
 def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
-    """Answers calls with these fields in the header, until so many are unanswered at once."""
+    """Answers calls that match `calls`, with `header` in the replies, until `number` of them are unanswered at once."""
     return {"serve": {"each": calls, "together": number, "header": header}}
 
 
 def _together(number: int) -> Step:
-    """So many calls at once, as the credits permit; a client that makes fewer is not judged."""
+    """Waits for `number` calls at once, as the credits permit; a client that makes fewer is not judged."""
     return serving_together(CALLS, number, credit=number)
 
 
@@ -55,7 +55,7 @@ def _until(
     item: dict[str, Any] | None = None,
     **header: Any,
 ) -> Step:
-    """Answers calls, `each` of which has one of these patterns, until one has these fields in its header.
+    """Answers calls, which have to match a pattern of `each`, until the header of one has the fields `header`.
 
     `procedure` is a field of its RPC message, `item` those of the chunk for its data.
     """
@@ -77,18 +77,18 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """The reply to the last call, with these fields in its header and its message."""
+    """Says the reply to the last call, with `header` and `message` in place of the usual fields."""
     return {"answer": {**(message or {}), "header": header}}
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
-    """A wrong reply, after which nothing comes before the right one."""
+    """A check of a wrong reply, after which the client says nothing until the right one."""
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
 
 def terminates(*codes: int) -> list[dict[str, Any]]:
-    """A Terminate with one of these codes; other clients give others or none."""
+    """Patterns of a Terminate with one of `codes`; another code, or an end without one, is noted and not judged."""
     swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
     usual: list[dict[str, Any]] = [{"terminate": {"code": {"any": list(codes)}}}]
     if not set(swapped) <= set(codes):
@@ -101,12 +101,12 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 
 
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
-    """An access that the client has not permitted: it sends a Terminate."""
+    """A check that the client answers an access that it has not permitted by a Terminate."""
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """RDMA_ERROR, which ends its call."""
+    """A check that RDMA_ERROR ends its call alone."""
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
 
@@ -120,7 +120,7 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
 
 def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Right calls whose chunk for data, if they have one, has these fields."""
+    """The patterns of right calls whose chunk for data, if they have one, has the fields `item`."""
     return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
 
 

@@ -29,7 +29,7 @@ def _grant(messages: int) -> Step:
 
 
 def _together(messages: int) -> Step:
-    """So many calls at once; each reply before grants one more message."""
+    """Waits for `messages` calls at once; each reply before grants one more message."""
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)
 

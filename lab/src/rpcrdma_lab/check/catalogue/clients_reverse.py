@@ -49,40 +49,40 @@ class _Client(ABC):
 
     @property
     def any(self) -> Step:
-        """A call of the client, which is not answered."""
+        """Waits for a call of the client, and does not answer it yet."""
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """A call of the server; "header" and "rpc" of `message` have the fields that differ."""
+        """Says a call of the server; "header" and "rpc" of `message` have the fields that differ."""
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
             message["rpc"] = {**_CALL, "xid": xid, **message.get("rpc", {})}
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """The pattern of a reply to a call with one of these XIDs."""
+        """Returns the pattern of a reply to a call with one of `xids`; without any to the usual reverse call."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """The pattern of an error with one of these codes."""
+        """Returns the pattern of an error with one of `codes`, in reply to the usual reverse call."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """One of these answers to so many calls, and the client makes another call."""
+        """Expects one of `answers` to each of `times` reverse calls; then the client makes another call."""
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """None or one of these answers, and the client makes another call."""
+        """Expects one of `answers` or none; in either case the client makes another call."""
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """A check that begins with a call of the client."""
+        """Makes a check that begins with a call of the client; see `rpcrdma_lab.check.entry.check`."""
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
-        """A call with a chunk that no item is in."""
+        """Makes a check of a reverse call with a chunk that no item is in; `what` names the chunk."""
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
         return self.check(name, title, statements, self.called(header=header), *answers, memory=memory)
@@ -129,7 +129,7 @@ class _Second(_Client):
     def check(
         self, name: str, title: str, statements: str, *steps: Step, support: bool = True, **conversation: Any
     ) -> Check:
-        """A check of clients that tell support of reverse calls, or none."""
+        """Makes a check of clients that tell support of reverse calls (`support`), or of those that tell none."""
         client = self.client
         told = client.properties["message"]
         without = {"words": [0]}  # Without the property the level is 1.
@@ -163,7 +163,7 @@ def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chun
 
 
 def _as_many_as_granted(client: _First) -> Check:
-    """So many reverse calls as the reply to the first one grants, and the reply to the client's call behind them."""
+    """Makes as many reverse calls as the reply to the first one grants, then replies to the client's call."""
 
     def granting(**credit: int) -> dict[str, Any]:
         message = client.reply()["message"]

@@ -76,7 +76,7 @@ class _Checks:
         self.client = Version2Client(_RECEIVE_OCTETS)
 
     def request(self, **fields: Any) -> dict[str, Any]:
-        """The pattern of a Transmit Request that the server takes."""
+        """Returns the pattern of a Transmit Request that the server takes."""
         items = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS]}}}
         ways = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE]}}}
         header = {
@@ -100,9 +100,16 @@ class _Checks:
         segments: bool = False,
         agrees: Mapping[str, Any] | None = None,
     ) -> Check:
-        """A check of clients that tell the extension; with `segments` their receive buffers have some for data.
+        """Makes a check that is not met by clients without the extension.
 
-        `agrees` are conditions on the properties of the client.
+        Args:
+            name: the id without "client.rtr.".
+            title: the expected behaviour in words.
+            statements: the ids of the tried statements, separated by spaces.
+            steps: the steps after both sides have told their properties.
+            told: the server's properties; None: those of a server that takes all messages of the extension.
+            segments: whether clients whose receive buffers have no segments for data do not meet the check, either.
+            agrees: further fields of the pattern of the client's properties.
         """
         client = self.client
         properties = client.properties["message"]
@@ -115,13 +122,13 @@ class _Checks:
         return client.whole(f"rtr.{name}", title, statements, *begin, *steps, needs="program")
 
     def until(self, request: Mapping[str, Any] | None = None, **until: Any) -> Step:
-        """Answers calls until one has these fields; `request` is the pattern of Transmit Requests."""
+        """Answers calls until one has the fields `until`; `request`: the pattern of the Transmit Requests it takes."""
         each = [*self.client.calls, request or self.request()]
         return {"serve": {"each": [{**one, "as": "call"} for one in each], "until": until}}
 
     @property
     def other(self) -> list[dict[str, Any]]:
-        """Any other call."""
+        """The patterns of calls with another XID than the last one."""
         named = {"xid": {"not": {"given": "call.xid"}}}
         return [
             {"message": {**each["message"], "header": {**each["message"]["header"], **named}}}
@@ -130,11 +137,11 @@ class _Checks:
 
     @property
     def going_on(self) -> Step:
-        """Any call, also the same one, or the end of the connection."""
+        """Expects any call, a repeated one included, or the end of the connection."""
         return hear(*self.client.calls, self.request(), {"end": {}})
 
     def directed(self, *, extra: int = 0) -> Step:
-        """Answers calls until a READ may be answered in segments, with so many further receives."""
+        """Answers calls until a READ may be answered in segments, and allows `extra` further receives."""
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
             {"type": BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
@@ -144,7 +151,7 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """A Transmit Response with a READ's result, whose data are at these places; `message` has the other fields."""
+        """Says a Transmit Response to a READ, with its data at the places `items`; `message` has other fields."""
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
         results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
@@ -153,16 +160,16 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """The place of a result in the first segment."""
+        """Returns the item of a result in the first segment; `item` has the fields that differ."""
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
-        """A Transmit Continue of a response, without a payload."""
+        """Says the Transmit Continue of a response with this number and no payload; `header` has other fields."""
         given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, "flags": 1, **header}
         return say(header=given, body="")
 
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
-        """A Report Error about this transmission of a response; the client goes on."""
+        """Expects a Report Error with the code `fault` about transmission `number`; then the client goes on."""
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}
         header |= {"bad": {"xid": xid, "direction": 1, "number": number}, "fault": fault}
@@ -175,7 +182,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Requests, and the limits that the server has told."""
+        """Returns the checks of requests, and of the limits that the server has told."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
@@ -216,7 +223,7 @@ class _Checks:
         ]  # fmt: skip
 
     def responses(self) -> list[Check]:
-        """Right responses, and messages that are discarded before them."""
+        """Returns the checks of right responses, and of messages that are discarded before them."""
         right = self.response(self.placed())
 
         def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
@@ -239,7 +246,7 @@ class _Checks:
         ]  # fmt: skip
 
     def faults(self) -> list[Check]:
-        """Faults of responses, each with its report; headers against the XDR have none."""
+        """Returns the checks of faults of responses, each with its report; headers against the XDR have none."""
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)
@@ -292,7 +299,7 @@ class _Checks:
         ]  # fmt: skip
 
     def all(self) -> list[Check]:
-        """All checks."""
+        """Returns all checks."""
         return [*self.requests(), *self.responses(), *self.faults()]
 
 

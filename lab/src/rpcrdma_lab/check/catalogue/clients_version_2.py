@@ -54,26 +54,26 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """Calls with so many segments; `again`: with the XID of the last call."""
+        """Returns the patterns of calls with at most `most` segments; `again`: with the XID of the last call."""
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
 
     @property
     def fitting(self) -> list[dict[str, Any]]:
-        """Calls whose chunks take the data of a READ or WRITE."""
+        """The patterns of calls whose chunks have the length of the data of a READ or WRITE."""
         return [{"message": {**each["message"], **_FITTING}} for each in self.calls]
 
     @property
     def as_long_as_told(self) -> list[dict[str, Any]]:
-        """Calls in no longer messages than either side has told; the client's properties have the name "client"."""
+        """The patterns of calls no longer than either side has told; a step before named the properties "client"."""
         own = {"min": {"heard": "send_octets", "of": "client", "plus": 1}}
         octets = {"not": {"any": [{"min": self._octets + 1}, own]}}
         return [{"message": {**each["message"], "octets": octets}} for each in self.calls]
 
     @property
     def with_few_segments(self) -> Step:
-        """Answers calls with few segments each, until a READ has a Write chunk."""
+        """Answers calls with few segments each, until a READ has a Write chunk; others break the rule."""
         until = {"header": {"writes": {"not": []}}, "rpc": {"procedure": _READ}}
         return {"serve": {"each": self.up_to_segments(_SEGMENTS), "until": until}}
 
@@ -97,64 +97,64 @@ class Version2Client:
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """The properties of the server; the Receive Buffer Size alone unless some are given."""
+        """Says the properties of the server: `properties`, or else the Receive Buffer Size alone."""
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """The reply to the last call, with these fields in its header and its message."""
+        """Says the reply to the last call, with `header` and `message` in place of the usual fields."""
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """A reply that is to be discarded, and allows no further call."""
+        """Says a reply that the client has to discard, and that allows no further call."""
         return self.reply(message=message, **{**self.no_more, **header})
 
     def until(self, *, each: list[dict[str, Any]] | None = None, **header: Any) -> Step:
-        """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
+        """Answers calls until one has the fields `header`; "procedure" among them is a field of its RPC message."""
         rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """A check that begins with the client's properties."""
+        """Makes a check that begins with the client's properties."""
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """A check with all its steps; `conversation` has its keys and `needs`."""
+        """Makes a check of exactly these steps; `conversation` has further keys of it, and `needs`."""
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """A check behind the properties of both sides."""
+        """Makes a check whose steps follow the properties of both sides."""
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
-        """Properties of the server with which calls go on."""
+        """Makes a check that calls go on after the properties `told` of the server."""
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """A check in which no second call may come before the reply to the first."""
+        """Makes a check in which no second call may come before the reply to the first."""
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """A wrong answer, after which nothing comes before the right one."""
+        """Makes a check of a wrong answer, after which the client says nothing until the right one."""
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """A broken reply, which is discarded or ends the call; the client goes on, or ends the connection."""
+        """Makes a check of a broken reply: the client discards it or ends the call, and goes on or disconnects."""
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
 
     def error(self, code: int, *numbers: int) -> Step:
-        """RDMA2_ERROR for the last call."""
+        """Says RDMA2_ERROR for the last call, with `code` and the `numbers` behind it."""
         return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
     def part(self, body: Any) -> Step:
-        """A part of a reply that is continued."""
+        """Says a part of a reply, which is continued; `body` is its payload."""
         return say(header={"xid": _XID, "flags": 3}, body=body)
 
     def last_part(self, body: Any) -> Step:
-        """The end of a continued reply."""
+        """Says the last part of a continued reply; `body` is its payload."""
         return say(header={"xid": _XID, "flags": 1}, body=body)
 
 

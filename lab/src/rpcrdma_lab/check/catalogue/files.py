@@ -37,19 +37,19 @@ _OLD_PLUS, _SHOWN_PLUS = 12, 13
 
 
 def getattr_call() -> dict[str, Any]:
-    """The RPC message of GETATTR."""
+    """Returns the RPC message of GETATTR."""
     return {"procedure": 1, "args": [{"opaque": {"given": "file"}}], **CALLER}
 
 
 def read_call(count: int, file: str = "file") -> dict[str, Any]:
-    """The RPC message of READ from the start of the file."""
+    """Returns the RPC message of READ from the start of the file."""
     return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [0]}, {"words": [count]}], **CALLER}
 
 
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
-    """The pattern of a successful reply of version 1, with these fields in its header; it may invalidate "sink".
+    """Returns the pattern of a successful reply of version 1 with the fields `header`; it may invalidate "sink".
 
-    That to a READ of `count` octets through a chunk has their number at its end, and neither data nor padding behind.
+    With `count` the results end with this number: a READ through a chunk has neither data nor padding behind it.
     """
     pattern = accepted(**header)["message"]
     rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
@@ -57,13 +57,13 @@ def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
 
 
 def write_call(count: int) -> dict[str, Any]:
-    """The RPC message of WRITE to the start of the file, without its data."""
+    """Returns the RPC message of WRITE to the start of the file, without its data."""
     args = [{"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [count, 2, count]}]
     return {"procedure": 7, "args": args, **CALLER}
 
 
 def made_old() -> list[Step]:
-    """The written file begins with `OLD`."""
+    """Writes `OLD` to the start of the file for WRITE, inline; the reply is not judged."""
     xid = {"given": "xid", "plus": _OLD_PLUS}
     call = write_call(_OLD_OCTETS)
     done = {"message": {"rpc": {"xid": xid, "accepted": 0, "result_status": 0}}}
@@ -72,9 +72,9 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """A READ shows that the written file begins with the pattern of `count` octets, or with `data`.
+    """Reads the file for WRITE, and expects the pattern of `count` octets, or `data`, at its start.
 
-    Other data break the statement. The READ itself is not judged: its header and its padding are matters of other
+    Other data break `statement`. The READ itself is not judged: its header and its padding are matters of other
     checks, and a server may return fewer octets than it is asked for (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
@@ -89,11 +89,11 @@ def shown(count: int, statement: str, data: Any = None) -> list[Step]:
 
 
 def content(count: int) -> dict[str, Any]:
-    """The first octets of the file that is read."""
+    """Returns the first `count` octets of the file for READ."""
     return {"given": "content", "first": count}
 
 
 def segment(length: int, at: int = 0, memory: str = "sink") -> dict[str, Any]:
-    """A segment of registered memory."""
+    """Returns a segment of `length` octets, `at` octets behind the start of the registered `memory`."""
     offset = {"given": f"{memory}.offset", "plus": at}
     return {"handle": {"given": f"{memory}.handle"}, "length": length, "offset": offset}

@@ -53,7 +53,7 @@ class FrameMistake(NamedTuple):
 
 
 def _call(plus: int = 1, **frame: Any) -> dict[str, Any]:
-    """An empty call in a frame or segments with these fields."""
+    """The message of an empty call, with the fields `frame` of its frame or segments."""
     return {"header": {"xid": {"given": "xid", "plus": plus}}, "rpc": {}, **frame}
 
 

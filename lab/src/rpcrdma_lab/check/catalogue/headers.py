@@ -72,7 +72,7 @@ def _first_or_second(reading: str) -> Step:
 
 
 def _call(**header: Any) -> dict[str, Any]:
-    """An empty call with these fields in its header."""
+    """The message of an empty call, with `header` in place of the usual fields."""
     return {"header": header, "rpc": {}}
 
 

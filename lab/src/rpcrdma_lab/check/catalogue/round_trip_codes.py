@@ -55,7 +55,15 @@ TRANSMISSIONS = 8
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Properties of an end whose receive buffers have so many octets, the last of them in segments for data."""
+    """Returns the properties of an end that has the extension.
+
+    Args:
+        receive_octets: the octets of each receive buffer.
+        segments: the number of its segments for data, which are the last ones; 0: none.
+        segment_octets: the octets of each of these.
+        support: the bits of RTR Support.
+        requests_max: the most transmissions of a request.
+    """
     groups = [1, receive_octets - segments * segment_octets, 0, 0]
     groups += [segments, segment_octets, 0, 1] if segments else []
     return (

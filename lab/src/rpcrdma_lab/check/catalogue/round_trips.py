@@ -85,20 +85,20 @@ class _Checks:
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
-        """A check behind the properties of both sides."""
+        """Makes a check whose steps follow the properties of both sides."""
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
         begin = [_FAMILY.told(*PROPERTIES), _FAMILY.introduction[1]]
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """A Transmit Response with results at these places."""
+        """Expects a Transmit Response in `count` transmissions, with results at the places `items`."""
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Headers with mistakes, and groups with faults."""
+        """Returns the checks of headers with mistakes, and of groups with faults."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
@@ -111,7 +111,7 @@ class _Checks:
         return checks
 
     def requests(self) -> list[Check]:
-        """Requests in one transmission and in several."""
+        """Returns the checks of requests in one transmission and in several."""
         head = {"words": [_XID, 0]}
         tail = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
         receive = {2: {"any": [None, {"words": [{"given": "2.receive_octets"}]}]}}
@@ -147,7 +147,7 @@ class _Checks:
         ]  # fmt: skip
 
     def items(self) -> list[Check]:
-        """Data of requests in segments of the server's buffers, and by RDMA."""
+        """Returns the checks of data of requests in segments of the server's buffers, and by RDMA."""
         segments = {"given": "2.segments"}
         data = {"pattern": 100}
 
@@ -173,7 +173,7 @@ class _Checks:
         ]  # fmt: skip
 
     def directions(self) -> list[Check]:
-        """Results in segments of the check's buffers, and by RDMA, in the allowed combinations (section 7.4)."""
+        """Returns the checks of results in segments and by RDMA, in the allowed combinations (section 7.4)."""
         content = {"given": "content", "first": 100}
         by_send = {"least": 0, "type": IN_SEGMENTS}
         by_rdma = {"least": 0, "type": EXPLICIT, "segments": [_SINK_SEGMENT]}

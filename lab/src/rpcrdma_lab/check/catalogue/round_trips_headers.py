@@ -255,7 +255,7 @@ class _Rows:
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
-        """The rows, by field."""
+        """Yields the mistakes, field by field."""
         yield from self._numbers()
         yield from self._groups()
         yield from self._undecodable()

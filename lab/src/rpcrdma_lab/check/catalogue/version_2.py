@@ -56,24 +56,24 @@ class Family:
     family: str
 
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """The header of an inline reply without chunks, unless `fields` has some."""
+        """Returns the header of an inline reply without chunks, unless `fields` has some."""
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
         return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
 
     def accepted(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """The pattern of a successful reply."""
+        """Returns the pattern of a successful reply; `plus` is added to the XID of the check's first call."""
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
     def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
-        """The pattern of a reply without results; that to a call that names no handle invalidates nothing."""
+        """Returns the pattern of a reply without results, and with the accept_stat `status`; it invalidates nothing."""
         message = self.accepted(plus)["message"]
         return {
             "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
         }
 
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
-        """The pattern of a reply of NFS whose status is 0; its results, if they are given, end with these octets.
+        """Returns the pattern of a reply of NFS whose status is 0; with `results`, its results end with these octets.
 
         The call has named no handle, and the reply invalidates none.
         """
@@ -82,44 +82,44 @@ class Family:
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
-        """The pattern of an answer by a server that passes over a chunk that stands for no item."""
+        """Returns the pattern of an answer by a server that passes over a chunk that stands for no item."""
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}
         return {"message": {**answer, "rpc": rpc}, "reading": "unused-chunk-ignored"}
 
     def error(self, name: str, *numbers: Any, plus: int = 0) -> dict[str, Any]:
-        """The pattern of RDMA2_ERROR with the code of this name."""
+        """Returns the pattern of RDMA2_ERROR with the code `name` of `CODES`, and the `numbers` behind it."""
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "flags": 1, "error": CODES[name]}
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
     def piece(self, payload: Any) -> Step:
-        """A part of a call that is continued."""
+        """Says a part of a call, which is continued."""
         return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
-        """The connection goes on: an empty call is answered next."""
+        """Shows that the connection goes on: says an empty call, and expects its answer."""
         return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """The message that tells these properties."""
+        """Says the message that tells `properties`, each a number and a value."""
         return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
     def introduction(self) -> list[Step]:
-        """The properties of both sides."""
+        """Says the own properties, and expects those of the server."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """A check behind the introduction; `conversation` has its keys and `needs`."""
+        """Makes a check whose steps follow the `introduction`; `conversation` has further keys of it, and `needs`."""
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """A check whose steps begin with the first message."""
+        """Makes a check whose steps begin with the first message, without an introduction."""
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
-        """A message that is answered with an error, after which the connection goes on."""
+        """Makes a check of a `message` that is answered with the error `code`; then the connection goes on."""
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
 
@@ -135,7 +135,7 @@ def _read(count: int, **header: Any) -> Step:
 
 
 def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
-    """WRITE of the memory "source", in a Read chunk so many octets behind the Position of its data."""
+    """Says WRITE of the memory "source" by a Read chunk, `position_plus` octets behind the Position of its data."""
     read = {"position": {"given": "write_position", "plus": position_plus}, "memory": "source"}
     return say(header={"reads": [read]}, rpc=write_call(count), **message)
 
@@ -173,7 +173,7 @@ def _exhausted() -> Check:
 
 
 def _piece(octets: Any) -> dict[str, Any]:
-    """The pattern of a piece of a reply that is not the last one, and has so many octets."""
+    """The pattern of a piece of a reply that is not the last one; `octets` is the pattern of its length."""
     return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 

@@ -177,7 +177,7 @@ class _Rows:
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
 
     def all(self) -> Iterator[Mistake]:
-        """The rows, by field."""
+        """Yields the mistakes, field by field."""
         yield from self._prefix()
         yield from self._undecodable()
         yield from self._chunks()
@@ -186,7 +186,7 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Each field of the headers with each kind of mistake."""
+    """Returns each kind of mistake in each field of the headers."""
     return tuple(_Rows().all())
 
 

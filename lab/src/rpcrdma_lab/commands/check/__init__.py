@@ -71,7 +71,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; returns its exit status."""
     from rpcrdma_lab.commands.check.judging import judge  # noqa: PLC0415
 
     return await judge(args)

@@ -54,7 +54,7 @@ _INTERRUPTED = "the command was interrupted before it"
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
-    """Runs the command."""
+    """Runs the checks of the command line against the server, reports them, and returns the exit status."""
     checks = _chosen(args)
     if not checks:
         return console.error("no check matches", "rpcrdma check --list names all", status=ExitStatus.USAGE)

@@ -109,5 +109,5 @@ class _Teller:
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
-        """The rules that no message has met."""
+        """Returns the lines about the rules that no message has met."""
         return list(self._unmet.values())

@@ -116,7 +116,7 @@ class DelayLine:
             await self._room.wait()
 
     async def deliver(self) -> None:
-        """Writes the messages when they are due, until the last one or a cut."""
+        """Writes the messages when they are due, until the last one; raises `_Cut` at a cut that both ends notice."""
         last = False
         while not last:
             due_s, decision, last = await self._messages.get()
@@ -153,12 +153,12 @@ class _Halves:
         return time.monotonic() - self._start_s
 
     def rest(self, end: int) -> bytearray:
-        """The octets of an unfinished message, which are forwarded at the end of the stream."""
+        """Takes out the octets of an unfinished message of `end`, to be forwarded when its stream ends."""
         rest, self._held[end][:] = self._held[end][:], b""
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets of an end; the messages that are whole now, and octets that belong to none."""
+        """Adds octets of `end`; yields each message that is whole now, None for other octets, with the decision."""
         held, half = self._held[end], self._iwarp.halves[end]
         held += data
         for message in self._iwarp.feed(end, data):

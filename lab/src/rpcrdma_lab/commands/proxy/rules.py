@@ -59,7 +59,7 @@ class ProxyRule:
 
 
 def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[str]]:
-    """The rules of a scenario, and the names of rules that no proxy can follow; `seed` draws values from ranges.
+    """Returns the rules of a scenario, and the names of those that no proxy can follow; `seed` decides random values.
 
     Raises:
         ScenarioError: it does not decode.
@@ -177,7 +177,7 @@ class RuledConnection:
         self._called = 0
 
     def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
-        """The fate of a message of `side` with these octets on the wire, `now_s` after the connection began."""
+        """Decides about a message of `side`, `octets` on the wire, `now_s` seconds after the connection began."""
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":
             self._operations[side] += 1

@@ -21,7 +21,7 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """The text of a statement or extract: it depends on the entry, so that a reply to another call is noticed."""
+    """Returns `octets` octets of a statement or extract; they differ by `entry`, to show a reply to another call."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 

@@ -44,7 +44,7 @@ class _Cut:
         """Of each connection: messages and octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """The number of octets of this message after which the connection breaks; None: it goes on."""
+        """Returns the octets of this message after which the connection breaks; None: it goes on."""
         fault = self.fault
         if fault.after_octets is None and fault.after_operations is None:
             due = now_s >= fault.at_s and {message.sender, message.receiver} == set(self.ends)
@@ -89,7 +89,18 @@ class FaultMaker:
         crash: Callable[[int, float], None],
         restart: Callable[[int], None],
     ) -> float:
-        """Returns when all faults are over, those excluded that wait for their place in a connection."""
+        """Schedules the faults; cuts wait for their place in a connection.
+
+        Args:
+            loop: the loop of the world.
+            host: returns the host of a node.
+            provider: returns the provider of a node.
+            crash: ends a server, by number, and keeps a share of its unstable writes.
+            restart: starts this server again.
+
+        Returns:
+            The time in seconds at which all faults are over, cuts left out.
+        """
         self._loop = loop
         self._host = host
         self._provider = provider
@@ -106,11 +117,11 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """The time until which handlers of a server wait; in the past for most."""
+        """Returns the time until which handlers of a server wait; 0 for a server that was never stalled."""
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:
-        """No further cut happens."""
+        """Drops the cuts that have not happened."""
         self._cuts.clear()
 
     def on_message(self, message: Message) -> Delivery:
@@ -127,7 +138,11 @@ class FaultMaker:
         return Delivery(delay_s=delay_s) if delay_s else DELIVERED
 
     def on_register(self, node: str, octets: int) -> float:
-        """See `Faults`."""
+        """See `Faults`.
+
+        Raises:
+            LocalProtocolError: a fault is that registrations of this node fail.
+        """
         del octets
         if node in self._failing:
             raise LocalProtocolError(f"{node} can register no memory at present")

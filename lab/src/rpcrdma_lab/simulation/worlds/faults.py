@@ -88,9 +88,9 @@ class Fault:
     kept: float = 0.0
     """The share of the unstable writes that a crash does not lose."""
     after_octets: int | None = None
-    """A cut happens when `side` has sent so many octets of one connection."""
+    """A cut happens when `side` has sent this number of octets of one connection."""
     after_operations: int | None = None
-    """A cut happens when `side` has sent so many messages of one connection, RDMA Reads and Writes included."""
+    """A cut happens when `side` has sent this number of messages of one connection, RDMA Reads and Writes included."""
     silent: bool = False
     """Whether the ends are not told of a cut."""
 
@@ -124,7 +124,7 @@ class FaultRule:
     silent: bool = False
 
     def draw(self, choose: random.Random, clients: int, servers: int) -> Fault:
-        """A fault in a world of so many clients and servers."""
+        """Draws a fault in a world with this number of clients and of servers."""
         drawn = {name: between(choose, self.values[name]) for name in sorted(self.values)}
         octets, operations = drawn.pop("after_octets", None), drawn.pop("after_operations", None)
         return Fault(
@@ -140,7 +140,7 @@ class FaultRule:
 
 
 def between(choose: random.Random, limits: Range) -> float:
-    """A value of a range: any order of magnitude is as likely as another, and 0 is as likely as one of them."""
+    """Draws a value of a range: each order of magnitude is as likely as another, and so is 0."""
     least, most = limits
     if least <= 0:
         return round((1 + most) ** choose.random() - 1, 9) if most >= 1 else round(most * choose.random(), 9)

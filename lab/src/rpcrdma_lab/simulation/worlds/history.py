@@ -65,7 +65,7 @@ class Disturbance(NamedTuple):
     """Failures that it explains by itself."""
 
     def concerns(self, call: CallMade) -> bool:
-        """Whether it overlaps the call."""
+        """Returns whether the disturbance is of the client or server of the call, and overlaps it in time."""
         return (
             self.client in (None, call.client)
             and self.server in (None, call.server)
@@ -90,7 +90,7 @@ class History:
     """Of checkers that see them happen."""
 
     def explains(self, call: CallMade, error: Exception) -> bool:
-        """Whether faults explain that the call failed with this error: a timeout, by all the time that they cost it."""
+        """Returns whether faults explain that a call failed with `error`; a timeout: by the time that they cost it."""
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):
             return sum(each.cost_s for each in concerned) >= call.timeout_s

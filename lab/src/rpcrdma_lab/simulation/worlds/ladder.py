@@ -30,7 +30,7 @@ _AT_NODES = frozenset(
 
 
 def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
-    """The last `lines_max` lines up to a time, in the order of time."""
+    """Returns the last `lines_max` events up to `until_s` (None: the end) as lines, in the order of time."""
     events = [event for event in trace.events if event.kind is EventKind.ARRIVE or event.kind in _AT_NODES]
     if until_s is not None:
         events = [event for event in events if event.at_s <= until_s]

@@ -58,7 +58,15 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
 
 
 def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
-    """Runs the worlds of `count` seeds, and tells of them in parts; every `twice_every`th seed runs twice, 0: none."""
+    """Runs worlds in several processes, and yields their totals in parts.
+
+    Args:
+        scenario: the scenario that the worlds are drawn from.
+        first: the first seed.
+        count: the number of seeds.
+        jobs: the number of processes.
+        twice_every: each seed that is a multiple of this number runs twice, to be compared; 0: none.
+    """
     starts = range(first, first + count, _CHUNK)
     tasks = [(scenario, start, min(_CHUNK, first + count - start), twice_every) for start in starts]
     if jobs == 1:

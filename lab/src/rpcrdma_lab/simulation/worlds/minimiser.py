@@ -16,7 +16,7 @@ _TRIES_MAX = 400
 
 
 def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
-    """The smallest part of the plan that was found to fail, beginning with `kept`, which must fail.
+    """Returns the smallest part of a plan that was found to fail; `kept`, None for all, is a part that fails.
 
     Nothing that it keeps can be left out alone, unless the number of tries was too small.
     """

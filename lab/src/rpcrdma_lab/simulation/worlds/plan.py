@@ -75,7 +75,7 @@ class Kept(NamedTuple):
     """(client, call)."""
 
     def of(self, plan: Plan) -> Plan:
-        """The plan with these parts alone."""
+        """Returns the plan with these parts alone."""
         faults = plan.faults
         if self.faults is not None:
             faults = tuple(fault for number, fault in enumerate(faults) if number in self.faults)
@@ -90,7 +90,7 @@ class Kept(NamedTuple):
 
 
 def draw_plan(scenario: Scenario, seed: int) -> Plan:
-    """The world of a seed."""
+    """Draws the world of a seed: the same one each time."""
     choose = random.Random(f"{seed} world")  # noqa: S311 - to be repeated
     profile, clients = _weighted(choose, scenario.profiles), _whole(choose, scenario.clients)
     servers = tuple(_server(scenario, choose, number) for number in range(_whole(choose, scenario.servers)))

@@ -62,12 +62,12 @@ class Scenario:
 
 
 def scenario_names() -> list[str]:
-    """The scenarios that come with the package."""
+    """Returns the names of the scenarios that come with the package."""
     return sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
 
 
 def named_scenario(name: str) -> Scenario:
-    """The scenario of a name from `scenario_names`, or in a file of this path.
+    """Returns the scenario `name` of `scenario_names`, or the one in the file with this path.
 
     Raises:
         ScenarioError: it does not decode.
@@ -86,7 +86,7 @@ def named_scenario(name: str) -> Scenario:
 
 
 def read_table(text: str, file: str) -> ScenarioTable:
-    """The table of a whole file.
+    """Parses a whole file as a table.
 
     Raises:
         ScenarioError: it is no TOML.
@@ -98,7 +98,7 @@ def read_table(text: str, file: str) -> ScenarioTable:
 
 
 def parse_scenario(text: str, name: str, file: str) -> Scenario:
-    """A scenario from TOML.
+    """Parses a scenario in TOML.
 
     Raises:
         ScenarioError: it does not decode.
@@ -149,7 +149,10 @@ def _rule(table: ScenarioTable) -> FaultRule:
 
 
 class ScenarioTable:
-    """One table of the file; keys that no method takes are unknown ones."""
+    """One table of the file; a key that no method has asked for is unknown to `done`.
+
+    Its methods raise `ScenarioError` for a value of another form.
+    """
 
     def __init__(self, file: str, prefix: str, values: Any) -> None:
         self._file = file
@@ -160,23 +163,23 @@ class ScenarioTable:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
-        """Raises the error about a key."""
+        """Raises ScenarioError: `key` has the value `have`, where `need` says in words what it needs."""
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:
-        """The value of a key, as it is."""
+        """Returns the value of a key as it is; `default` if it is missing."""
         self._known.add(key)
         return self.values.get(key, default)
 
     def number(self, key: str, default: float) -> float:
-        """A number, at least 0."""
+        """Returns a number that is at least 0; `default` if the key is missing."""
         value = self.take(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _NUMBER_MAX:
             self.fail(key, f"a number from 0 to {_NUMBER_MAX}", value)
         return float(value)
 
     def range(self, key: str, default: Range | None, *, least: float) -> Range:
-        """A range [LEAST, MOST], or one number for both."""
+        """Returns a range [LEAST, MOST], or one number for both, from `least` on; no `default`: it must be given."""
         value = self.take(key, default)
         ends = list(value) if isinstance(value, list | tuple) else [value, value]
         numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
@@ -185,14 +188,14 @@ class ScenarioTable:
         return numbers[0], numbers[1]
 
     def flag(self, key: str) -> bool:
-        """True or false; false if it is not there."""
+        """Returns true or false; false if the key is missing."""
         value = self.take(key, False)
         if not isinstance(value, bool):
             self.fail(key, "true or false", value)
         return bool(value)
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
-        """One of some words; without a default there must be one."""
+        """Returns one of the words `choices`; without `default` the key must be given."""
         value = self.take(key, default)
         known = [str(choice) for choice in choices]
         if value == default and default is not None:
@@ -202,7 +205,7 @@ class ScenarioTable:
         return str(value)
 
     def weights(self, key: str, choices: Iterable[str], default: str) -> Mapping[str, float]:
-        """A table from choices to weights; without one the default alone."""
+        """Returns the choices that have a weight above 0, with it; `default` alone if the key is missing."""
         value = self.take(key, {default: 1})
         known = list(choices)
         table = ScenarioTable(self._file, f"{self._prefix}{key}.", value)
@@ -213,7 +216,7 @@ class ScenarioTable:
         return {choice: weight for choice, weight in weights.items() if weight}
 
     def done(self) -> None:
-        """Refuses keys that nothing has asked for."""
+        """Raises ScenarioError if the table has a key that no method has asked for."""
         for key in self.values:
             if key not in self._known:
                 self.fail(key, f"one of {', '.join(sorted(self._known))}", self.values[key])

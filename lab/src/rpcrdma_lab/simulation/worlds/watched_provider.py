@@ -56,19 +56,19 @@ class Watcher(Protocol):
     """Is told of all that passes between transports and providers."""
 
     def opened(self, end: WatchedEnd) -> None:
-        """An end of a connection begins."""
+        """Is called when an end of a connection begins."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
-        """It posts receives."""
+        """Is called when the end posts `count` receives."""
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
-        """It posts a Send."""
+        """Is called when the end posts a Send."""
 
     def received(self, end: WatchedEnd) -> None:
-        """It takes the next message of its peer."""
+        """Is called when the end takes the next message of its peer."""
 
     def closed(self, end: WatchedEnd) -> None:
-        """It has released everything."""
+        """Is called when the end has released everything."""
 
 
 class WatchedProvider:

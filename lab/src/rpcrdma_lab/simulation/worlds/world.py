@@ -104,14 +104,14 @@ class _WorldServer:
         await asyncio.Event().wait()
 
     def crash(self, kept: float) -> None:
-        """Ends the program, and loses unstable writes but for a share."""
+        """Ends the program; each unstable write stays with the probability `kept`."""
         self._world.fabric.node(self.node).crash()
         self._world.exposure.crashed(self.node)
         self.disk.crash(lambda: self._kept.random() < kept)
         self.server = self.branch = None
 
     def restart(self) -> None:
-        """Starts the program again, unless another crash has been over before."""
+        """Starts the program again, unless it runs: the restart after another crash may have come first."""
         host = self._world.fabric.node(self.node)
         if not host.up:
             host.restart()
@@ -144,7 +144,7 @@ class _World:
         self.clients: list[WorldClient] = []
 
     def provider(self, node: str) -> WatchedProvider:
-        """The provider of a node."""
+        """Returns the provider of a node, such as "client-0"."""
         if node not in self._providers:
             inner = self.fabric.node(node)
             self._providers[node] = WatchedProvider(inner, node, self.watchers, self._ends)
@@ -230,8 +230,13 @@ class _ErrorLog(logging.Handler):
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
     """Runs one world to its end.
 
-    `rules`: whether each message is judged by the rules of its version, which takes a fifth of the time. Without
-    `traced` the trace is empty.
+    Args:
+        plan: the world.
+        rules: whether each message is judged by the rules of its version, which takes a fifth of the time.
+        traced: whether events are recorded; the trace of the result is empty otherwise.
+
+    Returns:
+        The violations that were found, and the trace.
     """
     result = Result(plan, [], Trace(enabled=False))
     logger = logging.getLogger("rpcrdma")

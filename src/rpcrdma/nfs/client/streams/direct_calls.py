@@ -53,7 +53,7 @@ async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Await
     memory until data arrives in them, even if the server overstates the size of a file.
 
     Raises:
-        OutOfMemory: there cannot be so many octets in memory.
+        OutOfMemory: the memory has no room for `size` octets.
     """
     if not size:
         return b""
@@ -102,7 +102,7 @@ async def read_whole(
 
 
 def check_offset(offset: int) -> None:
-    """Refuses an offset before the first octet of a file.
+    """Checks that an offset is not before the first octet of a file.
 
     Raises:
         ValueError: `offset` is negative.

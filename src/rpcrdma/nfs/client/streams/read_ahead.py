@@ -88,7 +88,11 @@ class ReadAhead:
         """Returns some of the octets from `position`, up to `wanted`, without a copy; none at the end of the file.
 
         They are valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
-        concurrent use. Raises the errors of `fetch`.
+        concurrent use.
+
+        Raises:
+            LocalProtocolError: the caller runs in another event loop than the calls before.
+            Exception: the errors of `fetch`.
         """
         row = self._row
         end = position + wanted

@@ -95,7 +95,7 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes of a reply, if it has any."""
+        """Compares the attributes of a reply, if it has any, with those at the start."""
         found = attributes.value
         if found is not None:
             self.heard = True

@@ -66,7 +66,7 @@ class CreationProcedures(Procedures):
             return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
 
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Refuses to cut an existing file that an open of another version denies to write."""
+        """Raises Refused (EACCES) if an open of version 4 denies to write an existing file, which is to be cut."""
         with contextlib.suppress(FileNotFoundError):
             found = directory.lookup(who, name, at_once=False)
             assert found is not None

@@ -28,7 +28,7 @@ class Procedures:
         self.claims: Claims[Any, Any] = Claims() if claims is None else claims
 
     def check_no_grace(self) -> None:
-        """Refuses changes (EAGAIN) while clients reclaim what they had before a restart of the server."""
+        """Raises Refused (EAGAIN) while clients reclaim what they had before a restart of the server."""
         if self.claims.in_grace:
             raise Refused(errno.EAGAIN)
 
@@ -39,14 +39,14 @@ class Procedures:
         return found
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """As `locate_in_worker`, for a call that changes the object; EROFS, and EAGAIN as `check_no_grace`."""
+        """As `locate_in_worker`, for a call that changes the object; Refused: EROFS, and EAGAIN as `check_no_grace`."""
         self.check_no_grace()
         found = self.locate_in_worker(handle, context)
         check_changeable(found[1])
         return found
 
     def check_delegations(self, node: Node) -> None:
-        """Refuses a change of an object (EAGAIN) while clients of other versions have delegations of it."""
+        """Raises Refused (EAGAIN) while clients of version 4 have delegations of an object to be changed."""
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 
@@ -59,6 +59,6 @@ class Procedures:
                 self.check_delegations(found)
 
     def check_claims(self, node: Node, access: int) -> None:
-        """Refuses with EACCES reading or writing (READ, WRITE of claims) that an open of another version denies."""
+        """Raises Refused (EACCES) if an open of version 4 denies `access`, READ or WRITE of claims."""
         if self.claims.denies_io(self.exports.file_of(node.handle), access):
             raise Refused(errno.EACCES)

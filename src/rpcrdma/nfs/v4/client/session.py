@@ -80,7 +80,7 @@ class ClientSession:
 
 @contextlib.asynccontextmanager
 async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[ClientSession]:
-    """A session of a new client, for a `with` block; it has no back channel, and both end with the block.
+    """Opens a session of a new client for a `with` block, without a back channel; both end with the block.
 
     Args:
         caller: a connection to the server.

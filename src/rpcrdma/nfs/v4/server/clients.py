@@ -41,7 +41,7 @@ _COURTEOUS = ClientState.COURTEOUS
 
 
 def principal_of(credential: Credential) -> str:
-    """A text that is equal for calls of one principal, as clients are compared by it and the disk keeps it."""
+    """Returns a text that is equal for calls of one principal: clients are compared by it, and the disk keeps it."""
     if isinstance(credential, AuthGss):
         return f"gss:{credential.principal}"
     return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"
@@ -87,7 +87,7 @@ class Held(abc.ABC):
 
     @property
     def count(self) -> int:
-        """The number that it counts as: the ranges of a lock state, 1 for others."""
+        """What it adds to the number of states: the ranges of a lock state, 1 for others."""
         return 1
 
     @abc.abstractmethod
@@ -100,7 +100,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
-        """The file as it is open for READ or WRITE of claims; None if it is not."""
+        """Returns the file as this state has it open for `access`, READ or WRITE of claims; None if it has not."""
 
 
 @dataclass(slots=True)
@@ -182,7 +182,7 @@ class Client:
         """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
 
     def move(self, event: ClientEvent) -> None:
-        """Changes the state by the table."""
+        """Changes the state of the client by the table of its events."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
@@ -237,7 +237,7 @@ class ClientTable:
         """Courteous clients, the longest without a lease first."""
 
     def find(self, number: int) -> Client:
-        """The client of an id.
+        """Returns the client of an id.
 
         Raises:
             Refused: STALE_CLIENTID: there is none; DELAY: it is about to end.
@@ -325,7 +325,7 @@ class ClientTable:
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
-        """The clients that have been courteous for long enough."""
+        """Returns the courteous clients that have been silent for so long that they are ended."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:
@@ -337,7 +337,7 @@ class ClientTable:
         return True
 
     def stay(self, client: Client) -> None:
-        """Takes `evict` back: the disk has failed."""
+        """Makes the client courteous again: `evict` failed at the disk."""
         client.move(ClientEvent.UNDELETED)
         self._courteous[client] = None
 

@@ -375,7 +375,7 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 
 
 def _check(compound: Compound, rules: _Rules | None) -> None:
-    """Refuses an operation that a rule of its place in the COMPOUND does not allow."""
+    """Raises Refused for an operation that a rule of its place in the COMPOUND does not allow."""
     if compound.uncached:
         raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
     if rules is None:
@@ -389,7 +389,7 @@ def _check(compound: Compound, rules: _Rules | None) -> None:
 
 
 def _not_supported(_compound: Compound, _args: Any) -> Any:
-    """Refuses an operation without a handler."""
+    """Raises Refused (NOTSUPP): the operation has no handler."""
     raise Refused(_S.NFS4ERR_NOTSUPP)
 
 

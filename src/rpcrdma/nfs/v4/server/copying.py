@@ -20,7 +20,7 @@ _S = nfs4.nfsstat4
 
 
 def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
-    """COPY of at most `NFS4_COPY_OCTETS_MAX`; 0 octets stand for the rest of the source."""
+    """COPY: copies at most `NFS4_COPY_OCTETS_MAX` octets; 0 wanted octets stand for the rest of the source."""
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
     source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
@@ -38,7 +38,7 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
 
 
 def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
-    """CLONE of all octets or none; 0 octets stand for the rest of the source."""
+    """CLONE: shares all wanted octets or none; 0 octets stand for the rest of the source."""
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
     with compound.caller.identity:
@@ -46,7 +46,7 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 
 
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
-    """The saved file, with the rules of READ, and the current one, with those of WRITE; in a worker thread."""
+    """Returns the saved file by the rules of READ, and the current one by those of WRITE; in a worker thread."""
     node, saved = compound.node, compound.saved
     if saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -67,7 +67,7 @@ def _range(source: OpenFile, source_offset: int, offset: int, count: int) -> int
     """The octets to copy, which the source has.
 
     Raises:
-        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file has so many octets.
+        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file can become as long.
     """
     size = source.attributes().size
     if source_offset > size or source_offset + count > size:

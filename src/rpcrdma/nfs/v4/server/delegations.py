@@ -116,10 +116,10 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
 
 
 def check_delegations(state: State, client: Client | None, file: bytes, now_s: float) -> None:
-    """Refuses a change of a file with DELAY while other clients have delegations of it, and recalls these.
+    """Checks that no other client has a delegation of a file that is to be changed; recalls delegations.
 
     Raises:
-        Refused: DELAY.
+        Refused: DELAY: other clients have delegations.
         InTheWay: all of them are courteous.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
@@ -130,7 +130,7 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
 
 def wait_for_delegations(compound: Compound, node: Node) -> None:
-    """Refuses a change of an object with DELAY while other clients have delegations of it; the lock is free."""
+    """Raises Refused (DELAY) while other clients have delegations of an object to be changed; the lock is free."""
     state = state_of(compound)
     if state.claims.delegations:
         file, now_s = compound.file_of(node), compound.now_s

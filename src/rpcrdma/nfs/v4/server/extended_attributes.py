@@ -34,7 +34,7 @@ def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4res
 
 
 def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
-    """SETXATTR: creates an attribute, or gives it another value, on the disk before it is answered."""
+    """SETXATTR: creates an attribute or changes its value; it is on the disk before the answer."""
     name, change = _checked(args.sxa_key), Change()
     if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
         raise Refused(_S.NFS4ERR_XATTR2BIG)
@@ -77,7 +77,7 @@ def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVE
 
 
 def _checked(name: bytes) -> bytes:
-    """Returns a name that an attribute may have; refuses others with INVAL or NAMETOOLONG."""
+    """Returns the name, which an attribute may have; raises Refused (INVAL, NAMETOOLONG) for others."""
     if not name or b"\0" in name:
         raise Refused(_S.NFS4ERR_INVAL)
     if len(name) > NFS4_XATTR_NAME_OCTETS_MAX:
@@ -93,7 +93,8 @@ def _cookie(name: bytes) -> int:
 def _extended(compound: Compound) -> tuple[Node, Extended]:
     """Returns the current object, twice for its two types, in a thread that may block.
 
-    Refuses with NOTSUPP an object of a tree without extended attributes, and with WRONG_TYPE one that can have none.
+    Raises:
+        Refused: NOTSUPP: its tree has no extended attributes; WRONG_TYPE: an object of its kind can have none.
     """
     node = compound.node
     if not node.tree.xattrs:
@@ -107,7 +108,7 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 
 
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
-    """As `_extended`, for a change; refuses also with ROFS, or with DELAY while other clients have delegations."""
+    """As `_extended`, for a change; Refused also with ROFS, or with DELAY while other clients have delegations."""
     found = _extended(compound)
     check_changeable(compound.caller)
     wait_for_delegations(compound, found[0])

@@ -31,7 +31,7 @@ _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
 
 
 def checked_name(name: bytes) -> bytes:
-    """A name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
+    """Returns a name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
 
     Raises:
         Refused: INVAL: it is empty; NAMETOOLONG; BADNAME: "." and ".."; BADCHAR.
@@ -48,14 +48,14 @@ def checked_name(name: bytes) -> bytes:
 
 
 def checked_directory(node: Node) -> Node:
-    """The object, which must be a directory; SYMLINK or NOTDIR for others."""
+    """Returns the object, which must be a directory; Refused: SYMLINK or NOTDIR for others."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_SYMLINK if node.kind is FileKind.SYMLINK else _S.NFS4ERR_NOTDIR)
     return node
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """The object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
+    """Returns the object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
 
     Args:
         compound: the COMPOUND that asks.
@@ -80,7 +80,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
 
 
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    """The object of a name in a directory; None if there is none. May block."""
+    """Returns the object of a name in a directory; None if there is none. May block."""
     try:
         return directory.lookup(compound.caller, name, at_once=False)
     except (tree.Refused, OSError) as error:
@@ -90,7 +90,10 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 
 
 def put_root(compound: Compound, _args: None) -> None:
-    """PUTROOTFH and PUTPUBFH; who asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1)."""
+    """PUTROOTFH and PUTPUBFH: makes the root the current object.
+
+    A caller that asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1).
+    """
     exports = compound.server.exports
     root = exports.root
     asks = compound.next_operation in _ASK_FOR_FLAVORS
@@ -100,7 +103,7 @@ def put_root(compound: Compound, _args: None) -> None:
 
 
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
-    """PUTFH: the object of a handle becomes the current one."""
+    """PUTFH: makes the object of a handle the current one; MustWait, if only a worker thread can find it."""
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
     try:
@@ -140,7 +143,7 @@ def save_handle(compound: Compound, _args: None) -> None:
 
 
 def restore_handle(compound: Compound, _args: None) -> None:
-    """RESTOREFH: makes the saved filehandle and stateid the current ones; NOFILEHANDLE if none is saved."""
+    """RESTOREFH: makes the saved filehandle and stateid the current ones; Refused (NOFILEHANDLE) if none is."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     compound.current, compound.caller = compound.saved, compound.saved_caller
@@ -148,18 +151,18 @@ def restore_handle(compound: Compound, _args: None) -> None:
 
 
 def lookup(compound: Compound, args: LOOKUP4args) -> None:
-    """LOOKUP: the object of a name in the current directory becomes the current one."""
+    """LOOKUP: makes the object of a name in the current directory the current one."""
     within = checked_directory(compound.node)
     compound.set_current(object_named(compound, within, checked_name(args.objname)))
 
 
 def lookup_parent(compound: Compound, _args: None) -> None:
-    """LOOKUPP: the directory above the current one becomes the current one; NOENT above the root."""
+    """LOOKUPP: makes the directory above the current one the current one; Refused (NOENT) above the root."""
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 
 
 def parent_of(compound: Compound, within: Node) -> Node:
-    """The directory above one, with the caller's rights in its export; the root has none."""
+    """Returns the directory above one, and sets the caller's rights in its export; Refused (NOENT) above the root."""
     exports = compound.server.exports
     if exports.is_export(within) or within.tree is exports.pseudo_tree:
         above = exports.parent(within)

@@ -30,7 +30,7 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
-    """The object with all that a set of attributes asks for."""
+    """Collects what the values of a set of attributes of an object depend on."""
     server = compound.server
     mounted_on = server.exports.mounted_on(node)
     if attributes & NEED_SPACE:
@@ -43,7 +43,7 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
 
 
 def describe_file_system(described: Described, node: Node) -> None:
-    """Adds all that `NEED_SPACE` asks of a file system; may block."""
+    """Adds what the attributes in `NEED_SPACE` need to know of a file system; may block."""
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
@@ -67,13 +67,13 @@ def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
 
 
 def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
-    """VERIFY: NOT_SAME unless all attributes are as expected."""
+    """VERIFY: raises Refused (NOT_SAME) unless all attributes are as expected."""
     if not _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_NOT_SAME)
 
 
 def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
-    """NVERIFY: SAME if all attributes are as expected."""
+    """NVERIFY: raises Refused (SAME) if all attributes are as expected."""
     if _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_SAME)
 
@@ -84,7 +84,7 @@ def _as_expected(compound: Compound, args: nfs4.VERIFY4args) -> bool:
 
 
 def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4resok:
-    """ACCESS: those of the wanted rights that the caller has."""
+    """ACCESS: returns those of the wanted rights that the caller has."""
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)
     supported = args.access & _SUPPORTED

@@ -28,7 +28,7 @@ _ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
 
 
 def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4resok:
-    """READDIR: entries behind a cookie, without "." and "..", up to the sizes of the call and of the session."""
+    """READDIR: returns the entries after a cookie, without "." and "..", up to the sizes of call and session."""
     node = checked_directory(compound.node)
     wanted = bits_of(args.attr_request)
     # Refuses attributes that cannot be read.

@@ -52,7 +52,10 @@ class LockState(Held):
             self.opened.parts.discard(self)
 
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
-        """Locks a range, or unlocks it if `exclusive` is None, and counts the ranges of the client."""
+        """Locks the octets from `start` to before `end`, or unlocks them if `exclusive` is None; counts the ranges.
+
+        The caller has looked for conflicts.
+        """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
         added = claims.range_count - before
@@ -121,7 +124,7 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
 
 
 def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
-    """LOCKT: looks for a lock in the way of a range (RFC 8881 section 18.11)."""
+    """LOCKT: raises Refused (DENIED) with a lock in the way of a range, if there is one (RFC 8881 section 18.11)."""
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     file = compound.file_of(node)
@@ -193,7 +196,7 @@ def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None,
 def _check_conflicts(
     state: State, compound: Compound, mine: Held | None, wanted: Range, *, reclaims: bool = False
 ) -> None:
-    """Refuses with DENIED, and the first lock in the way, unless all those in the way are of courteous clients."""
+    """Raises Refused (DENIED) with the first lock in the way; `InTheWay` if all of them are of courteous clients."""
     conflicts: list[HeldRange[LockState]] = list(
         state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
     )
@@ -215,7 +218,7 @@ def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
 
 
 def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:
-    """Refuses with DELAY what would make too many ranges."""
+    """Raises Refused (DELAY) if one more change of a range could exceed a bound."""
     claims = state.claims
     own = 0 if mine is None else len(claims.ranges(file, mine))
     if (

@@ -28,7 +28,7 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """The change of a directory; not atomic where the tree does not say what was before it."""
+    """Encodes the change of a directory; it counts as not atomic where the tree does not say what was before it."""
     before, after = change.before, change.after
     if before is not None and after is not None:
         return nfs4.change_info4(True, before.change, after.change)
@@ -37,7 +37,7 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 
 
 def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
-    """Returns `node` for a change of its names, in a thread that may block; refuses with NOTDIR, ROFS or GRACE."""
+    """Returns `node` for a change of its names, in a thread that may block; Refused: NOTDIR, ROFS, GRACE."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
     check_changeable(who)
@@ -49,14 +49,14 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
 
 
 def _present(node: Node | None) -> Node:
-    """The new object, unless a local process has taken it away before its handle was known."""
+    """Returns the new object; Refused (STALE) if a local process has removed it before its handle was known."""
     if node is None:
         raise Refused(_S.NFS4ERR_STALE)
     return node
 
 
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
-    """CREATE: an object that is no file becomes the current one."""
+    """CREATE: makes a directory, symbolic link or special file, which becomes the current object."""
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.objname)
     kind = _MADE.get(args.objtype.type)
@@ -78,7 +78,7 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """REMOVE: a name of the current directory, of whatever kind its object is."""
+    """REMOVE: removes a name of the current directory, for an object of any kind."""
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name, change = checked_name(args.target), Change()
     wait_for_delegations_of_name(compound, directory, name)
@@ -87,7 +87,7 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 
 
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
-    """RENAME: from the saved directory to the current one."""
+    """RENAME: moves a name from the saved directory to the current one."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     source = _directory_to_change(compound, compound.saved, compound.saved_caller)
@@ -117,7 +117,7 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """LINK: a further name in the current directory for the saved object."""
+    """LINK: gives the saved object a further name in the current directory."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     directory = _directory_to_change(compound, compound.node, compound.caller)

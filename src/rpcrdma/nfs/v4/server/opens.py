@@ -103,7 +103,7 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """The state of the current file that a stateid of the caller names, of this kind; the lock is held.
+    """Finds the state of the current file that a stateid of the caller names; the lock is held.
 
     Raises:
         Refused: see `State.find`; BAD_STATEID: it is of another kind, or of another file.
@@ -115,7 +115,7 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """The stateid, or the current one if it stands for that."""
+    """Returns the stateid, or the current one if it stands for that."""
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
     current = compound.saved_stateid if saved else compound.stateid
@@ -125,7 +125,7 @@ def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False
 
 
 def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
-    """The open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
+    """Returns the open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
 
     Returns None where the caller's rights are to be judged now: without an open, or for READ by an open for writing.
 
@@ -167,7 +167,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 
 
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
-    """OPEN (RFC 8881 section 18.16)."""
+    """OPEN: opens a file, which it may create, and may give a delegation (RFC 8881 section 18.16)."""
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -249,20 +249,20 @@ def _there(compound: Compound, found: T | None) -> T:
 
 
 def check_regular(node: Node) -> None:
-    """Refuses objects that are no regular files: ISDIR, SYMLINK or WRONG_TYPE."""
+    """Raises Refused for an object that is no regular file: ISDIR, SYMLINK or WRONG_TYPE."""
     if node.kind is not FileKind.FILE:
         statuses = {FileKind.DIRECTORY: _S.NFS4ERR_ISDIR, FileKind.SYMLINK: _S.NFS4ERR_SYMLINK}
         raise Refused(statuses.get(node.kind, _S.NFS4ERR_WRONG_TYPE))
 
 
 def check_file(node: Node) -> None:
-    """Refuses with WRONG_TYPE objects that are no regular files, as operations of version 4.2 that change data do."""
+    """Raises Refused (WRONG_TYPE) for an object that is no regular file, for operations of 4.2 that change data."""
     if node.kind is not FileKind.FILE:
         raise Refused(_S.NFS4ERR_WRONG_TYPE)
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Refuses those who have no right to the file: owners, too, whom `Node.open` would let in."""
+    """Raises Refused (ACCESS) for a caller without rights to the file, also for its owner, whom `Node.open` lets in."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -373,7 +373,7 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 
 
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
-    """CLOSE (RFC 8881 section 18.2): the locks of the open have to be gone."""
+    """CLOSE: ends an open; Refused (LOCKS_HELD) while it has locks (RFC 8881 section 18.2)."""
     state = state_of(compound)
     with state.locked():
         opened = find(compound, args.open_stateid, Open)
@@ -385,7 +385,7 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 
 
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
-    """OPEN_DOWNGRADE (RFC 8881 section 18.18), to the union of some of the OPENs."""
+    """OPEN_DOWNGRADE: reduces an open to the union of some of its OPENs (RFC 8881 section 18.18)."""
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -418,7 +418,7 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
-    """TEST_STATEID (RFC 8881 section 18.48)."""
+    """TEST_STATEID: returns the status of each stateid (RFC 8881 section 18.48)."""
     state = state_of(compound)
     statuses: list[int] = []
     if len(args.ts_stateids) > NFS4_STATEIDS_AT_ONCE:
@@ -443,7 +443,7 @@ def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
 
 
 def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
-    """FREE_STATEID (RFC 8881 section 18.38), of locks that are all unlocked, and of state that was revoked."""
+    """FREE_STATEID: drops a lock state without locked ranges, or revoked state (RFC 8881 section 18.38)."""
     state, client = state_of(compound), compound.client
     if client.unaware:
         # With the last one the client is written to the disk.

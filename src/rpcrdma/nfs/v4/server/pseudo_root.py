@@ -115,7 +115,7 @@ class PseudoRoot(Exports):
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """The directory of a path that leads to exports; ESTALE: it leads to none any more."""
+        """Returns the directory, or root of an export, at a path of names; Refused (ESTALE): there is none any more."""
         found = self._roots.get(path)
         if found is not None:
             return found.root
@@ -125,7 +125,7 @@ class PseudoRoot(Exports):
         return directory
 
     def covers(self, node: Node, name: bytes) -> Node | None:
-        """The directory, or root of an export, that a name in the root of an export stands for; None if there is none.
+        """Returns the directory or root of an export that covers a name in the root of an export; None if none does.
 
         Where the export has an object of this name, only the root of another export covers it.
         """
@@ -136,20 +136,23 @@ class PseudoRoot(Exports):
         return self.at(below) if below in self._roots or below in self._directories else None
 
     def export_of(self, handle: bytes) -> Tree | None:
-        """The export whose root has this handle; None if none has."""
+        """Returns the export whose root has this handle; None if none has."""
         path = self._paths.get(handle)
         # A worker thread may ask in the midst of `renew`.
         return None if path is None else self._roots.get(path)
 
     def is_export(self, node: Node) -> bool:
-        """Whether an object is the root of an export."""
+        """Returns whether an object is the root of an export."""
         return node.handle in self._paths
 
     def parent(self, node: Node) -> Node | None:
-        """The directory above the root of an export, or above a directory of the pseudo file system; None: the root.
+        """Returns the directory above a node; None above the root.
 
         Args:
-            node: one of these two.
+            node: the root of an export, or a directory of the pseudo file system.
+
+        Raises:
+            Refused: ESTALE: no export is there any more.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -157,14 +160,14 @@ class PseudoRoot(Exports):
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
-        """The number of the directory that the root of an export covers; None for other objects."""
+        """Returns the number of the directory that the root of an export covers; None for other objects."""
         path = self._paths.get(node.handle)
         if path is None:
             return None
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """The names in a directory of the pseudo file system; without `hidden` those that lead to a shown export."""
+        """Returns the names in a directory of the pseudo file system; not `hidden`: only those of shown exports."""
         length = len(path)
         return sorted(
             {

@@ -24,7 +24,7 @@ _ENDS: Final = struct.Struct(">2I")
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
-    """The current file by the stateid of an operation that reads it."""
+    """Returns the current file, opened for reading by a stateid or by the caller's rights; else raises Refused."""
     node = compound.current
     assert node is not None
     if node.kind is not _FILE:
@@ -36,7 +36,7 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
 
 
 def lent_buffer(compound: Compound, octets: int) -> memoryview:
-    """Memory for data of a result; DELAY if the COMPOUND asks for more than one client may have at a time."""
+    """Returns memory for data of a result; Refused (DELAY) if the COMPOUND asks for more than a client may have."""
     try:
         return compound.context.buffer(octets)
     except OutOfBuffers:
@@ -44,7 +44,7 @@ def lent_buffer(compound: Compound, octets: int) -> memoryview:
 
 
 def read(compound: Compound, args: READ4args) -> Placeable:
-    """READ: what is in memory at once; a worker thread reads the rest."""
+    """READ: returns data; reads in the event loop what is in memory, and the rest in a worker thread."""
     file, offset = file_to_read(compound, args.stateid), args.offset
     node = compound.current
     assert node is not None

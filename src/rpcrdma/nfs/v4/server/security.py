@@ -31,13 +31,13 @@ def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
 
 
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
-    """SECINFO: the flavors of a name in the current directory."""
+    """SECINFO: returns the flavors of the object of a name in the current directory."""
     within = checked_directory(compound.node)
     return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))
 
 
 def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SECINFO4resok:
-    """SECINFO_NO_NAME: the flavors of the current object, or of the directory above it."""
+    """SECINFO_NO_NAME: returns the flavors of the current object or, if asked, of the directory above it."""
     node = compound.node
     if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:
         node = parent_of(compound, checked_directory(node))

@@ -112,7 +112,12 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
 
 
 def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
-    """SEQUENCE (RFC 8881 section 18.46): returns the encoded result."""
+    """SEQUENCE: takes a slot of a session, and returns the encoded result (RFC 8881 section 18.46).
+
+    Raises:
+        KeptReply: the call is a repeat, which gets the reply that the slot keeps.
+        Refused: there is no such session or slot, or the call does not fit it.
+    """
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
     with state.lock:
@@ -146,7 +151,7 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 
 
 def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
-    """BIND_CONN_TO_SESSION (RFC 8881 section 18.34)."""
+    """BIND_CONN_TO_SESSION: uses this connection for a session, in either direction (RFC 8881 section 18.34)."""
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
     with state.lock:
@@ -159,7 +164,7 @@ def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4arg
 
 
 def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None:
-    """BACKCHANNEL_CTL (RFC 8881 section 18.33)."""
+    """BACKCHANNEL_CTL: sets program and credential of the calls to the client (RFC 8881 section 18.33)."""
     credential = callback_credential(args.bca_sec_parms)
     if credential is None:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -190,7 +195,7 @@ def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> No
 
 
 def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> None:
-    """RECLAIM_COMPLETE (RFC 8881 section 18.51)."""
+    """RECLAIM_COMPLETE: ends the right of a client to reclaim (RFC 8881 section 18.51)."""
     client: Client = compound.client
     if args.rca_one_fs:
         # A file system that has moved here has no state to be reclaimed: none moves.
@@ -223,7 +228,7 @@ def _is_protected(compound: Compound) -> bool:
 
 
 def _check_machine(compound: Compound, client: Client, operation: int) -> None:
-    """Refuses with WRONG_CRED an operation that only the principal of the client's machine may call."""
+    """Raises Refused (WRONG_CRED) if only the principal of the client's machine may call an operation."""
     introduction = client.introduction
     if introduction.enforced >> operation & 1 and (
         principal_of(compound.credential) != introduction.principal or not _is_protected(compound)

@@ -127,7 +127,7 @@ class SessionTable:
         return len(self._by_id)
 
     def find(self, number: bytes) -> Nfs4Session:
-        """The session of an id; BADSESSION if there is none."""
+        """Returns the session of an id; Refused (BADSESSION) if there is none."""
         session = self._by_id.get(number)
         if session is None:
             raise Refused(_S.NFS4ERR_BADSESSION)
@@ -237,12 +237,12 @@ class SessionTable:
         return answer, session
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
-        """A session of a client with a connection for calls to it."""
+        """Returns a session of a client that has a connection for calls to the client; None if none has."""
         sessions = (self._by_id[number] for number in client.sessions)
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds a connection to a session, and drops those that have ended."""
+        """Binds a connection to a session, and drops those that have ended; `back`: also for calls to the client."""
         if session.client.introduction.enforced & _BINDS:
             session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:
@@ -314,7 +314,7 @@ def _back(asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
 
 
 def callback_credential(offered: list[nfs4.callback_sec_parms4]) -> Credential | None:
-    """The credential of calls to a client, out of those that it offers; None: there is none that we can make."""
+    """Returns the credential of calls to a client, out of those that it offers; None: the server can make none."""
     for parms in offered:
         value = parms.value
         if isinstance(value, nfs4.authsys_parms):

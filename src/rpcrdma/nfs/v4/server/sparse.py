@@ -24,7 +24,7 @@ _NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTU
 
 
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
-    """SEEK: the next data or the next hole; in a tree that knows no holes, the end of a file is its only one."""
+    """SEEK: finds the next data or hole; in a tree that knows no holes, the end of a file is its only one."""
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
     file = file_to_read(compound, args.sa_stateid)
@@ -41,7 +41,7 @@ def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
 
 
 def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
-    """ALLOCATE."""
+    """ALLOCATE: takes space on the disk for a range, and extends the file to its end (RFC 7862 section 15.1)."""
     if args.aa_offset + args.aa_length > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
     file = _file_to_change(compound, args.aa_stateid, args.aa_length)
@@ -50,7 +50,7 @@ def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
 
 
 def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
-    """DEALLOCATE."""
+    """DEALLOCATE: frees the space of a range, which reads as zeros then (RFC 7862 section 15.4)."""
     if args.da_offset + args.da_length > _LENGTHS:
         raise Refused(_S.NFS4ERR_INVAL)
     file = _file_to_change(compound, args.da_stateid, args.da_length)
@@ -59,7 +59,7 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 
 
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
-    """The current file, with the rules of WRITE; the rest runs in a worker thread."""
+    """Returns the current file by the rules of WRITE; continues in a worker thread."""
     node = compound.node
     check_file(node)
     check_changeable(compound.caller)

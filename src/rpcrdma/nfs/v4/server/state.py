@@ -39,7 +39,7 @@ _OTHER = struct.Struct(">IQ")
 
 
 def state_of(compound: Compound) -> State:
-    """The state of the server that runs a COMPOUND."""
+    """Returns the state of the server that runs a COMPOUND."""
     state: State = compound.server.state
     return state
 
@@ -413,7 +413,7 @@ class State:
         return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
-        """Enters a new state."""
+        """Enters a new state of its client, which is found by its stateid from now on."""
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:

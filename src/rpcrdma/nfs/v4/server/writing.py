@@ -23,7 +23,7 @@ _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
 
 
 def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
-    """WRITE: by a thread that acts as the caller, since quotas and set-user-id bits depend on who writes."""
+    """WRITE: writes in a thread that acts as the caller, on whom quotas and set-user-id bits depend."""
     node = compound.node
     check_regular(node)
     check_changeable(compound.caller)
@@ -46,7 +46,7 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
 
 
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
-    """COMMIT: all unstable data of the file, wherever it lies."""
+    """COMMIT: puts all unstable data of the file on the disk, not that of a range alone."""
     node = compound.node
     check_regular(node)
     # Of a read-only export too, which may have been one for writing before: it changes nothing.
@@ -58,7 +58,7 @@ def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
 
 
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
-    """SETATTR; a size is set like a WRITE, with the stateid of an open file."""
+    """SETATTR: sets attributes; a size like a WRITE, by the stateid of an open file."""
     node = compound.node
     check_changeable(compound.caller)
     if not node.tree.in_memory:

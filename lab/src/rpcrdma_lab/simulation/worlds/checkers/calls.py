@@ -16,7 +16,7 @@ _RUNS = frozenset({"transfer", "statement", "extract"})
 
 
 def check_calls(history: History) -> Iterator[Violation]:
-    """Compares the outcomes that callers saw with the runs of the handlers.
+    """Yields the contradictions between the outcomes that callers saw and the runs of the handlers.
 
     A call that failed needs a fault that explains it; where it timed out, its time must have passed. A call that
     succeeded ran at least once, and every call at most once from one start of its server to the next: no reply outlives
@@ -48,7 +48,7 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 
 
 def check_notices(history: History) -> Iterator[Violation]:
-    """The same for the calls of servers to clients, which no client forgets."""
+    """Checks the calls of servers to clients as `check_calls` does; no client forgets any."""
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"
         runs = history.notice_runs.get((call.client, call.server, call.number), [])

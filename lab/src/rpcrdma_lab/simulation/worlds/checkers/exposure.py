@@ -27,7 +27,7 @@ class GuardedBuffer:
         self._over = False
 
     def use_again(self) -> None:
-        """The caller goes on, and uses the memory for something else."""
+        """Fills the memory with other octets: the caller goes on, and uses it for something else."""
         self._over = True
         self.view[:] = bytes([_AFTERWARDS]) * len(self.view)
 
@@ -124,13 +124,13 @@ class ExposureWatcher:
         """The memory that was ever exposed."""
 
     def domain(self, host: Host, connection: int) -> JudgedDomain:
-        """A domain for one end of a connection; see `Fabric`."""
+        """Makes the domain for one end of a connection; see `Fabric`."""
         made = JudgedDomain(host, connection, self)
         self._domains[made] = None
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """A domain has exposed memory."""
+        """Checks the memory that a domain has exposed."""
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
         if len(domain.exposed) > self._regions_max or octets > self._octets_max:
@@ -159,12 +159,12 @@ class ExposureWatcher:
                 self.tell(f"{domain.node} has closed a connection and left {handle:#010x} exposed")
 
     def crashed(self, node: str) -> None:
-        """A node has lost its memory, with all connections."""
+        """Takes note that a node has lost its memory, with all connections."""
         for domain in [domain for domain in self._domains if domain.node == node]:
             del self._domains[domain]
 
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
-        """A caller at a node goes on after a call for which it gave these buffers."""
+        """Checks that the call `what` no longer exposes its `buffers` when its caller at `node` goes on."""
         owners = _Identities()
         for each in buffers:
             owners.add(each.memory if isinstance(each, GuardedBuffer) else each)

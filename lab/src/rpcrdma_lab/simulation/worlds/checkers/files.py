@@ -24,7 +24,7 @@ Content = bytes | _Unknown | None
 
 
 def check_files(disk: MemoryFiles, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
-    """Looks at the disk itself, so that no READ hides a difference."""
+    """Yields the differences between the files on a disk, read without NFS, and those that the model expects."""
     for name, wanted in sorted(model.items()):
         if isinstance(wanted, _Unknown):
             continue

@@ -13,7 +13,7 @@ _NAME = "memory"
 
 
 def check_server(server: Server, where: str, at_s: float, *, half_open_max: int) -> Iterator[Violation]:
-    """A server whose clients have all gone.
+    """Yields what a server still holds after all its clients have gone.
 
     Of connections that have ended and whose server was not told, those may stay on which it may call its client back
     (RFC 8167 section 5.4).
