@@ -15,7 +15,7 @@ from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
-from rpcrdma.transport.chunks import NO_CHUNKS, addressable, well_placed
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, WriteChunk, addressable, fill, split_gather, well_placed
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.events import CallArrived, ReplySent
@@ -24,12 +24,11 @@ from rpcrdma.transport.message_memory import BufferSource, MessageMemory
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply, reply_octets_max
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
-from rpcrdma.transport.reply_writes import write_carried, write_results
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 __all__ = ["Responder"]
 
@@ -346,8 +345,8 @@ class Responder:
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply with a plan, and returns the remaining payload; see `Preparer`."""
         if message.plan is _CARRIED:
-            return write_carried(self._session, message)
-        return write_results(self._session, message, message.plan)
+            return _write_carried(self._session, message)
+        return _write_results(self._session, message, message.plan)
 
     def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
         """Never called: a planned reply can always be sent."""
@@ -472,3 +471,60 @@ class Responder:
 def _held_by(data: Buffer) -> int:
     """Returns the size of the whole receive buffer of a message."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+
+
+def _write_results(session: Session, incoming: IncomingCall, plan: ReplyPlan) -> Sequence[Buffer]:
+    """Posts the RDMA Writes of a reply by its plan, and returns the payload that is left for its message."""
+    chunks = incoming.chunks
+    payload = incoming.payload
+    statistics = session.statistics
+    echo: list[WriteChunk] = []
+    written: list[BulkItem] = []
+    for chunk, index in zip(chunks.writes, plan.placed, strict=True):
+        if index is None:
+            echo.append(fill(chunk, 0))
+        else:
+            item = payload.items[index]
+            written.append(item)
+            echo.append(_write(session, [item.data], chunk))
+    gather = payload.gather(written)
+    long = plan.form is ReplyForm.LONG
+    reply_chunk = chunks.reply
+    if reply_chunk is not None:
+        reply_chunk = _write(session, gather, reply_chunk) if long else fill(reply_chunk, 0)
+    if long:
+        gather = []
+        statistics.replies_long += 1
+    if chunks.writes:
+        statistics.calls_write_chunk += 1
+    elif not long and not chunks.reads:
+        statistics.calls_short += 1
+    incoming.chunks = NO_CHUNKS
+    if echo or reply_chunk is not None:
+        incoming.chunks = _tuple(ChunkLists, ((), tuple(echo), reply_chunk))
+    incoming.long = long
+    return gather
+
+
+def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer] | None:
+    """Posts the RDMA Writes of a reply that an extension carries; None if it waits for more credits."""
+    payload = incoming.payload
+    assert incoming.carried is not None
+    assert incoming.carried.reply is not None
+    found = incoming.carried.reply.plan(payload, session.window.balance)
+    if found is None:
+        return None
+    for index, chunk in found.written:
+        _write(session, [payload.items[index].data], chunk)
+    incoming.group = found.transmissions
+    return ()
+
+
+def _write(session: Session, gather: list[Buffer], chunk: WriteChunk) -> WriteChunk:
+    """Posts the RDMA Writes of a gather list; returns the chunk as the reply echoes it."""
+    octets = sum(map(len, gather))
+    for (handle, _, offset), part in split_gather(gather, chunk.segments):
+        session.statistics.rdma_writes += 1
+        session.qp.post_write(None, part, handle, offset, signaled=False)
+    session.statistics.octets_written += octets
+    return fill(chunk, octets)
