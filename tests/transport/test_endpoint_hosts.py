@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
@@ -263,3 +265,13 @@ def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, announ
     else:
         assert facing.values() == []
         assert facing.endpoint_events() == []
+
+
+@pytest.mark.req("V2-80")
+@each_case("role", Role)
+def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role) -> None:
+    facing = opened(hosts, role)
+    if role is CLIENT:
+        facing.endpoint.call(9, message(9, 0), ReplyBound(8))
+        facing.run()
+        assert [found.kind for found in facing.taken()] == [Kind.CALL]

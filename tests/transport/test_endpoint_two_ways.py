@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.transport import CallFailed, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
@@ -160,3 +161,23 @@ def test_forward_calls_cost_the_same_work_with_and_without_the_reverse_direction
     assert seen[0][0]
     assert seen[1] == seen[0]
     assert seen[2] == seen[0]
+
+
+@pytest.mark.req("BD-17")
+def test_each_connection_has_the_receives_for_its_grant_before_it_is_made() -> None:
+    for _ in range(2):
+        pair = EndpointPair(
+            TransportConfig(reverse_credits_granted=50), TransportConfig(credits_granted=60), reverse=True
+        )
+        # Before either side can send: for all reverse calls, and for the one call that may come without a grant.
+        assert pair.client_qp.receives_posted >= 50 + limits.SPARE_RECEIVES
+        assert pair.server_qp.receives_posted >= 1 + limits.SPARE_RECEIVES
+        pair.connect()
+        pair.client.call(1, message(1, CALL), NOTHING)
+        assert pair.client_qp.receives_posted >= 51 + limits.SPARE_RECEIVES
+        (incoming,) = pair.arrived()
+        pair.server.reply(incoming, message(1, REPLY))
+        # The grant of 60 is in a reply that has not left yet.
+        assert pair.server_qp.receives_posted >= 60 + limits.SPARE_RECEIVES
+        pair.client.abort("lost")
+        pair.run()
