@@ -6,8 +6,8 @@
 
    The payload of a large FPDU goes from the socket straight into its target, after its header has passed every check
    and before its CRC has (rpcrdma/iwarp/receiver.py says why): memory of a region, or for a Send in one FPDU the object
-   that is delivered. If the target is withdrawn meanwhile, or the CRC is wrong, Python gets the unfinished FPDU as well.
-   No memory of a region is held between two calls. */
+   that is delivered. If the target is withdrawn meanwhile, or the CRC is wrong, Python gets the unfinished FPDU as
+   well. No memory of a region is held between two calls. */
 #include "native.h"
 
 #include <errno.h>

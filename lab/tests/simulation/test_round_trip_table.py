@@ -29,7 +29,7 @@ requests by Send, 4 KiB         1 1+1   1   0   1   0   1   0   2   0   1   3
 responses by Send, 4 KiB        1 1+1   1   0   0   0   0   0   3   0   0   3
 both by Send, 4 KiB             1 1+1   1   0   0   0   0   0   3   0   0   3
 both by Send, 8 KiB             1 1+1   1   0   0   0   0   0   2   0   0   2
-defaults                        1 1+1   1   0   0   0   0   0   2   0   0   2
+defaults                        1   1   1   0   0   0   0   0   2   0   0   2
 
 WRITE
 version 1                       2   2   1   1   1   1   0   1   2   1   0   2
@@ -77,7 +77,7 @@ requests by Send, 4 KiB         1 1+1 1+1   0   2   0   2   0   5   0   2   7
 responses by Send, 4 KiB        2 2+1   1   1   2   1   2   0   5   2   0   5
 both by Send, 4 KiB             1 1+1 1+1   0   0   0   0   0   8   0   0   8
 both by Send, 8 KiB             1 1+1 1+1   0   0   0   0   0   4   0   0   4
-defaults                        1 1+1   1   0   0   0   0   0   2   0   0   2
+defaults                        1   1   1   0   0   0   0   0   2   0   0   2
 
 8 short calls at once
 all                             1   1 1+7   0   0   0   0   0  16   0   0  16
