@@ -202,3 +202,13 @@ def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatc
     assert not pair.server.reply(second, message(2, REPLY, (b"", b"item")))
     assert not buffers.out
     assert not pair.server_pd.regions
+
+
+def test_a_refused_call_gives_its_memory_back() -> None:
+    buffers = CountingBuffers()
+    pair = EndpointPair(SMALL_MESSAGES, SMALL_MESSAGES, buffers=buffers).connect()
+    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    (incoming,) = pair.arrived()
+    assert len(buffers.out) == 1
+    pair.server.fail_call(incoming)
+    assert not buffers.out

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import Closed, ReplyArrived, ReplyBound, Role, TransportConfig, VersionRefused
+from rpcrdma.transport import ChunkRefused, Closed, ReplyArrived, ReplyBound, Role, TransportConfig, VersionRefused
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
@@ -187,3 +187,9 @@ def test_invalidation_by_a_server_that_did_not_announce_it_is_accepted() -> None
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
     assert peer.endpoint.statistics.remote_invalidations == 1
+
+
+def test_invalidation_by_an_error_message_counts_for_its_call() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.send(encode_header(RdmaError(XID, 1, 2)), invalidate=peer.offered.writes[0].segments[0].handle)
+    assert isinstance(peer.failure(), ChunkRefused)
