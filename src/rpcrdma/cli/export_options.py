@@ -160,7 +160,7 @@ class Exported(ExportedRule):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether every change is refused, as every export of a URL refuses it."""
+        """Whether every change is refused; always True for the URL of a file system of fsspec."""
         return isinstance(self.source, str) or all(rule.access != "rw" for rule in self.admitting)
 
     @property

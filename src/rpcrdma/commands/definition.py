@@ -49,7 +49,10 @@ def own_definition(name: str) -> Path:
 
 
 def own_definition_text(name: str) -> str:
-    """Reads a definition of `OWN_DEFINITIONS`; that of NFS version 4 has the COMPOUND of its operations."""
+    """Returns the text of a definition, by a key of `OWN_DEFINITIONS`.
+
+    The text of "nfs4.x" is completed by the program, with COMPOUND over the operations that this library supports.
+    """
     text = own_definition(name).read_text(encoding="utf-8")
     if name != "nfs4.x":
         return text

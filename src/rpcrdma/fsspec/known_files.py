@@ -63,7 +63,11 @@ class KnownFiles:
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
     def is_worth_listing(self, directory: str, valid_s: float) -> bool:
-        """Counts a question about an unknown file of `directory`; True at the third one within `valid_s` seconds."""
+        """Counts a question about an unknown file of `directory`.
+
+        Returns True for the third question within `valid_s` seconds, and False for those before and after it: the
+        caller lists the directory once.
+        """
         with self._lock:
             now = self._clock()
             since, count = self._asked.pop(directory, (now, 0))
@@ -76,7 +80,7 @@ class KnownFiles:
             return count == _ASKED_ONE_BY_ONE
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
-        """Caches an answer of the server, unless `changes` has advanced since the call."""
+        """Caches an answer of the server, unless `self.changes` has grown since it was `changes`, before the call."""
         with self._lock:
             if changes != self.changes or self._is_written(path):
                 return
@@ -87,7 +91,10 @@ class KnownFiles:
                 self._drop(next(iter(self._known)))
 
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
-        """Caches file data until the entry's attributes expire; drops expired states."""
+        """Caches the data of a file until the state of its path expires; drops the states older than `valid_s` seconds.
+
+        No effect unless `entry` itself is the cached entry of `path`, as yet without data.
+        """
         with self._lock:
             now = self._clock()
             while self._known and (oldest := next(iter(self._known))) and now >= self._known[oldest].told_at + valid_s:

@@ -110,7 +110,10 @@ class UntaggedMessages:
         return None
 
     def target(self, start: int, octets: int) -> memoryview:
-        """Returns the memory for octets of the arriving Send from `start`; less if a piece of scattered memory ends."""
+        """Returns the memory for `octets` octets of the arriving Send, which begin `start` octets after its first one.
+
+        The memory is shorter where a piece of scattered memory ends. `check` has accepted the segment before.
+        """
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             return buffer.target(start, octets)
@@ -126,7 +129,7 @@ class UntaggedMessages:
         return self.receives[0][1]
 
     def write(self, start: int, data: memoryview) -> None:
-        """Writes octets of the arriving Send from `start` on."""
+        """Writes octets into the buffer of the arriving Send, from its octet `start` on."""
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             buffer.write(start, data)

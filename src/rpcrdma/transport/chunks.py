@@ -178,7 +178,11 @@ def fill(chunk: WriteChunk, length: int) -> WriteChunk:
 
 
 def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterable[tuple[Segment, Sequence[Buffer]]]:
-    """Deals a gather list out to segments, in order; segments that get nothing are left out. Nothing is copied."""
+    """Yields each segment with its share of a gather list, in order, without copying.
+
+    Segments without octets are left out. Octets for which the segments have no room are left out as well: the caller
+    has compared the lengths.
+    """
     match gather, segments:
         case [data], [segment, *_] if 0 < len(data) <= segment.length:
             return ((segment, gather),)

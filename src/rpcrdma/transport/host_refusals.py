@@ -162,7 +162,7 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 
 
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
-    """Returns the error with which this side refuses the peer."""
+    """Returns the error with which this side refuses the peer; the message has `detail` in parentheses, if any."""
     alert, words, remedy = REFUSALS[cause]
     said = f"{words} ({detail.replace(';', ',')})" if detail else words
     return HostAuthenticationFailed(

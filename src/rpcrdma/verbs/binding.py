@@ -175,7 +175,7 @@ class Domain(Protocol):
         """
 
     def window(self) -> MemoryWindow:
-        """Returns a window, not bound yet."""
+        """Returns a new memory window, not bound yet; OSError (ENOMEM) if the device has no more."""
 
 
 SendWork: TypeAlias = (

@@ -82,7 +82,11 @@ class Result:
 
 
 def result_of(check: Check, outcome: Outcome) -> Result:
-    """The result that the outcome of a conversation shows: a mistake, a reading, or that all was as expected."""
+    """Returns the result of a check from the outcome of its conversation.
+
+    The verdict is VIOLATES or IGNORES after a failure, DIFFERS if the peer follows another reading of the standard
+    (`READINGS`), else CONFORMS.
+    """
     result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
     failure = outcome.failure
     if failure is not None:

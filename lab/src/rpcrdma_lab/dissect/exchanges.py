@@ -46,7 +46,7 @@ class Exchange:
 
     @property
     def version(self) -> str | None:
-        """The version of RPC-over-RDMA; None where it is not known."""
+        """The version of RPC-over-RDMA, such as "1"; None where it is not known."""
         found: str | None = self._fact("version")
         return found
 

@@ -21,7 +21,7 @@ def hex8(value: int) -> str:
 
 
 def hex16(value: int) -> str:
-    """Formats a number of 64 bits in hex digits."""
+    """Formats a number of 64 bits as "0x" and 16 hexadecimal digits."""
     return f"{value:#018x}"
 
 

@@ -50,7 +50,7 @@ class RdmapMessage:
 
     @property
     def name(self) -> str:
-        """The name of the opcode."""
+        """The name of the opcode; "opcode N" for an unknown one."""
         return OPCODES[self.opcode].name if self.opcode in OPCODES else f"opcode {self.opcode}"
 
     @property

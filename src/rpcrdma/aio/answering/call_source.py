@@ -84,8 +84,9 @@ class CallWithResults(IncomingCall):
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
         """Returns whether the call must wait for memory for its results; then calls `resume(call)` when there is some.
 
-        For a handler with bulk results that cannot be run again, the largest that it may return are reserved. Others
-        begin if there is memory for an ordinary result, or if their connection holds nothing and they may be run again.
+        A handler with bulk results that must not be run twice waits until memory for the largest of them is reserved.
+        Any other call begins if there is memory for an ordinary result, or if its connection holds no memory and the
+        handler may be run again. After the end of the connection no call waits.
         """
         share = self.source.results
         if share.closed:

@@ -125,9 +125,10 @@ class ServerCall(CallWithResults):
         return refusal(self.xid, stat)
 
     def answer(self, reply: Payload, *, sealed: bool = False) -> None:
-        """Sends the reply, here or to a repeat of the call, and counts the call.
+        """Sends the reply to the latest transmission of the call, and counts the call.
 
-        Under RPCSEC_GSS that may be later, unless the reply is `sealed`.
+        Under RPCSEC_GSS the reply is protected first, which may go on in a thread after this returns. `sealed`: it is
+        protected already.
         """
         if self.once is not None:
             self.once.answer(reply)

@@ -268,7 +268,7 @@ class TcpServer:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Ends the connections whose unfinished call takes too long; as `relieve`."""
+        """Ends connections whose client has taken too long to send a call: other calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 

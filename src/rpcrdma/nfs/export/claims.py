@@ -136,7 +136,10 @@ class Claims(Generic[S, L]):
     # Share reservations
 
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
-        """Returns the other holders that deny a bit of `access`, or have access by a bit of `deny`."""
+        """Returns the holders that deny a bit of `access`, or have access by a bit of `deny`.
+
+        `holder` itself does not count; None: every holder does.
+        """
         claims = self._files.get(file)
         if claims is None or not claims.conflicts(access, deny):
             return []

@@ -21,7 +21,7 @@ class Exports(Protocol):
         """All trees, in the order of the exports."""
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """The object of a handle, in a tree that is open to this call by `version` of NFS, and the caller's rights.
+        """Returns the object of a handle, in a tree open to this call by `version` of NFS, and the caller's rights.
 
         None in the event loop where that may block: the call continues in a worker thread and asks again.
 
@@ -43,16 +43,27 @@ class Exports(Protocol):
         """
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """As `admit`, for MOUNT and SECINFO, which take every security flavor; EACCES if no rule fits the host."""
+        """Does as `admit` for MOUNT and SECINFO, which take every security flavor.
+
+        Raises:
+            Refused: EACCES: no rule fits the host.
+        """
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """The security flavors of a tree for callers of the call's host; EACCES if it is closed to all of them."""
+        """Returns the security flavors of a tree for callers of the call's host, the preferred one first.
+
+        Raises:
+            Refused: EACCES: the tree is closed to all of them.
+        """
 
     def file_of(self, handle: bytes) -> bytes:
-        """The name of a handle's object for claims: the same for its handles in all exports. Any octets are allowed."""
+        """Returns the name of a handle's object for claims, the same for its handles in all exports.
+
+        `handle` may have any octets.
+        """
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """The file system that a call for a handle may have to wait for; None where all trees are on one."""
+        """Returns the file system that a call for a handle may have to wait for; None where all trees are on one."""
 
     def close_idle(self) -> None:
         """Drops objects and files that were not used since the last call; may block."""

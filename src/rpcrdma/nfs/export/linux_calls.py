@@ -331,7 +331,7 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 
 
 def change_events() -> int:
-    """A descriptor of fanotify that does not block, names files by their handles and needs no privilege.
+    """Returns a descriptor of fanotify that does not block, names files by their handles and needs no privilege.
 
     Raises:
         OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.

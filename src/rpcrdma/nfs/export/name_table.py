@@ -63,7 +63,7 @@ class NameTable:
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:
-        """The rows with the smallest keys from this one on, sorted: those that fit into `octets`, but at least one.
+        """Returns the rows with the smallest keys from this one on, sorted: those that fit into `octets`, at least one.
 
         Rows of one key stay together: unless all have it, those of the key at which the cut falls are left out.
         """

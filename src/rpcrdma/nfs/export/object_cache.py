@@ -36,7 +36,7 @@ class ObjectCache(Generic[C]):
         self._lock = threading.Lock()
 
     def put(self, item: C) -> C | None:
-        """Holds `item`, in place of the one held for its handle before, which is returned."""
+        """Holds `item`; returns the item that was held for its handle before, or None."""
         out: list[C] = []
         with self._lock:
             held = self.held
@@ -58,7 +58,7 @@ class ObjectCache(Generic[C]):
         return before
 
     def drop(self, handle: bytes) -> C | None:
-        """Drops the item held for this handle; returns it."""
+        """Drops the item held for this handle and returns it; None if there is none."""
         with self._lock:
             return self.held.pop(handle, None)
 

@@ -87,7 +87,7 @@ class PlaceIndex:
             self._note(key, place)
 
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
-        """Drops the place of an object that has left it, or (`deleted`) the file system; never waits for the disk."""
+        """Drops the place of an object; `deleted`: it has left the file system. Never waits for the disk."""
         with self._lock:
             self._recent.pop(key, None)
             if deleted:

@@ -325,11 +325,19 @@ class OpenFile(Protocol):
         """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Grant.identity`).
 
         It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judge`: refuses with EACCES a caller
-        who may neither write the file nor owns it, for a version that has no opens.
+        who neither may write the file nor owns it, for a version that has no opens.
+
+        Raises:
+            Refused: EACCES: see `judge`; EFBIG.
+            OSError: ENOSPC, EDQUOT, EFBIG, EIO and others.
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk; returns the verifier as it was before."""
+        """Puts all unstable data on the disk; returns the verifier as it was before.
+
+        Raises:
+            OSError: data is lost; the verifier has changed, so that clients send their data again.
+        """
 
 
 class Lease(Protocol):
@@ -382,13 +390,15 @@ class Node(Protocol):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """Returns the object of a name in this directory; "." and ".." are known.
 
+        With `at_once` None where that would wait for a disk.
+
         Raises:
             Refused: ENOTDIR; EACCES: it is in another file system.
             OSError: ENOENT and others.
         """
 
     def parent(self) -> Node:
-        """Returns the directory above this one; the root is above itself."""
+        """Returns the directory above this one; the root is above itself. Refused (ESTALE): it is not in the export."""
 
     def read_link(self) -> bytes:
         """Returns the path in a symbolic link; Refused (EINVAL) for other objects."""
@@ -396,13 +406,14 @@ class Node(Protocol):
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
         """Returns the entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
 
-        Cookies hold for ever. "." and ".." have 1 and 2.
+        Cookies hold for ever. "." and ".." have 1 and 2. Refused: ENOTDIR; EACCES: the caller may not read it.
         """
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """Opens a regular file for READ, MODIFY or both, if the caller may do so, or owns it.
 
-        READ is also granted to those who may execute it, whose system has to load it.
+        READ is also granted to those who may execute it, whose system has to load it. With `at_once` None where
+        opening would wait for a disk.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES.
@@ -423,24 +434,51 @@ class Node(Protocol):
         """Makes a set of locks on this regular file, empty at first; None: no local process could see them."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory; `change` is the directory's."""
+        """Creates a regular file in this directory; `change` is the directory's.
+
+        Raises:
+            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
+        """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes another object in this directory; `change` is the directory's."""
+        """Makes a directory, symbolic link, device, socket or FIFO in this directory; `change` is the directory's.
+
+        Raises:
+            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
+        """
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets attributes; Refused (NOT_SYNC) if `guard` is given, and returns False for the attributes before."""
+        """Sets attributes; `change` is this object's.
+
+        Raises:
+            Refused: NOT_SYNC: `guard` is given, and returns False for the attributes before; EINVAL.
+            OSError: EACCES, EPERM, EFBIG, ENOSPC and others; some attributes may have been set.
+        """
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory: of a directory, of another object, or (None) of either."""
+        """Removes a name from this directory: of a directory, of another object, or (None) of either.
+
+        Raises:
+            Refused, OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` says otherwise; and others.
+        """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Moves a name of this directory into the directory `target`; `source` and `into` are their changes."""
+        """Renames `old` of this directory to `new` in the directory `target`; `source` and `into` are their changes.
+
+        An object that has the new name is replaced.
+
+        Raises:
+            Refused, OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object a further name in a directory, whose change is `change`."""
+        """Gives this object a further name in a directory, whose change is `change`.
+
+        Raises:
+            Refused, OSError: see `name_rules.check_link`; EEXIST: the name is taken; EACCES, EMLINK and others.
+        """
 
     def space(self) -> Space:
         """Returns the space of the object's file system."""

@@ -87,7 +87,7 @@ class WriteBehind:
 
     @property
     def idle(self) -> bool:
-        """Whether everything has been sent and committed."""
+        """Whether everything has been sent and committed; False after a failure."""
         return not (self._current or self._gathered or self._in_flight or self._uncommitted or self._failure)
 
     @property

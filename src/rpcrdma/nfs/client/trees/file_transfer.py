@@ -152,6 +152,8 @@ class FileTransfer:
     async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> tuple[int, Node]:
         """Copies a local file to `name` in `directory` at the server; returns its octets, and the copy.
 
+        `local` is a name in the directory of the descriptor `local_directory`; a path if that is None.
+
         Raises: see `fetch`.
         """
         ring = await self._volume.ring()
