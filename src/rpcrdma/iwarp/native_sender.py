@@ -40,7 +40,10 @@ class NativeSender(Sender):
         return super().next_gather(max_octets) if self.out.pieces or not self.native else self.out.pieces
 
     def send(self, send: NativeSend) -> bool | None:
-        """Sends all messages that may be sent; False if the socket takes no more, None if octets are to be sent before.
+        """Sends all messages that may be sent.
+
+        Returns True if none is left, False if the socket takes no more, None if the octets of `next_gather` must be
+        sent first, or the native step cannot send yet.
 
         Raises:
             OSError: the connection is broken.

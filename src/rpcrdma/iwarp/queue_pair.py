@@ -272,9 +272,10 @@ class IwarpQueuePair:
         return gather
 
     def send(self, send: NativeSend) -> bool | None:
-        """Sends all that may be sent by the native step; returns False if the socket takes no more.
+        """Has the native step send all messages that may be sent.
 
-        None: the octets of `next_gather` must be sent first.
+        Returns True if none is left, False if the socket takes no more, None if the octets of `next_gather` must be
+        sent first, or the native step cannot send yet.
 
         Raises:
             OSError: the connection is broken.
@@ -407,7 +408,10 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time of the next `on_time`, None for never; a deadline that begins here counts from `now_s`."""
+        """Returns the time at which `on_time` is to be called; None: never.
+
+        A deadline that begins with this call counts from `now_s`, in seconds of any clock that never runs backwards.
+        """
         if self.state in _STARTING:
             if self._startup_ends_s is None:
                 self._startup_ends_s = now_s + self.config.startup_timeout_s

@@ -145,7 +145,7 @@ class Receiver:
         self.ready_frame: ReadyFrame | None = None
 
     def flush(self) -> None:
-        """Ends all receives, and drops an incomplete FPDU."""
+        """Ends all receives, of which those with a buffer complete as flushed, and drops an incomplete FPDU."""
         self.untagged.flush()
         self.direct.target = _NOWHERE
         self._forget_octets()

@@ -382,7 +382,10 @@ class Sender:
         self.report()
 
     def report(self, octets: int | None = None) -> None:
-        """Reports the completions of work that has ended, in order of posting; `octets` more have been given to TCP."""
+        """Reports the completions of work that has ended, in order of posting.
+
+        `octets`: TCP has taken this number of octets since; None: they are counted already.
+        """
         out = self.out
         if octets is not None:
             out.bytes_sent(octets)

@@ -191,7 +191,7 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
-    """Returns the initiator's Request."""
+    """Returns the initiator's Request; `encode_startup_frame` checks the length of the private data."""
     enhanced = None
     if config.enhanced:
         ready = config.ready_frames if config.peer_to_peer else ReadyFrame(0)
@@ -213,7 +213,7 @@ def answer(
 ) -> tuple[StartupFrame, MpaAgreement]:
     """Returns the responder's Reply to `request`, and the agreement that holds once it is sent.
 
-    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
+    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10). `reject`: the Reply refuses the connection.
     """
     asked = request.enhanced
     crc = request.crc or config.crc
@@ -314,7 +314,7 @@ class StartupExchange:
         return memoryview(self._octets)[self._filled :]
 
     def received(self, octets: int) -> StartupFrame | None:
-        """Returns the peer's frame if it is whole with `octets` more, which fill the memory of `next_buffer`.
+        """Returns the peer's frame once it is whole, None until then; `octets` more fill the memory of `next_buffer`.
 
         Raises:
             RemoteProtocolError: it is malformed, or of the wrong kind.

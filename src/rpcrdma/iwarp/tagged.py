@@ -28,7 +28,7 @@ class TaggedMessages:
         self.opened: tuple[int, int] | None = None
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Returns the rule that a segment breaks, other than those of memory access (RFC 5041 7.1, RFC 5040 7.2).
+        """Returns the rule that a segment breaks, or None; memory access is not checked (RFC 5041 7.1, RFC 5040 7.2).
 
         `ready_frame` is the RTR frame that the segment has to be, if any.
         """
@@ -83,7 +83,7 @@ class TaggedMessages:
         self.end(header, octets)
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Completes a segment with `octets` of payload that are in place, and with the last one the message."""
+        """Completes a segment, whose `octets` of payload are in place; the last segment completes the message."""
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
             read = self._sender.reads[0]

@@ -184,7 +184,10 @@ Violation: TypeAlias = tuple[str, Code]
 
 
 def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
-    """Returns the fault of a segment; `header` has the fields of TAGGED or UNTAGGED."""
+    """Returns the fault of a segment that breaks a rule.
+
+    `header` has the fields of TAGGED or UNTAGGED; `read_header` is that of a Read Request, for the Terminate.
+    """
     layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED
     return TerminateFault(
         violation[0],

@@ -66,14 +66,14 @@ class UntaggedMessages:
         self.pool: ReceiveSource | None = None
 
     def flush(self) -> None:
-        """Ends all receives."""
+        """Ends all receives; those with a buffer complete as flushed."""
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Returns the rule that a segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2).
+        """Returns the rule that a segment breaks, or None; its buffer is checked, too (RFC 5041 7.1, RFC 5040 7.2).
 
         `ready_frame` is the RTR frame that the segment has to be, if any.
         """
@@ -192,7 +192,7 @@ class UntaggedMessages:
         responses.append(ReadResponse(request, header))
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Completes a segment of a Send with `octets` of payload that are in place; the last one delivers the message.
+        """Completes a segment of a Send, whose `octets` of payload are in place; the last one delivers the message.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

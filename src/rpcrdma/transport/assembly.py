@@ -53,7 +53,7 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a piece of an interrupted sequence; None for any other message."""
+        """Drops a piece of an interrupted sequence and returns DROPPED; None: the message is no such piece."""
         if key not in self._dropping:
             return None
         if not more:
@@ -62,7 +62,10 @@ class Assembly:
         return Step.DROPPED
 
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
-        """Adds a piece to its sequence, which it may begin or end; `more` pieces follow it, or none."""
+        """Adds a piece to its sequence, which it may begin or end; `more`: further pieces follow it.
+
+        Returns KEPT or WHOLE; FOREIGN or TOO_LONG after `give_up`.
+        """
         if self._key is None:
             self._key = key
             self._octets = bytearray()

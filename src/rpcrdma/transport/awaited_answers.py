@@ -47,7 +47,7 @@ class AwaitedAnswer(Awaitable[Any], Protocol):
         """Returns whether the wait has ended, with a result, an error or by cancellation."""
 
     def set_result(self, result: Any, /) -> None:
-        """Ends the wait."""
+        """Ends the wait with a result."""
 
     def set_exception(self, exception: Exception, /) -> None:
         """Ends the wait with an error."""

@@ -91,7 +91,7 @@ class ChunkLists(NamedTuple):
 
     @property
     def first_handle(self) -> int | None:
-        """The handle of the first chunk's memory, which the reply is likely to invalidate."""
+        """The handle of the first chunk's memory, which the reply is likely to invalidate; None without a segment."""
         for chunk in (*self.writes, self.reply, *self.reads):
             if chunk is not None and chunk.segments:
                 return chunk.segments[0].handle
@@ -168,7 +168,7 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 
 
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
-    """Returns the chunk that reports `length` octets written: segments filled in order, the rest zero."""
+    """Returns the chunk that reports `length` octets written, at most its own: filled in order, other segments zero."""
     filled = []
     for handle, room, offset in chunk.segments:
         used = min(length, room)

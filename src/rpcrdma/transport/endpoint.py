@@ -173,12 +173,12 @@ class Endpoint:
 
     @property
     def unanswered(self) -> bool:
-        """Client: its first message, in a version that the server may not know, had no answer."""
+        """Whether a client's first message, in a version that the server may not know, had no answer."""
         return self._introduction.unanswered
 
     @property
     def version_refused(self) -> bool:
-        """Client: the connection ended because the server speaks none of `dialects`."""
+        """Whether a client's connection ended because the server speaks none of `dialects`."""
         return self._introduction.version_refused
 
     @property
@@ -344,7 +344,7 @@ class Endpoint:
         self._qp.abort(reason)
 
     def next_event(self) -> EndpointEvent | None:
-        """Returns the next event, or None."""
+        """Removes and returns the oldest event; None: there is none."""
         return self.events.popleft() if self.events else None
 
     @property
@@ -356,7 +356,7 @@ class Endpoint:
         return session.state is not _OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time for the next `on_time`, or None. New deadlines count from `now_s`."""
+        """Returns the time at which `on_time` is to be called; None: never. New deadlines count from `now_s`."""
         deadlines_s = self._introduction.next_deadline_s(now_s), self._stall.next_deadline_s(now_s)
         return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 

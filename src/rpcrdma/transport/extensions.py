@@ -407,7 +407,10 @@ class ExtensionLink:
         return hub.requester.on_reply(reply, None, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
-        """Sends a report about a faulty message of the peer; the connection ends if the peer leaves too many unread."""
+        """Sends a report about a faulty message of the peer, as `send` does.
+
+        The connection ends instead if the peer leaves too many reports unread. No effect unless it is open.
+        """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
             self.send(header_type, body, xid=xid, answer=answer)

@@ -187,7 +187,7 @@ def alert_in(value: bytes) -> int | None:
 
 
 def cause_of(reason: str, verify_code: int | None) -> HostCause:
-    """Returns the cause for OpenSSL's error, or for its verification result of a certificate."""
+    """Returns the cause for OpenSSL's error `reason`, or for its verification result of a certificate, if not None."""
     if verify_code is None:
         return _REASONS.get(reason, HostCause.HANDSHAKE)
     return _VERIFICATION.get(verify_code, HostCause.UNFIT)

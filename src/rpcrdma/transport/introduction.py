@@ -102,12 +102,12 @@ class Introduction:
 
     @property
     def unanswered(self) -> bool:
-        """Client: whether the first message has no answer yet, or never got one."""
+        """Whether a client's first message has no answer yet, or never got one."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
 
     @property
     def version_refused(self) -> bool:
-        """Client: whether the server has refused all versions of this end."""
+        """Whether the server has refused all versions of this client."""
         return self._refused
 
     @property
@@ -306,7 +306,7 @@ class Introduction:
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the end of the pause, or the deadline of host authentication."""
+        """Returns the end of the pause, or the deadline of host authentication; None without either."""
         if self._wait_s is not None:
             self._due_s = now_s + self._wait_s
             self._wait_s = None

@@ -17,7 +17,7 @@ class MessageRoom(Protocol):
     """The bound on the messages of all connections together."""
 
     def take_in(self, octets: int, /) -> bool:
-        """Counts arrived octets; False if there is no room for them."""
+        """Counts arrived octets; returns False, and counts none, if there is no room for all of them."""
 
     def give_back(self, octets: int, /) -> None:
         """Gives back octets of `take_in`, all or some."""
@@ -74,7 +74,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts the octets of a call; False if that exceeds a bound."""
+        """Counts the octets of a call; returns False, and counts none, if that exceeds a bound."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -95,14 +95,14 @@ class MessageMemory:
             self._room.give_back(less)
 
     def hold_piece(self, octets: int) -> bool:
-        """Counts the octets of a piece; False if that exceeds a bound."""
+        """Counts the octets of a piece; returns False, and counts none, if that exceeds a bound."""
         if not self.hold(octets):
             return False
         self._pieces += octets
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts the octets of an extension's group; False if that exceeds a bound."""
+        """Counts the octets of an extension's group; returns False, and counts none, if that exceeds a bound."""
         if not self.hold(octets):
             return False
         self._group += octets

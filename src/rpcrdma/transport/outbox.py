@@ -216,7 +216,7 @@ class Outbox:
                     preparer.on_unsendable(message, error)
 
     def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
-        """Removes a waiting message; the arguments are those of `send`."""
+        """Removes a message for which `send` with these arguments has returned False, and which still waits."""
         # Messages that time out are the oldest ones, which stand at the front of the queue.
         self._queues[message.kind].remove((message, preparer))
         self.queued -= 1

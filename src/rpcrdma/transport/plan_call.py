@@ -146,6 +146,9 @@ def plan_call(
         results: see `ReplyBound.results`.
         result_items: the most octets that each eligible result can have.
         plan_limits: the agreement of the peers and the settings of the user.
+
+    Returns:
+        The plan; it may have more segments than the peer takes in one header.
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
     segment_max = plan_limits.segment_octets_max

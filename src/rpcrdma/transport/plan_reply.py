@@ -69,6 +69,9 @@ def plan_reply(
         geometry: of the version that the connection speaks.
         cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
         continued_octets_max: the longest reply, with its header, that can be continued; 0 for none.
+
+    Returns:
+        The plan; with a `refusal` if the reply fits nowhere.
     """
     header = geometry.reply_header
     match items, offered:

@@ -52,7 +52,7 @@ class ReceiveBuffers:
     def take(self, completion: Completion) -> Buffer:
         """Returns the message of a completion, which is in a buffer of `pool` or is `bytes` longer than `plain_octets`.
 
-        Of a message that stays scattered, the first part: `arrived` then has the buffer.
+        Returns the first part of a message that stays scattered: `arrived` then has the whole buffer.
         """
         buffer = completion.wr
         length = completion.length

@@ -372,7 +372,7 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Ends a call whose reply is faulty; False if there is no such call."""
+        """Ends a call whose reply is faulty with an error; returns False if no sent call has the XID."""
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False

@@ -32,7 +32,7 @@ class StallWatch:
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the deadline; None if the peer has no obligation."""
+        """Returns the deadline; None if the peer has no obligation. A deadline that begins here counts from `now_s`."""
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
         elif self._deadline_s is None:

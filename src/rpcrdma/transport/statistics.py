@@ -129,7 +129,7 @@ LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "r
 
 
 def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
-    """Returns the counters under Linux's names, as far as both have them."""
+    """Returns the counters that Linux has as well, by the names of its client or, with `server`, of its server."""
     names = LINUX_SERVER if server else LINUX_CLIENT
     return {linux: getattr(statistics, own) for linux, own in names.items()}
 

@@ -170,7 +170,7 @@ class Dialect(Protocol):
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes the first message from a server, which may refuse the version in the format of an older one."""
+        """Decodes a server's first message as `decode` does, also a refusal in the format of an older version."""
 
     def claims(self, data: Buffer) -> bool:
         """Returns whether the first message from a client has this version."""

@@ -137,7 +137,7 @@ class Version1:
         return call.chunks.names(handle)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a message; nine words at once identify the plain shapes, and most others have one segment."""
+        """Decodes a message, the plain shapes from nine words at once; None if it must be silently discarded."""
         if len(data) >= _SHORT_MESSAGE.size:
             xid, version, credits_, procedure, reads, writes, reply, rpc_xid, direction = _SHORT_MESSAGE.unpack_from(
                 data

@@ -161,7 +161,7 @@ class Version2:
         self._error_words = error_words
 
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Returns the agreement by this side's private data alone.
+        """Returns the agreement, by this side's private data alone.
 
         Properties state the sizes, and each call names the handle that may be invalidated. So a side alone decides
         whether its calls name handles, and whether its replies invalidate those named.
@@ -217,7 +217,10 @@ class Version2:
         return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a message; eleven words at once identify the plain shapes, and most others have one segment."""
+        """Decodes a message, the plain shapes from eleven words at once; None if it must be silently discarded.
+
+        See `Dialect.decode` for continued messages.
+        """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
                 _SHORT_MESSAGE.unpack_from(data)
@@ -318,9 +321,10 @@ class Version2:
         return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a refusal of version 2 by an older server, in the format that RFC 8166 gives to every version.
+        """Decodes a server's first message: an older server's refusal of version 2, or a message as `decode` does.
 
-        Flags precede the code of an error, so no error has this length and this content.
+        RFC 8166 gives the refusal one format in every version. Flags precede the code of an error of version 2, so that
+        no such error has the length and the content of a refusal.
         """
         refused = decode_version_refused(data)
         if refused is None or refused.low > VERSION:
