@@ -286,7 +286,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the rest and ends the use of the file, also if it raises a failure to write."""
+        """Sends the rest and ends the use of the file; it is closed also where OSError says that writing has failed."""
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:
@@ -311,7 +311,7 @@ class BufferedNfsFile(AbstractBufferedFile):
                 self.fs.note_written(self.path)
 
     def commit(self) -> None:
-        """Gives the file of a transaction its final name."""
+        """Gives the file of a transaction its final name; no effect outside of transactions."""
         if self._temporary is not None:
             self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None

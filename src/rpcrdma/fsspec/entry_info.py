@@ -44,7 +44,7 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
     """Returns the info of the object at `path`, links followed, with the `destination` of a symbolic link.
 
-    The entry is returned with it, except for a symbolic link, for the root, and for a path that ends with "." or "..".
+    The second value is its entry; None for a symbolic link, for the root, and for a path that ends with "." or "..".
 
     Raises:
         FileNotFoundError: nothing exists there, or a link leads nowhere.

@@ -25,7 +25,11 @@ _END_OCTETS = 1 << 16
 
 
 def first_read(path: str, entry: DirEntry) -> int | None:
-    """Returns the offset of the first READ at opening: 0 for a small file, None if readers may begin anywhere."""
+    """Returns the offset of the first READ at opening.
+
+    0 for a small file, that of the last octets for a kind of file whose readers begin at its end, by the name of
+    `path`; None if readers may begin anywhere.
+    """
     size = entry.attributes.size
     if size <= HELD_OCTETS:
         return 0

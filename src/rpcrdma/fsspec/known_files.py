@@ -58,7 +58,7 @@ class KnownFiles:
         """By directory: when the first of its unknown files was asked for, and how many were."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """Returns the state of `path` if it is at most `valid_s` seconds old; may be called in any thread."""
+        """Returns the state of `path`; None if it is older than `valid_s` seconds. May be called in any thread."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 

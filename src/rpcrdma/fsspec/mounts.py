@@ -66,7 +66,7 @@ class Mounts:
         """Files open for reading and writing, which are closed before their connections."""
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
-        """Makes a directory and those above it, where they are missing.
+        """Makes a directory and those above it, where they are missing; `prefix` is that of `MountedPath`.
 
         Copies of many files into new directories ask for the same ones all at once: each is made by one call.
         """

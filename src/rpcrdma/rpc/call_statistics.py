@@ -224,7 +224,10 @@ class CallCounts(Durations):
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
-        """Returns a copy of the counts until now."""
+        """Returns a copy of the counts until now, as those of the procedure `where` and of `status`.
+
+        `served`: they are a server's, with times of handlers in place of those of replies.
+        """
         settled = self._settled()
         direct = settled.snapshot()
         at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
@@ -259,7 +262,7 @@ class CountedCall(Protocol):
 
     @property
     def procedure(self) -> Procedure[Any, Any] | None:
-        """None if it is not known; then `status` is not 0."""
+        """The procedure; None if it is not known: then `status` is not 0."""
 
     status: int | str
     octets_sent: int
@@ -272,7 +275,7 @@ class CountedCall(Protocol):
 
     @property
     def transmissions(self) -> int:
-        """How often it was sent; at a server 1."""
+        """The number of its transmissions; at a server 1."""
 
 
 class CallStatistics:
@@ -353,7 +356,7 @@ def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatis
 
 
 def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
-    """Returns the sums over several operations of one procedure, of which there is at least one."""
+    """Returns the sums over several operations of one procedure, at least one, under the given status."""
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
     for operation in others:

@@ -47,12 +47,12 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many durations."""
+        """The number of durations."""
         return sum(self.counts)
 
     @property
     def mean_ns(self) -> float:
-        """Mean; 0 if empty."""
+        """The mean in nanoseconds; 0 if empty."""
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:

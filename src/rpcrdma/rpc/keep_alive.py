@@ -41,7 +41,10 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time of the next `on_time`; a wait that began since the last call counts from `now_s`."""
+        """Returns the time of the next `on_time`; None: never.
+
+        A wait that began since the last call counts from `now_s`.
+        """
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
             if wait_s:

@@ -332,7 +332,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """Returns the buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
+        """Returns the buffers to send next, at most 512, none when all is sent; the same octets until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers

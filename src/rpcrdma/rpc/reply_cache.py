@@ -212,7 +212,7 @@ class ReplyCache:
         return self._answered.get(key)
 
     def begin(self, key: CallKey) -> KnownCall:
-        """Registers a call that is about to run; `find` must not know it."""
+        """Registers a call that is about to run, and returns it; `find` must not know it."""
         assert key not in self._running
         call = self._running[key] = KnownCall(key)
         return call
@@ -243,7 +243,7 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """Keeps a reply that fits nothing its call has offered, until `sent`."""
+        """Keeps the reply to an answered call, for which the call offered too little memory, until `sent`."""
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)
 

@@ -185,7 +185,7 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """Calls procedures of this call's client, if it offers services; `ReverseCaller.ready` must be called first.
+        """The caller of procedures of this call's client, if that offers services; call `ReverseCaller.ready` first.
 
         Calls carry the credential that is given to `ready` or to the call.
         """

@@ -108,11 +108,14 @@ class BackgroundLoop:
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
 
     def keep(self, key: object, close: _End, *, finish: Callable[[], None] | None = None) -> None:
-        """Registers `finish` and `close`, which ends a connection, for the end of the process; `release` undoes it."""
+        """Registers the end of a connection, which `key` identifies, for the end of the process; `release` undoes it.
+
+        `finish`, if given, is called first; `close` makes the coroutine that ends the connection.
+        """
         self._closers[id(key)] = (finish, close)
 
     def release(self, key: object) -> None:
-        """Forgets a connection that is closed."""
+        """Forgets a connection that is closed; no effect if it is not registered."""
         self._closers.pop(id(key), None)
 
     def end(self) -> None:
@@ -243,7 +246,10 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
 
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
-    """Yields the items of an asynchronous iterator; the thread waits once for up to `at_once` of them."""
+    """Yields the items of an asynchronous iterator; the thread waits once for up to `at_once` of them.
+
+    An exception of the iterator is raised after the items before it.
+    """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None
     ended = False

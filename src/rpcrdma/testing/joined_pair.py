@@ -39,12 +39,12 @@ class ByteStreamQueuePair(Protocol):
 
 
 def whole(available: int) -> int:
-    """Moves all octets at hand at once."""
+    """Returns `available`: all octets at hand are moved at once."""
     return available
 
 
 def byte_by_byte(available: int) -> int:
-    """Moves one octet at a time."""
+    """Returns 1: one octet is moved at a time."""
     del available
     return 1
 

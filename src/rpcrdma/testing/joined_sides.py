@@ -54,13 +54,17 @@ class Side(NamedTuple):
 
 
 def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes a pair, not yet connected."""
+    """Makes a pair, not yet connected; `options` are arguments of `MakePair`."""
     qp_a, pd_a, qp_b, pd_b, progress, deviations = make_pair(**options)
     return Side(qp_a, pd_a, progress, deviations), Side(qp_b, pd_b, progress, deviations)
 
 
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
-    """Connects a pair; returns the events of the active and of the passive side."""
+    """Connects a pair; returns the events of the active and of the passive side.
+
+    `private_data` is that of the passive side. Where the passive side does not know yet that it is connected, both
+    events are those of the active side.
+    """
     a.progress()
     requests = b.events()
     assert [type(event) for event in requests] == [ConnectRequested], f"on the passive side: {requests}"
@@ -77,7 +81,10 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
 
 
 def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes a pair, connects it and sends a first message from the active side."""
+    """Makes a pair, connects it and sends a first message from the active side; `options` as for `sides`.
+
+    No completions and events of this are left.
+    """
     a, b = sides(make_pair, **options)
     establish(a, b)
     # One message from the initiator makes the connection whole on every provider.
@@ -105,7 +112,7 @@ def pattern(length: int) -> bytes:
 def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> None:
     """Checks that both sides report the end of the connection for a broken rule.
 
-    `blind`: the side from which a provider that `hides_faults` hides this one.
+    `what` names the case in failures. `blind`: the side from which a provider that `hides_faults` hides this fault.
     """
     a.progress()
     told = {side: [event for event in side.events() if isinstance(event, Disconnected)] for side in (a, b)}

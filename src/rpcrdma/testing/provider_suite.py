@@ -209,7 +209,7 @@ def _forbidden_write(make_pair: MakePair, what: str, access: Access, handle: int
 
 
 def check_write_outside_bounds_is_refused(make_pair: MakePair) -> None:
-    """A Write that begins one octet before the region, ends one octet after it, or is far off."""
+    """A Write is refused that begins one octet before the region, ends one octet after it, or is far off."""
     for offset, length in ((1, 32), (-1, 1), (32, 1), (0, 33), (1 << 40, 1), (1 << 63, 16)):
         _forbidden_write(make_pair, f"a Write of {length} at {offset} of 32", Access.REMOTE_WRITE, 0, offset, length)
 
@@ -238,7 +238,7 @@ def check_write_after_invalidation_is_refused(make_pair: MakePair) -> None:
 
 
 def check_read_brings_data(make_pair: MakePair) -> None:
-    """Reads of any size, to any place of the sink, in both directions; completions in order."""
+    """Reads of any size bring data to any place of the sink, in both directions, and complete in order."""
     a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         data = pattern(_LONG)

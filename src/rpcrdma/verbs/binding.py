@@ -150,7 +150,7 @@ class MemoryWindow(Protocol):
 
     @property
     def handle(self) -> int:
-        """The handle since it was bound last. The lower 8 bits of the next one must be others."""
+        """The handle since it was bound last. The next one must differ in its lower 8 bits, and only there."""
 
     def end(self) -> None:
         """Ends the window: when this returns, no peer reaches memory through it."""
@@ -191,7 +191,7 @@ class QueuePairHandle(Protocol):
     """
 
     def fileno(self) -> int:
-        """Becomes readable when there may be completions."""
+        """Returns the descriptor that becomes readable when there may be completions."""
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
         """Posts a list of work requests to the send queue in one call."""
@@ -225,7 +225,7 @@ class Device(Protocol):
         """The name of its character device, as "uverbs0"."""
 
     def fileno(self) -> int:
-        """Becomes readable when there is an event of the device."""
+        """Returns the descriptor that becomes readable when there is an event of the device."""
 
     def events(self) -> list[tuple[int, int]]:
         """Removes and returns all events of the device and its ports: the kind, and the number of the port."""
@@ -289,10 +289,10 @@ class ConnectionIdentifier(Protocol):
         """Returns the device that was found, with events of its own; the identifier stays as long as this does."""
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Asks the peer for the connection."""
+        """Asks the peer for the connection, with the limits of RDMA Reads of this end (IRD, ORD)."""
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Accepts the peer's request."""
+        """Accepts the peer's request, with the limits of RDMA Reads of this end (IRD, ORD)."""
 
     def reject(self, private_data: bytes, /) -> None:
         """Rejects the peer's request."""
@@ -324,7 +324,7 @@ class EventChannel(Protocol):
     """The events of any number of identifiers."""
 
     def fileno(self) -> int:
-        """Becomes readable when there is an event."""
+        """Returns the descriptor that becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
         """Returns a new identifier, whose events this channel reports."""

@@ -80,7 +80,7 @@ class WindowBinder(Protocol):
         """Posts the binding of a window to memory, with rights from `Right` under a new handle."""
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws a binding that the device has not got yet."""
+        """Withdraws the binding of a window; no effect if the device has got it already."""
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:

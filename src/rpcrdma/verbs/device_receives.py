@@ -110,7 +110,7 @@ class DeviceReceives:
         self._free: list[PostedReceive] = []
 
     def take(self, posted: int) -> PostedReceive:
-        """Returns the next receive; the given number is `posted` at a time.
+        """Returns the next receive; `posted` is the number of receives that the queue pair has posted at a time.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

@@ -84,7 +84,10 @@ class DeviceSends:
         return entries
 
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
-        """Queues the device's work requests for `send`, each of a length and with entries that it takes."""
+        """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
+
+        `handle` and `offset` name the peer's memory, if any.
+        """
         self.queued.append(send)
         if len(entries) <= self._entries and send.length <= self._message_octets:
             send.left = 1
@@ -103,7 +106,7 @@ class DeviceSends:
         self.unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a window that was not posted."""
+        """Withdraws the binding of a window; no effect if it was posted already."""
         for work in self.unposted:
             if work[-1] is window:
                 assert isinstance(work[0], DeviceSend)

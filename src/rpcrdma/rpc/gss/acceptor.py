@@ -224,7 +224,7 @@ class ContextCreation:
         return 0
 
     def step(self, token: bytes) -> InitResult:
-        """Continues the context with a token of the client, and returns the result for the client.
+        """Continues the context with a token of the client, and returns the result for the client, a failure as well.
 
         May block, in any thread.
         """
@@ -434,7 +434,7 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Ends a context."""
+        """Ends the context of a handle; no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:

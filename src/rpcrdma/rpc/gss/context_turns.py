@@ -28,7 +28,7 @@ loop."""
 
 
 def outcome_of(work: Callable[[], T]) -> Outcome[T]:
-    """Returns the outcome of `work()`."""
+    """Calls `work` and returns its outcome: a function that returns the result, or raises the exception."""
     try:
         result = work()
     except Exception as error:  # noqa: BLE001 - raised where the outcome is taken

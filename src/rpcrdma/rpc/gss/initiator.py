@@ -150,7 +150,7 @@ class ProtectedCall:
         return enc
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """See `CallProtection.decode`; an `UnopenedReply` instead of the result of a long reply."""
+        """See `CallProtection.decode`; returns an `UnopenedReply` if the reply is long, or the context is in use."""
         if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
             message = bytes(memoryview(dec.data)[dec.pos : dec.end])
             return UnopenedReply(self, ReplyDecoder(message, placed=dec.placed), xid)

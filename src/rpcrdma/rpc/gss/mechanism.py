@@ -49,7 +49,7 @@ class GssContext(Protocol):
 
     @property
     def user(self) -> LocalUser | None:
-        """The local user for the principal, or None."""
+        """The local user for the principal; None for principals of services and unknown users."""
 
     @property
     def lifetime_s(self) -> float | None:

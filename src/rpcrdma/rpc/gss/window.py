@@ -17,9 +17,9 @@ class SequenceWindow:
         self._seen = 0
 
     def take(self, number: int) -> bool:
-        """Returns whether the number of a call with a verified header is new and in the window.
+        """Returns whether the number of a call is new and not below the window, and notes it: it is not new again.
 
-        Further uses of it are not.
+        The header of the call must have been verified.
         """
         ahead = number - self._highest
         if ahead > 0:

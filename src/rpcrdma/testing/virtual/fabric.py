@@ -269,7 +269,7 @@ class Fabric:
         self._nodes[node.host] = node
 
     def find(self, host: str) -> Node | None:
-        """Returns the node with a name, or None.
+        """Returns the node with a name; None if there is none.
 
         Args:
             host: the name.
@@ -277,7 +277,7 @@ class Fabric:
         return self._nodes.get(host)
 
     def reach(self, host: str) -> Node:
-        """Returns the node with a name, which must exist.
+        """Returns the node with a name; KeyError if there is none.
 
         Args:
             host: the name.

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Lets the time pass that a handler takes in the event loop."""
+    """Lets the time pass that the handler `name` takes in the event loop; no effect outside of simulated hosts."""
     host = running_host()
     if host is not None:
         host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)

@@ -11,7 +11,7 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds`.
+    """Fills `module.bounds` from the pragmas.
 
     Pragmas with wrong names or types, or whose classes no procedure has, become errors of `symbols`.
     """

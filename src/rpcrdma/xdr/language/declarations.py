@@ -11,7 +11,7 @@ __all__ = ["annotation", "write_aliases", "write_classes", "write_constants", "w
 
 
 def annotation(kind: model.Type | None) -> str:
-    """Returns the Python type of a value."""
+    """Returns the annotation in Python for values of a type; None: void."""
     match kind:
         case None:
             return "None"
@@ -67,7 +67,7 @@ def write_enums(module: model.Module, out: Writer) -> None:
 
 
 def write_classes(module: model.Module, out: Writer) -> None:
-    """Dataclasses of structures and unions."""
+    """Writes the dataclasses of structures and unions."""
     for item in module.classes.values():
         out.blank(2)
         out.line("@dataclass(slots=True, repr=False, eq=False)")
@@ -101,7 +101,7 @@ def _write_value(item: model.Union, out: Writer) -> None:
 
 
 def write_aliases(module: model.Module, out: Writer) -> None:
-    """Typedefs: transparent aliases, after everything that they name."""
+    """Writes typedefs as transparent aliases, after everything that they name."""
     if module.aliases:
         out.blank(2 if module.classes or module.enums else 1)
     for name, kind in module.aliases.items():

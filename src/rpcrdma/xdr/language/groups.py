@@ -51,7 +51,10 @@ class EncodedGroup:
 
 
 def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, module: model.Module) -> None:
-    """Adds a value of a fixed-size type to a group."""
+    """Adds a value of a fixed-size type to a group.
+
+    `value` is the expression of the value, `label` its name in errors.
+    """
     kind = model.strip(kind)
     match kind:
         case model.Number(code):
@@ -97,7 +100,10 @@ class DecodedGroup:
 def decode_group(
     kind: model.Type, tuple_name: str, label: str, local: str, group: DecodedGroup, module: model.Module
 ) -> Item:
-    """Returns the expression that makes a value of a fixed-size type from the unpacked tuple."""
+    """Returns the expression that makes a value of a fixed-size type from the unpacked tuple `tuple_name`.
+
+    `label` is the name of the value in errors, `local` that of a variable for a value that must be checked first.
+    """
     kind = model.strip(kind)
     slot = f"{tuple_name}[{group.slot}]"
     match kind:
