@@ -41,7 +41,7 @@ _MARKER = struct.Struct(">HH")
 def size_mulpdu(emss: int, *, markers: bool) -> int:
     """Returns the octets of the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5).
 
-    At least `ULPDU_OCTETS_MIN`, at most `ULPDU_OCTETS_MAX`.
+    The result is at least `ULPDU_OCTETS_MIN` and at most `ULPDU_OCTETS_MAX`. `markers`: the stream has markers.
     """
     overhead = 6 + emss % 4
     if markers:

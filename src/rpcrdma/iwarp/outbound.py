@@ -134,7 +134,8 @@ class Outbound:
     def renew(self, *, crc: bool) -> ResponseSource | None:
         """Checks the unsent FPDUs: returns the first whose region is invalidated; if there is none, renews their CRCs.
 
-        The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent.
+        The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent. None: no
+        region is invalidated. `crc`: the FPDUs have CRCs.
         """
         if not self.has_sources:
             return None
@@ -207,7 +208,7 @@ def build_tagged_run(
 
     Each has up to `payload_max` octets of payload; the message's last one has the L bit. The first FPDU is always
     built, a further one while those before it take no more than `room` (octets, pieces of the gather list). Returns the
-    gather list, three pieces for each FPDU, and the octets of each FPDU.
+    gather list, three pieces for each FPDU, and the octets of each FPDU. Without `crc` the digests are `NO_CRC`.
     """
     pieces: list[Buffer] = []
     sizes: list[int] = []

@@ -132,7 +132,10 @@ class Sender:
         self.outbound_reads = 0
 
     def start(self, mulpdu: int, outbound_reads: int, *, crc: bool, markers: bool) -> None:
-        """Enters full operation on the agreed terms, with ULPDUs of up to `mulpdu` octets."""
+        """Enters full operation on the agreed terms, with ULPDUs of up to `mulpdu` octets.
+
+        `crc` and `markers`: FPDUs have CRCs and markers. `outbound_reads`: RDMA Reads that may be outstanding.
+        """
         self.crc = crc
         self.markers = markers
         self.outbound_reads = outbound_reads

@@ -139,6 +139,8 @@ class UntaggedMessages:
     def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
         """Processes a whole segment that has passed `check`: part of a Send, a Read Request, or a Terminate.
 
+        `ready_frame`: see `check`.
+
         Raises:
             TerminateFault: it breaks a rule that shows in its payload, or the rules of memory access.
             PeerTerminated: it is a Terminate.

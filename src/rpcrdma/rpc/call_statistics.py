@@ -317,7 +317,10 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
+        """Returns the counts for a status: a name, or a member of the result's own enumeration, where 0 is success.
+
+        `procedure` None: it is unknown.
+        """
         if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))

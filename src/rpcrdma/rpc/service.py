@@ -217,6 +217,10 @@ class CallContext(Protocol):
 
         Returns:
             Writable memory with unspecified content.
+
+        Raises:
+            RpcRdmaError: there is no memory now, or the connection has ended. Handlers let this pass: the call is run
+                again once there is memory, or is answered with SYSTEM_ERR if it must not run twice.
         """
 
 

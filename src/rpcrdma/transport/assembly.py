@@ -53,7 +53,10 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a piece of an interrupted sequence and returns DROPPED; None: the message is no such piece."""
+        """Drops a piece of an interrupted sequence and returns DROPPED; None: the message is no such piece.
+
+        `more`: further pieces of the sequence follow.
+        """
         if key not in self._dropping:
             return None
         if not more:

@@ -151,14 +151,17 @@ class Extensions:
             link.extension.on_ready(link)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends all waits for answers, then notifies all extensions that the connection has ended."""
+        """Ends all waits for answers, then notifies all extensions that the connection has ended.
+
+        `protocol_error`: because one side broke the protocol.
+        """
         for link in self.links.values():
             link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
         for link in self.links.values():
             link.extension.on_closed(link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands a message to its extension; returns False, to discard it, if it invalidates a handle."""
+        """Hands a message to its extension; returns False, to discard it, if its Send `invalidated` a handle."""
         if invalidated is not None:
             return False
         header_type = message.header_type
@@ -174,7 +177,10 @@ class Extensions:
         return True
 
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands an error to the extension whose message it refuses; returns False for other messages."""
+        """Hands an error to the extension whose message it refuses.
+
+        Returns False for other messages, and for one whose Send `invalidated` a handle.
+        """
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
         link = None if self._sent is None else self._sent.pop(message.xid, None)

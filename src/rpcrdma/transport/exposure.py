@@ -229,7 +229,7 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
 
 
 def result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
-    """Returns the size of each result, limited by its buffer, and the number of results with buffers."""
+    """Returns each result's size, limited by its buffer in `into`, and the number of results up to the last buffer."""
     sizes = list(items)
     given = 0
     for index, (size, buffer) in enumerate(zip(items, into, strict=False)):

@@ -235,9 +235,10 @@ class Introduction:
         self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the peer's transport properties, which are sent once; returns False for a message to discard.
+        """Handles the peer's transport properties, which are sent once.
 
-        Later ones may have only the property of host authentication.
+        Later ones may have only the property of host authentication. Returns False, to discard the message, if its Send
+        `invalidated` a handle.
         """
         if invalidated is not None:
             return False

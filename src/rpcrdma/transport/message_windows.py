@@ -42,7 +42,10 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 
 
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
-    """Returns the unanswered calls that this side wants to have, and the number that it takes from the peer."""
+    """Returns the unanswered calls that this side wants to have, and the number that it takes from the peer.
+
+    `reverse`: the server makes calls as well.
+    """
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
     # Each call may come in a message of the largest size, which stays in memory until the call is answered.

@@ -406,7 +406,10 @@ class Requester:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends every call; no peer can touch memory after the connection has ended."""
+        """Ends every call; no peer can touch memory after the connection has ended.
+
+        `protocol_error`: it has ended because one side broke the protocol.
+        """
         calls = list(self.calls.values())
         self.calls.clear()
         session = self._session

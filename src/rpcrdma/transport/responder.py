@@ -94,13 +94,13 @@ class Responder:
 
     @property
     def pulling(self) -> IncomingCall | None:
-        """The call with the oldest outstanding RDMA Reads."""
+        """The call with the oldest outstanding RDMA Reads; None without any."""
         return next(iter(self._reading), None)
 
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
         """Handles a call, with the items that an extension carried; reports it once its Read chunks have arrived.
 
-        Returns False if it invalidates a handle: the caller discards it.
+        Returns False if its Send `invalidated` a handle: the caller discards it.
         """
         if invalidated is not None:
             return False
@@ -166,7 +166,7 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message that counts as no call; returns False, to discard it, if it invalidates a handle."""
+        """Refuses a message that counts as no call; False, to discard it, if its Send `invalidated` a handle."""
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -174,7 +174,10 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses an unreadable message at an end that also calls; False, to discard it, if it may be a reply."""
+        """Refuses an unreadable message at an end that also calls.
+
+        Returns False, to discard it, if it may be a reply, or its Send `invalidated` a handle.
+        """
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)

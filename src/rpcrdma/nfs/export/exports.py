@@ -43,7 +43,7 @@ class Exports(Protocol):
         """
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Does as `admit` for MOUNT and SECINFO, which take every security flavor.
+        """Does as `admit` for MOUNT and SECINFO, which take every security flavor; None as `admit`.
 
         Raises:
             Refused: EACCES: no rule fits the host.

@@ -230,7 +230,10 @@ class SimulatedQueuePair(PostingQueuePair):
         return left_s, left
 
     def cut(self, *, silent: bool = False) -> None:
-        """Breaks the connection now, as `Delivery.cut_at` does: messages that have left arrive, and no others."""
+        """Breaks the connection now: messages that have left arrive, and no others.
+
+        `silent`: the ends are not notified; each gives up after a message that is not acknowledged.
+        """
         self._lost = self._peer._lost = True
         self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")
         if not silent:

@@ -66,7 +66,7 @@ def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
 
 
 def encode_reply_chunk(out: bytearray, reply: WriteChunk | None) -> None:
-    """Encodes the Reply chunk, or its absence."""
+    """Encodes the Reply chunk; None: its absence."""
     if reply is None:
         out += _ZERO
     else:

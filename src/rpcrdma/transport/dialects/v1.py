@@ -95,7 +95,7 @@ class Version1:
         """Does nothing: extensions have no place in this version."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
-        """Agrees on thresholds by private data (RFC 8797)."""
+        """Agrees on thresholds by private data (RFC 8797); `peer` None: the peer has sent none."""
         return agree(own, peer)
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int = 0) -> CallWindow:

@@ -71,7 +71,10 @@ class MessageSizes:
         self._encoded = _Measure(module, "", reduces=False)
 
     def most(self, kind: model.Type | None) -> int | None:
-        """Returns the most octets of arguments or of a result, all items included; None if the type is unbounded."""
+        """Returns the most octets of arguments or of a result, all items included; None if the type is unbounded.
+
+        `kind` None, for void: 0.
+        """
         octets = 0 if kind is None else self._encoded.of_message(kind).size.most
         return octets if octets < UNBOUNDED else None
 
