@@ -88,7 +88,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns mean, percentiles and maximum in microseconds; None values if empty."""
+        """Returns mean, percentiles and maximum in microseconds by name; the values are None if it is empty."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

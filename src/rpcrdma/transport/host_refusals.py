@@ -180,7 +180,7 @@ def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
 
 
 def alert_in(value: bytes) -> int | None:
-    """Returns the description in the value if that is an alert in the clear, else None."""
+    """Returns the description in a value of host authentication that is an alert in the clear; None for others."""
     if len(value) == _ALERT_RECORD_OCTETS and value[0] == _ALERT_START[0] and value[3:5] == _ALERT_START[3:5]:
         return value[-1]
     return None

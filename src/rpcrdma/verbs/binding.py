@@ -363,7 +363,7 @@ def _load() -> Binding:
 
 
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
-    """Returns the module, or None with the reason and its remedy."""
+    """Returns (module, ""); (None, reason and remedy) if it is not installed or does not load."""
     remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:
         module = load()

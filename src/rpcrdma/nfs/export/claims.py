@@ -228,7 +228,7 @@ class Claims(Generic[S, L]):
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
         """Yields the first range of each other holder that is in conflict with a range.
 
-        The claims must not change meanwhile.
+        `holder` None: every holder counts. The claims must not change meanwhile.
         """
         claims = self._files.get(file)
         for other, ranges in () if claims is None else claims.ranges.items():
